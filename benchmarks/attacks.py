@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks import record
 from catchment import Array
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.readout import accumulate
 from catchment_lab.audit import (
     Drive,
@@ -40,8 +40,8 @@ Numbers = dict[str, object]
 def features(
     inputs: int, leak_rate: float = 0.3, units: int = 100, **settings: object
 ) -> EchoState:
-    recipe = Recipe(units=units, inputs=inputs, leak_rate=leak_rate, seed=1)
-    return EchoState.of(Reservoir.from_recipe(recipe), input=False, **settings)  # type: ignore[arg-type]
+    recipe = Reservoir(units=units, inputs=inputs, leak_rate=leak_rate, seed=1)
+    return EchoState.of(recipe, input=False, **settings)  # type: ignore[arg-type]
 
 
 def recovered(found: list[Array], u: Array) -> tuple[float, float]:

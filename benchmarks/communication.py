@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.record import write
-from catchment import Recipe, Recording, Reservoir
+from catchment import Recording, Reservoir
 from catchment.data import ACTIVITIES, contiguous, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import MissingDataError
@@ -44,12 +44,10 @@ class Task:
 
 
 def tasks() -> list[Task]:
-    series = EchoState.of(
-        Reservoir.from_recipe(Recipe(units=200, inputs=1, leak_rate=1.0, seed=1)), washout=50
-    )
+    series = EchoState.of(Reservoir(units=200, inputs=1, leak_rate=1.0, seed=1), washout=50)
     train, test = contiguous(narma(6000, seed=1), 8), {"test": [narma(2000, seed=2)]}
     users = synthetic_wearables(n_users=12, windows_per_user=120, seed=1)
-    wearable = Reservoir.from_recipe(Recipe(units=150, inputs=6, leak_rate=0.3, seed=1))
+    wearable = Reservoir(units=150, inputs=6, leak_rate=0.3, seed=1)
     pooled = EchoState.of(wearable, pool="mean_std")
     many = {name: windows[:100] for name, windows in users.items()}
     few = {name: windows[:12] for name, windows in users.items()}
@@ -64,7 +62,7 @@ def tasks() -> list[Task]:
         data = load("uci_har")
     except MissingDataError:
         return found
-    har = Reservoir.from_recipe(Recipe(units=250, inputs=9, leak_rate=0.3, seed=1))
+    har = Reservoir(units=250, inputs=9, leak_rate=0.3, seed=1)
     features = EchoState.of(har, pool="mean_std")
     return [*found, Task("UCI HAR", features, data.train, data.test, 1e-1, data.classes)]
 

@@ -3,7 +3,7 @@
     python -m tools.edge run --devices 21 --data .data --out runs/edge.json
     python -m benchmarks.edge --federations runs/edge.json     # writes results/edge.json
     python -m benchmarks.edge --masks                          # only what masks cost
-    python -m benchmarks.edge --tables                         # and the tables of guides/edge.md
+    python -m benchmarks.edge --tables                         # tables of guides/edge-boards.md
 
 The first line trains 21 boards on UCI HAR, for a quarter of an hour on two cores. RAM is with the
 stack, as the linker gives it; instructions are those that qemu counts.
@@ -29,7 +29,7 @@ from tools.edge.federation import Recipe
 from tools.edge.needs import missing
 from tools.edge.recipes import RECIPES
 
-PAGE = Path(__file__).parents[1] / "docs" / "guides" / "edge.md"
+PAGE = Path(__file__).parents[1] / "docs" / "guides" / "edge-boards.md"
 NEIGHBORS = 24  # of secure aggregation
 PROCESSORS = {"cortex-m4": "Cortex-M4F", "cortex-m0plus": "Cortex-M0+"}
 

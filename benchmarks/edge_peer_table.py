@@ -1,4 +1,4 @@
-"""The table of docs/guides/export.md, made from results/edge_peers.json.
+"""The table of docs/guides/export-c.md, made from results/edge_peers.json.
 
 python -m benchmarks.edge_peer_table
 """

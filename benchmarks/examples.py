@@ -1,4 +1,4 @@
-"""What the examples print, kept as JSON for the tables of docs/measured.md.
+"""What the examples print, kept as JSON for the tables of docs/results.md.
 
     python -m benchmarks.examples [--data DIR]         # results/examples.json
 

@@ -34,7 +34,7 @@ import numpy as np
 
 from benchmarks.record import RESULTS, write
 from benchmarks.scale import cores_at_hand
-from catchment import Recipe, Recording, Reservoir, save
+from catchment import Recording, Reservoir, save
 from catchment.engine import run_locally
 from catchment.features import EchoState
 from catchment.federation import Plan, Record, read_run
@@ -79,8 +79,8 @@ app = client_app(plan({rounds}), load, allow_plain_statistics=True)
 
 
 def plan(rounds: int) -> Plan[Any, Any, Any]:
-    recipe = Recipe(units=UNITS, inputs=1, leak_rate=0.3, connections=10, seed=1)
-    features = EchoState.of(Reservoir.from_recipe(recipe), washout=WASHOUT)
+    recipe = Reservoir(units=UNITS, inputs=1, leak_rate=0.3, connections=10, seed=1)
+    features = EchoState.of(recipe, washout=WASHOUT)
     algorithm = FederatedRidge(features=features, ridge=RIDGE, store_per_client=False)
     return Plan(algorithm=algorithm, rounds=rounds)
 

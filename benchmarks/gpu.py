@@ -284,7 +284,7 @@ def search(bench: Bench) -> Iterator[Line]:
             features=lambda one: people.described.reading(one, per_step=False, classes=True),
             classes=people.classes,
             space=space,
-            base=people.described.recipe(9, per_step=False, classes=True),
+            base=people.described.reservoir_for(9, per_step=False, classes=True),
             settings=SearchSettings(trials=trials, workers=workers),
             device=device,
         )

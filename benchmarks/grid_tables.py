@@ -1,4 +1,5 @@
-"""The tables of docs/concepts/integers.md, from grid.json, grid_speed.json and grid_gpu.json.
+"""The tables of docs/concepts/integers-measured.md, from grid.json, grid_speed.json and
+grid_gpu.json.
 
     python -m benchmarks.grid_tables                    # writes them into the page
 
@@ -17,7 +18,7 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "concepts" / "integers.md"
+PAGE = ROOT / "docs" / "concepts" / "integers-measured.md"
 
 Results = Any  # of json.loads
 

@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 
 from benchmarks.record import write
-from catchment import Recipe, Recording, Reservoir
+from catchment import Recording, Reservoir
 from catchment.data import narma
 from catchment.engine import run_locally
 from catchment.features import EchoState
@@ -69,10 +69,10 @@ def split(task: Recording, n_clients: int) -> Clients:
 
 
 def features(seed: int) -> EchoState:
-    recipe = Recipe(
+    recipe = Reservoir(
         units=UNITS, inputs=1, spectral_radius=0.9, leak_rate=1.0, input_scaling=0.5, seed=seed
     )
-    return EchoState.of(Reservoir.from_recipe(recipe), washout=WASHOUT)
+    return EchoState.of(recipe, washout=WASHOUT)
 
 
 def nrmse(model: Model | None, test: Recording) -> float:

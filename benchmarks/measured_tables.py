@@ -1,4 +1,4 @@
-"""The tables of docs/measured.md and of the README, made from the files that results are kept in.
+"""The tables of the README, docs/results.md, docs/answers and two studies, from files of results.
 
     python -m benchmarks.measured_tables               # prints them
     python -m benchmarks.measured_tables --write       # puts them into the pages
@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.answers.tables import ANSWERS
 from benchmarks.lockstep import lockstep_table
 from benchmarks.measured_people import (
     RESULTS,
@@ -25,6 +26,7 @@ from benchmarks.measured_people import (
     intervals_table,
     people_table,
     shown,
+    summary_table,
     uci_har_table,
 )
 from benchmarks.peer_table import peer_table
@@ -213,18 +215,19 @@ def race_table() -> str:
 
 
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"people": people_table},
-    "docs/measured.md": {
-        "people": intervals_table,
+    "README.md": {"summary": summary_table},
+    "docs/results.md": {
+        "people": people_table,
+        "intervals": intervals_table,
         "uci har": uci_har_table,
         "series": series_table,
         "ted": ted_table,
         "peers": lambda: peer_table(benchmark("peers")["jobs"]),
         "lockstep": lambda: lockstep_table(benchmark("lockstep")),
-        "networks": networks_table,
-        "prompts": prompts_table,
-        "race": race_table,
     },
+    "docs/research/fedpt.md": {"networks": networks_table, "race": race_table},
+    "docs/research/prompts.md": {"prompts": prompts_table},
+    **ANSWERS,
 }
 
 

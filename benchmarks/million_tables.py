@@ -1,4 +1,4 @@
-"""The tables of docs/guides/scale.md, from million.json.
+"""The tables of docs/guides/scale-measured.md, from million.json.
 
     python -m benchmarks.million_tables                 # writes them into the page
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.grid_tables import RESULTS, ROOT, markdown
 
-PAGE = ROOT / "docs" / "guides" / "scale.md"
+PAGE = ROOT / "docs" / "guides" / "scale-measured.md"
 FILE = RESULTS / "million.json"
 OURS = {"processes": "workers", "ray": "workers of Ray"}
 

@@ -1,4 +1,4 @@
-"""The table of docs/measured.md, made from results/peers.json.
+"""The table of docs/results.md, made from results/peers.json.
 
 python -m benchmarks.peer_table
 """

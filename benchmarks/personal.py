@@ -28,7 +28,7 @@ import numpy as np
 from benchmarks.record import RESULTS, write
 from catchment.data import Dealt, Recording, Scaler
 from catchment.engine import run_locally
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import PersonalEvaluation
@@ -94,7 +94,7 @@ def compare(
         training = {name: clients[name] for name in names if name not in held_out}
         scaler = Scaler.fit(one for own in training.values() for one in own)
         n_inputs = len(scaler.mean)
-        recipe = Recipe(
+        recipe = Reservoir(
             units=units,
             inputs=n_inputs,
             spectral_radius=0.9,
@@ -102,7 +102,7 @@ def compare(
             input_scaling=0.5,
             seed=seed,
         )
-        features = EchoState.of(Reservoir.from_recipe(recipe), pool="mean_std")
+        features = EchoState.of(recipe, pool="mean_std")
         shared = FederatedRidge(features=features, classes=classes)
         scaled = {name: scaler.apply(part) for name, part in training.items()}
         state = run_locally(Plan(algorithm=shared), scaled).state

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.record import RESULTS, write
 from catchment import Array, single_blas_thread
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment_research.plasticity import IntrinsicPlasticity, plasticity_of
 
 SIZES = ((100, 9), (200, 9), (300, 9), (500, 9))
@@ -29,8 +29,7 @@ def measured(
     units: int, inputs: int, *, sequences: int, steps: int, repeats: int
 ) -> dict[str, object]:
     """Return seconds per million steps of each way, and how they compare."""
-    recipe = Recipe(units=units, inputs=inputs, leak_rate=0.3, seed=1)
-    reservoir = Reservoir.from_recipe(recipe)
+    reservoir = Reservoir(units=units, inputs=inputs, leak_rate=0.3, seed=1)
     features = EchoState.of(reservoir, input=False, pool="last")
     us = list(np.random.default_rng(0).normal(size=(sequences, steps, inputs)))
     ways: dict[str, Callable[[], object]] = {

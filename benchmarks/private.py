@@ -30,7 +30,7 @@ import numpy as np
 from benchmarks import record
 from catchment import Array, Integers
 from catchment.data import Recording, scale_each, wearable_user
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import RoundContext
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.privacy import Clip, GaussianNoise
@@ -54,8 +54,7 @@ class Task:
 
     def features(self, units: int) -> EchoState:
         n_inputs = next(iter(self.train.values()))[0].n_inputs
-        recipe = Recipe(units=units, inputs=n_inputs, leak_rate=0.3, seed=1)
-        reservoir = Reservoir.from_recipe(recipe)
+        reservoir = Reservoir(units=units, inputs=n_inputs, leak_rate=0.3, seed=1)
         return EchoState.of(reservoir, input=False, pool="mean", segments=self.segments)
 
 

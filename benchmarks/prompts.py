@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks import record
 from catchment import Array
 from catchment.engine import run_locally
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan
 from catchment.privacy import PromptNoise
 from catchment.privacy.dp import gaussian_multiplier
@@ -49,8 +49,8 @@ PER_CLIENT = 60
 
 
 def features(inputs: int, leak_rate: float, units: int = 100, pool: str = "last") -> EchoState:
-    recipe = Recipe(units=units, inputs=inputs, leak_rate=leak_rate, seed=1)
-    return EchoState.of(Reservoir.from_recipe(recipe), bias=True, pool=pool)  # type: ignore[arg-type]
+    recipe = Reservoir(units=units, inputs=inputs, leak_rate=leak_rate, seed=1)
+    return EchoState.of(recipe, bias=True, pool=pool)  # type: ignore[arg-type]
 
 
 def signal(F: EchoState, steps: int, seed: int, client: int = 0) -> Array:

@@ -25,7 +25,7 @@ from operator import add
 import numpy as np
 
 from benchmarks.record import write
-from catchment import Array, Recipe, Recording, Reservoir, ordered_map, single_blas_thread
+from catchment import Array, Recording, Reservoir, ordered_map, single_blas_thread
 from catchment.engine import run_locally
 from catchment.features import EchoState
 from catchment.federation import BLOCK, Plan, Tally
@@ -64,10 +64,10 @@ def client_data(k: int) -> list[Recording]:
 
 
 def features() -> EchoState:
-    recipe = Recipe(
+    recipe = Reservoir(
         units=UNITS, inputs=1, spectral_radius=RADIUS, leak_rate=LEAK, connections=10, seed=1
     )
-    return EchoState.of(Reservoir.from_recipe(recipe), washout=WASHOUT)
+    return EchoState.of(recipe, washout=WASHOUT)
 
 
 def plan() -> Plan[RidgeState, Tally[RidgeStatistics], Model]:

@@ -26,7 +26,7 @@ from benchmarks.record import write
 from catchment import Array
 from catchment.data import Recording
 from catchment.engine import LocalEngine
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Algorithm, Data, Engine, Plan, Reply, Request, RoundContext, run
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.privacy.secure_aggregation import (
@@ -246,7 +246,7 @@ CASES = (
 def readout_errors(case: Case) -> dict[str, object]:
     """Return how far readouts of differently summed statistics lie from the pooled one."""
     n_clients, N = 20, 200
-    features = EchoState.of(Reservoir.from_recipe(Recipe(units=N, inputs=1, seed=1)), input=False)
+    features = EchoState.of(Reservoir(units=N, inputs=1, seed=1), input=False)
     clients = [_rows(features, case.smooth, k) for k in range(n_clients)]
     test_z, test_y = _rows(features, case.smooth, 999)
     own = [(z.T @ z, z.T @ y) for z, y in clients]

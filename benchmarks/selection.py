@@ -29,7 +29,7 @@ from benchmarks.record import RESULTS, write
 from catchment import Array
 from catchment.data import Dealt, Recording, Scaler, contiguous
 from catchment.engine import run_locally
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan
 from catchment.federation.learn import Candidates, FederatedRidge
 from catchment.federation.measure import evaluate
@@ -79,7 +79,7 @@ def reservoir_features(
     input_scaling: float = 1.0,
 ) -> EchoState:
     """Return features of a reservoir; unless told otherwise with the peer's settings."""
-    recipe = Recipe(
+    recipe = Reservoir(
         units=units,
         inputs=1,
         density=0.1,
@@ -88,7 +88,7 @@ def reservoir_features(
         input_scaling=input_scaling,
         seed=seed,
     )
-    return EchoState.of(Reservoir.from_recipe(recipe), washout=task.washout)
+    return EchoState.of(recipe, washout=task.washout)
 
 
 def lag_features(task: Task, n_lags: int) -> EchoState:

@@ -94,14 +94,13 @@ def _write_svg(name: str, title: str, shapes: list[str], height: int) -> None:
 
 def reservoir_pictures() -> None:
     """Draw a small-world reservoir, its spectrum and its states."""
-    recipe = ct.Recipe(
+    reservoir = ct.Reservoir(
         units=80, topology="small_world", connections=4, rewiring=0.15, leak_rate=0.3, seed=2
     )
-    reservoir = ct.Reservoir.from_recipe(recipe)
     _save(plots.reservoir_graph(reservoir.layers[0]), "graph")
     _save(plots.spectrum(reservoir.layers[0]), "spectrum")
     u = mackey_glass(400, seed=1) - 0.9
-    driven = ct.Reservoir.from_recipe(replace(recipe, input_scaling=2.0, bias_scaling=0.0))
+    driven = replace(reservoir, input_scaling=2.0, bias_scaling=0.0)
     _save(plots.states(driven.states(u), inputs=u, units=5), "states")
 
 

@@ -27,7 +27,7 @@ def main() -> None:
     worn_out = {f"machine-{k:02d}": [machine(k)] for k in range(20)}
     slow = ct.DiagonalReservoir(100, nonlinearity="mix", memory=(2.0, 60.0), frequencies=0.02)
     run = ct.federate(slow, worn_out)  # sums go up once for the scale and once for the model
-    model = ct.calibrate(run, worn_out, cuts=(30.0,))  # and once counts of errors, left out
+    model: ct.Model = ct.calibrate(run, worn_out, cuts=(30.0,))  # and once counts of errors
 
     inside, errors = [], []
     for seed in range(100, 120):

@@ -46,7 +46,7 @@ def main() -> None:
 
     accuracy, apart = [], []
     for seed in range(1 if arguments.quick else 5):
-        leak_rate = ct.Spread("log_uniform", 0.05, 1.0)
+        leak_rate = ct.LogUniform(0.05, 1.0)
         reservoir = ct.EchoState(120, seed=seed, leak_rate=leak_rate, segments=2)
         model = ct.federate(reservoir, data.train, classes=data.classes).model
         scores = ct.evaluate(model, data.test)

@@ -43,7 +43,7 @@ def test_import_loads_nothing_heavy() -> None:
 
 
 def test_values_load_without_the_compiler_or_the_estimators() -> None:
-    loaded = loaded_after("from catchment import Recording, RidgeStatistics, Readout, Recipe")
+    loaded = loaded_after("from catchment import Recording, RidgeStatistics, Readout, Reservoir")
     assert "catchment.readout.statistics" in loaded
     heavy = set(HEAVY) - {"scipy.sparse"}
     assert sorted(loaded & heavy) == []

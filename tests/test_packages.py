@@ -8,15 +8,17 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import catchment as ct
 from catchment.plugins import KNOWN, Group, extra_of, installed
-from catchment.readout import packed_file
+from catchment.readout import Stored, to_bytes
 from catchment.testing import synthetic_clients
 
 GROUPS: tuple[Group, ...] = get_args(Group)
@@ -121,7 +123,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = "\n".join(f"{x},{y}" for x, y in clients["client-0"][0].u)
     (folder / "one.csv").write_text(f"x,y\n{rows}\n")
     for kind in ("network", "prompt"):
-        content = packed_file({"kind": kind}, {"weights": np.zeros(1)})
+        held: Any = SimpleNamespace(stored=partial(Stored, kind, {}, {"weights": np.zeros(1)}))
+        content = to_bytes(held)
         (folder / f"{kind}.safetensors").write_bytes(content)
     return folder
 

@@ -22,11 +22,12 @@ ROOT = Path(__file__).parents[1]
 FACES = {
     "catchment": (
         "AutoMap Clip FeatureUnion DefaultMap DiagonalReservoir EchoState Encoder Evaluation "
-        "FederatedRidge GaussianNoise Hydra Limits MiniRocket Mixture Model NVAR Pipeline Plan "
-        "Prepare Projected RAW RandomFourierFeatures Readout Recipe Recording Reservoir "
-        "RidgeStatistics Run Scores SecureAggregation Spread WindowStatistics AppendNorm "
-        "__version__ calibrate compare evaluate federate fit join load generate_keys read retire "
-        "save split reject_unknown"
+        "FederatedRidge GaussianNoise Hydra Limits LogUniform MiniRocket MixedActivation Model "
+        "NVAR Pipeline Plan Prepare Projected RAW RandomFourierFeatures Readout Recording "
+        "Reservoir RidgeStatistics "
+        "Run Scores SecureAggregation Uniform WindowStatistics AppendNorm __version__ calibrate "
+        "compare evaluate federate fit join load generate_keys read retire save split "
+        "reject_unknown"
     ),
     "catchment.cli": "app main",
     "catchment.data": (
@@ -37,8 +38,8 @@ FACES = {
     "catchment.engine": ("LocalEngine centralized compare guess local_only run_locally trained"),
     "catchment.features": (
         "AutoMap FeatureUnion DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "
-        "Hydra Layers MiniRocket Mixture NVAR Pipeline "
-        "Projected RandomFourierFeatures Recipe Reservoir Spread WindowStatistics AppendNorm"
+        "Hydra Layers Linspace LogUniform LongTail MiniRocket MixedActivation NVAR Pipeline "
+        "Projected RandomFourierFeatures Reservoir Uniform WindowStatistics AppendNorm"
     ),
     "catchment.federation": (
         "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Needs Plan "

@@ -490,7 +490,7 @@ def test_the_folder_says_what_was_computed(tmp_path: Path) -> None:
     np.testing.assert_allclose(model.readout.ridge, run.path.chosen, rtol=1e-9)
     assert {t.purpose for t in run.traffic if t.direction == "up"} == {
         "moments",
-        "low-rank-statistics",
+        "ridge-statistics",
         "receipt",
         "score",
     }

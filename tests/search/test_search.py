@@ -55,7 +55,7 @@ def test_the_best_trial_is_the_one_that_validates_best() -> None:
     )
     assert result.metric == "accuracy"
     assert result.best.score == max(trial.score for trial in result.trials)
-    reservoir = Reservoir.from_recipe(result.recipe)
+    reservoir = result.reservoir
     assert validated(reservoir, "mean", PEOPLE) == pytest.approx(result.best.score, abs=1e-12)
     assert result.best.ridge > 0
     assert result.adaptation is None

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("optuna")
 
-from catchment import Recipe, Reservoir
+from catchment import Reservoir
 from catchment.data import narma
 from catchment.features import EchoState
 from catchment_lab.search import SearchResult, SearchSettings, Space, search
@@ -39,12 +39,12 @@ def test_a_device_finds_the_same_trials_and_the_same_recipe(kind: str, device: s
             features=features,
             classes=PEOPLE.classes if people else None,
             space=Space(units=(10, 15), connections=(1, 10)),
-            base=Recipe(units=5, grid=20),
+            base=Reservoir(units=5, grid=20),
             settings=SETTINGS,
             device=device,
         )
 
     here, there = found(None), found(device)
-    assert here.recipe == there.recipe
+    assert here.reservoir == there.reservoir
     for one, other in zip(here.trials, there.trials, strict=True):
         assert (one.score, one.ridge, one.settings) == (other.score, other.ridge, other.settings)

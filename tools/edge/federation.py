@@ -28,14 +28,12 @@ NAME = "har"
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What devices learn, and in which numbers.
+    """What devices learn.
 
     Parameters
     ----------
     map
         Settings of the echo states, as a plan's file has them.
-    number
-        "whole", "q15" or "float32".
     rows
         How many rows a device's sums must have room for.
     cpu
@@ -46,7 +44,6 @@ class Recipe:
     """
 
     map: Mapping[str, Any]
-    number: str = "whole"
     rows: int = 512
     cpu: str = "cortex-m4"
     masks: int = 0
@@ -76,7 +73,6 @@ class Recipe:
         return to_device(
             plan,
             folder,
-            number=self.number,
             rows=self.rows,
             name=NAME,
             port=port,

@@ -28,12 +28,11 @@ _SUMS = {
         _without(
             CLIENT,
             "        add_into(numbers, masks.of("
-            'keys.own_mask_key(terms.told, me.place, self.book["own mask"])))',
+            'keys.own_mask_key(terms.told, me.place, self._book["own mask"])))',
         ),
         _without(
             SERVER,
-            "            subtract_from("
-            "total, masks.of(keys.own_mask_key(salt, place, self._secret(place))))",
+            "            subtract_from(total, masks.of(keys.own_mask_key(salt, place, secret)))",
         ),
     ),
     "secure aggregation without pair masks, on both sides": (
@@ -44,7 +43,7 @@ _SUMS = {
             "        for holder in ():\n            shared = "
             "agreement.shared(holder.public[keys.KEY_BYTES :])",
         ),
-        Edit(SERVER, "for place in sorted(set(self._dealt) - self._sealed):", "for place in ():"),
+        Edit(SERVER, "for place in sorted(set(self._good) - sealed):", "for place in ():"),
     ),
     "pair masks without the transcript as salt": (
         Edit(SUM + "keys.py", 'salt=salt, purpose=f"mask|', 'salt=b"", purpose=f"mask|'),
@@ -95,14 +94,15 @@ _SUMS = {
         ),
         Edit(
             SERVER,
-            'told = self._bits("update").tobytes() + self._uploads.told',
+            'told = self._bits("update").tobytes() + self._most.told',
             'told = self._bits("update").tobytes()',
         ),
     ),
     "adverts not verified by clients": (
         _without(
             CLIENT,
-            '        side.verify("keys", place, advert[SHOWN_BYTES:], advert[:SHOWN_BYTES])',
+            '        side.verify("keys", place, advert[keys.SHOWN_BYTES :], '
+            "advert[: keys.SHOWN_BYTES])",
         ),
     ),
     "a client's own advert not compared": (
@@ -111,7 +111,7 @@ _SUMS = {
     "nonces not compared with their commitments": (
         Edit(
             CLIENT,
-            "if keys.commitment(session, place, reveal[:NONCE_BYTES]) != promised:",
+            "if keys.commitment(session, place, reveal[: keys.NONCE_BYTES]) != promised:",
             "if False:",
         ),
     ),
@@ -199,15 +199,15 @@ _SUMS = {
     "own mask not compared with the promise": (
         Edit(
             SERVER,
-            'promised = self._session.digest("own mask", secret) == dealt.promise',
-            "promised = True",
+            'made = self._session.digest("own mask", secret) if own else keys.public_key(secret)',
+            "made = promise if own else keys.public_key(secret)",
         ),
     ),
     "shares not compared with their digests by the server": (
         Edit(
             SERVER,
-            "if made == self._dealt[owner].marks[holder][start : start + keys.DIGEST_BYTES]:",
-            "if made:",
+            "if keys.mark_of(self._session, owner, holder, which, given) == dealt:",
+            "if dealt:",
         ),
     ),
     "boxes not compared with their digests by clients": (
@@ -346,14 +346,14 @@ _LEDGER = {
     "an upload entered after it has left": (
         Edit(
             CLIENT,
-            '        side.book["update"] = told\n        side.book.note("update", ready.content)\n',
+            '        side.book["update"] = told\n        side.book.note("update", content)\n',
             '        side.book["update"] = told\n',
         ),
         Edit(
             CLIENT,
-            "        ready = _mask(side, made, present, told, given)\n",
-            "        ready = _mask(side, made, present, told, given)\n"
-            '        side.book.note("update", ready.content)\n',
+            "        ready, content = _mask(side, made, present, told)\n",
+            "        ready, content = _mask(side, made, present, told)\n"
+            '        side.book.note("update", content)\n',
         ),
     ),
     "a server asks any number of misfitting plans": (

@@ -11,12 +11,108 @@ from numpy.typing import NDArray
 
 from catchment import Array, Integers
 from catchment.features import EchoState
+from catchment.features.echo_state import MOST_WEIGHT_DIGITS, Program
 from catchment.readout import TARGET_DIGITS, Grid, RidgeStatistics
-from catchment_edge import IntegerMap, whole
+from catchment_edge.c import dense, sparse, whole
 
 MAP, ARGUMENTS = 0x314D4743, 0x31414743
 PIECE, PIECES = 20, 4  # digits of a piece of a target that is no class, and how many
 POOLS = (None, "last", "mean", "mean_std", "max")
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerRows:
+    """A sparse matrix of integers, row after row."""
+
+    starts: Integers  # (n_rows + 1,)
+    columns: Integers  # (nnz,)
+    values: Integers  # (nnz,)
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerLayer:
+    """One layer of N units: every weight an integer of 2^-weight_digits."""
+
+    weight_digits: int
+    recurrent: IntegerRows  # (N, N)
+    input: IntegerRows  # (N, I)
+    bias: Integers  # (N,)
+    leak: Integers  # (N,) of the map's leak_digits
+    activation: Integers  # (N,) index into ACTIVATIONS
+
+    @classmethod
+    def of(cls, program: Program, leak_digits: int) -> IntegerLayer:
+        """Return the integers of a layer that is in fixed point."""
+        matrix = whole(dense(program), program.weight_digits)
+        return cls(
+            program.weight_digits,
+            IntegerRows(*sparse(matrix[:, : program.n_units])),
+            IntegerRows(*sparse(matrix[:, program.n_units : -1])),
+            matrix[:, -1],
+            whole(program.leak, leak_digits),
+            program.activation.astype(np.int64),
+        )
+
+    @property
+    def n_units(self) -> int:
+        return len(self.bias)
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerMap:
+    """An echo-state map in fixed point, in integers."""
+
+    digits: int
+    leak_digits: int
+    n_inputs: int
+    layers: tuple[IntegerLayer, ...]
+    feature_bits: int
+    feature_digits: Integers  # (features of one step,)
+    cut: tuple[int, int] = (0, 0)
+    bias: bool = False
+    input: bool = True
+    state: bool = True
+    pool: str | None = None
+    segments: int = 1
+    washout: int = 0
+
+    @classmethod
+    def of(cls, features: EchoState) -> IntegerMap:
+        """Return the integers of a map; ValueError if it or its features have no grid."""
+        bits, feature_bits = features.reservoir.grid, features.feature_grid
+        if not isinstance(bits, int) or not isinstance(feature_bits, int):
+            raise ValueError(
+                f"the reservoir's grid is {bits} and the features' {feature_bits}; the C form "
+                "needs both, so set grid and feature_grid"
+            )
+        leak_digits = min(bits, MOST_WEIGHT_DIGITS)
+        return cls(
+            bits,
+            leak_digits,
+            features.known_inputs,
+            tuple(IntegerLayer.of(program, leak_digits) for program in features.programs),
+            feature_bits,
+            features.grid_digits[: features.n_base],
+            features.reservoir.cut,
+            features.bias,
+            features.input,
+            features.state,
+            features.pool,
+            features.segments,
+            features.washout,
+        )
+
+    @property
+    def n_units(self) -> int:
+        return sum(layer.n_units for layer in self.layers)
+
+    @property
+    def n_features(self) -> int:
+        base = self.bias + self.input * self.n_inputs + self.state * self.n_units
+        return base * self.segments * (2 if self.pool == "mean_std" else 1)
+
+    def n_rows(self, n_steps: int) -> int:
+        return n_steps - self.washout if self.pool is None else 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +208,7 @@ def dumped_map(map_: IntegerMap, sequences: Sequence[IntegerSequence]) -> bytes:
     top = max((int(np.abs(sequence.y).max(initial=0)) for sequence in sequences), default=0)
     numbers: list[object] = [MAP, map_.digits, map_.leak_digits, map_.n_inputs, len(map_.layers)]
     numbers += [*map_.cut, map_.bias, map_.input, map_.state, POOLS.index(map_.pool)]
-    numbers += [map_.segments, map_.washout, map_.feature_bits]
+    numbers += [map_.segments, map_.washout, map_.feature_grid]
     for layer in map_.layers:
         numbers += [layer.n_units, layer.weight_digits]
         for rows in (layer.recurrent, layer.input):

@@ -170,8 +170,8 @@ static void get_map(struct grid_map *map)
     map->pool = get();
     map->segments = get_count();
     map->washout = get_count();
-    map->feature_bits = get();
-    if (map->digits < 1 || map->digits > 24 || map->feature_bits < 1 || map->feature_bits > 24)
+    map->feature_grid = get();
+    if (map->digits < 1 || map->digits > 24 || map->feature_grid < 1 || map->feature_grid > 24)
         fail("the grid is none");
     map->layer = layers = room(map->layers, sizeof *layers);
     map->units = 0;
@@ -236,7 +236,7 @@ static void run_map(void)
     client.map = &map;
     sums->features = F = grid_features(&map);
     sums->targets = K = get_count();
-    sums->feature_bits = map.feature_bits;
+    sums->feature_grid = map.feature_grid;
     sums->target_bits = get();
     sums->rows = 0;
     sums->feature_sum = room(F, 8);

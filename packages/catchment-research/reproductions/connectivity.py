@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 
 from catchment import Booleans
-from catchment.features import Recipe, Reservoir
+from catchment.features import Reservoir
 from catchment.features.echo_state import SparseRows
 from catchment_lab.search import Chooser, Space
 from reproductions.study import Value
@@ -34,12 +34,12 @@ READINGS: tuple[Connectivity, ...] = ("fan_in", "per_cent", "fan_out")
 class Wired:
     """A recipe, and how densely inputs and units are connected in a reading of the tables.
 
-    >>> wired = Wired(Recipe(units=100, inputs=8), 50, 1, "fan_out")
+    >>> wired = Wired(Reservoir(units=100, inputs=8), 50, 1, "fan_out")
     >>> int(wired.reservoir().layers[0].W_in.n_nonzero)
     400
     """
 
-    recipe: Recipe
+    recipe: Reservoir
     input_connectivity: int
     recurrent_connectivity: int
     reading: Connectivity
@@ -47,10 +47,10 @@ class Wired:
     def possible(self) -> bool:
         """Return whether the two numbers can be had in this reading.
 
-        >>> Wired(Recipe(units=100, inputs=8), 50, 1, "fan_in").possible()
+        >>> Wired(Reservoir(units=100, inputs=8), 50, 1, "fan_in").possible()
         False
         """
-        N, I = self.recipe.layers[0].units, self.recipe.inputs
+        N, I = self.recipe.n_units, self.recipe.inputs
         most = {"fan_in": (I, N), "per_cent": (100, 100), "fan_out": (N, N)}[self.reading]
         given = self.input_connectivity, self.recurrent_connectivity
         return all(1 <= n <= limit for n, limit in zip(given, most, strict=True))
@@ -67,20 +67,19 @@ class Wired:
                 f"{self.recurrent_connectivity} of units cannot be read as {self.reading} with "
                 f"{self.recipe.inputs} inputs and {self.recipe.units} units; use another reading"
             )
-        N, n = self.recipe.layers[0].units, self.recurrent_connectivity
+        N, n = self.recipe.n_units, self.recurrent_connectivity
         if self.reading == "per_cent":
             n = max(1, round(n * N / 100))
         recipe = replace(self.recipe, connections=n)
         if self.reading == "fan_in":
-            return Reservoir.from_recipe(replace(recipe, input_connections=self.input_connectivity))
-        drawn = Reservoir.from_recipe(recipe)
-        (layer,) = drawn.layers
+            return replace(recipe, input_connections=self.input_connectivity)
+        (layer,) = recipe.layers
         W_in = layer.W_in.to_dense() * self._mask()
-        return Reservoir((replace(layer, W_in=SparseRows.from_dense(W_in)),))
+        return Reservoir.of_layers([replace(layer, W_in=SparseRows.from_dense(W_in))])
 
     def _mask(self) -> Booleans:
         """Return which input weights (N, I) there are."""
-        N, I, n = self.recipe.layers[0].units, self.recipe.inputs, self.input_connectivity
+        N, I, n = self.recipe.n_units, self.recipe.inputs, self.input_connectivity
         rng = np.random.default_rng([self.recipe.seed, 0xFA40])
         mask = np.zeros((N, I), dtype=bool)
         if self.reading == "per_cent":
@@ -117,7 +116,7 @@ def draw(space: Space, chooser: Chooser, *, inputs: int, reading: Connectivity) 
     recipe, _ = plain.draw(chooser, inputs=inputs)
     ranges = (
         space.input_connections or (1, inputs),
-        space.connections or (1, recipe.layers[0].units),
+        space.connections or (1, recipe.n_units),
     )
     if reading == "fan_in":
         ranges = (ranges[0][0], min(ranges[0][1], inputs)), ranges[1]

@@ -231,7 +231,7 @@ class Table:
 
 
 def _drawn(chosen: Tried, retraining: int) -> Reservoir:
-    return Reservoir.from_recipe(replace(chosen.recipe, seed=1000 + retraining))
+    return replace(chosen.recipe, seed=1000 + retraining)
 
 
 def validated(reservoir: Reservoir, pool: Pool, people: People) -> float:

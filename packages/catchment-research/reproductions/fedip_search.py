@@ -21,7 +21,7 @@ from itertools import product
 import numpy as np
 
 from catchment.errors import FederationError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Rows
 from catchment.readout import RidgeStatistics
@@ -42,7 +42,7 @@ FRESH = (2000,)  # seeds with which finalists are drawn anew
 class Tried:
     """A recipe, the rule by which it adapts if it does, and validation accuracies by rounds."""
 
-    recipe: Recipe
+    recipe: Reservoir
     rule: IntrinsicPlasticity | None
     by_rounds: Mapping[int, float]
 
@@ -75,7 +75,7 @@ class Explored:
     rules: dict[tuple[str, ...], tuple[int, int, int]] = field(default_factory=dict)
 
     def add(
-        self, method: str, recipe: Recipe, rule: IntrinsicPlasticity | None, found: Curves
+        self, method: str, recipe: Reservoir, rule: IntrinsicPlasticity | None, found: Curves
     ) -> None:
         for pool, by_rounds in found.items():
             self.tried.setdefault((method, pool), []).append(Tried(recipe, rule, by_rounds))
@@ -106,19 +106,19 @@ class Judge:
     adapting: Clients
     pools: tuple[Pool, ...]
 
-    def plain(self, recipe: Recipe) -> Curves:
+    def plain(self, recipe: Reservoir) -> Curves:
         """Return the accuracies of a reservoir as drawn."""
-        found = self.validated(Reservoir.from_recipe(recipe))
+        found = self.validated(recipe)
         return {pool: {0: value} for pool, value in found.items()}
 
     def adapted(
-        self, recipe: Recipe, rule: IntrinsicPlasticity, looks: Sequence[int]
+        self, recipe: Reservoir, rule: IntrinsicPlasticity, looks: Sequence[int]
     ) -> tuple[Curves, bool]:
         """Return the accuracies after numbers of rounds, and whether gains went below zero.
 
         FederationError if the rule diverges.
         """
-        reservoir, done = Reservoir.from_recipe(recipe), 0
+        reservoir, done = recipe, 0
         curves: Curves = {pool: {} for pool in self.pools}
         for rounds in looks:
             reservoir, _ = adapt(reservoir, Adaptation(rule, rounds - done), self.adapting)
@@ -228,7 +228,7 @@ def _try(
     judge: Judge,
     found: Explored,
     method: str,
-    recipe: Recipe,
+    recipe: Reservoir,
     rule: IntrinsicPlasticity,
     looks: Sequence[int],
 ) -> None:
@@ -254,7 +254,7 @@ def decide(judge: Judge, tried: Mapping[Key, Sequence[Tried]], finalists: int) -
     }
     if finalists < 2:
         return {key: found[0] for key, found in best.items()}
-    known: dict[tuple[Recipe, IntrinsicPlasticity | None], list[Curves]] = {}
+    known: dict[tuple[Reservoir, IntrinsicPlasticity | None], list[Curves]] = {}
     chosen = {}
     for (method, pool), found in best.items():
         judged = []

@@ -27,7 +27,7 @@ from reproductions.grids import grid
 from reproductions.intervals import deviation
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = (ROOT / "docs" / "guides" / "partial-networks.md", ROOT / "docs" / "experiments.md")
+PAGES = tuple(ROOT / "docs" / "research" / name for name in ("fedpt.md", "fedpt-private.md"))
 RESULT = ROOT / "results" / "fedpt.json"
 BEYOND = (
     "The whole network's rate is the smallest or largest that was tried for it: it may do better "

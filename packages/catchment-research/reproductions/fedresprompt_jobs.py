@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from catchment.engine import run_locally
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge
 from catchment.privacy import PromptNoise
@@ -92,12 +92,14 @@ def task_of(settings: PromptSettings, name: str, seed: int) -> WordTask:
 def features_of(task: WordTask, units: int, seed: int) -> EchoState:
     """Return the reservoir's features: the mean over words; mean and deviation over a window."""
     if task.name == "sst2":
-        recipe = Recipe(
+        recipe = Reservoir(
             units=units, inputs=task.n_inputs, leak_rate=0.4, input_scaling=0.1, seed=seed
         )
-        return EchoState.of(Reservoir.from_recipe(recipe), bias=True, input=False, pool="mean")
-    recipe = Recipe(units=units, inputs=task.n_inputs, leak_rate=0.5, input_scaling=0.3, seed=seed)
-    return EchoState.of(Reservoir.from_recipe(recipe), bias=True, input=False, pool="mean_std")
+        return EchoState.of(recipe, bias=True, input=False, pool="mean")
+    recipe = Reservoir(
+        units=units, inputs=task.n_inputs, leak_rate=0.5, input_scaling=0.3, seed=seed
+    )
+    return EchoState.of(recipe, bias=True, input=False, pool="mean_std")
 
 
 def begin(task: WordTask, model: TransformersLM, length: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import torch
 from catchment import Array, Integers
 from catchment.data import Recording
 from catchment.engine import run_locally
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge
 from catchment.readout import Readout
@@ -134,8 +134,10 @@ def read_signals(task: InstructedTask, units: int, seed: int) -> Read:
     Every window is asked every instruction, so features times one-hot instruction have one Gram
     matrix for each instruction, all the same: fifteen outputs on the features are that readout.
     """
-    recipe = Recipe(units=units, inputs=task.n_inputs, leak_rate=0.5, input_scaling=0.3, seed=seed)
-    features = EchoState.of(Reservoir.from_recipe(recipe), bias=True, input=False, pool="mean_std")
+    recipe = Reservoir(
+        units=units, inputs=task.n_inputs, leak_rate=0.5, input_scaling=0.3, seed=seed
+    )
+    features = EchoState.of(recipe, bias=True, input=False, pool="mean_std")
     plan = Plan(algorithm=FederatedRidge(features=features, ridge="clients"))
     clients = {
         name: [Recording(w.u, _targets(w), per_step=False) for w in windows]

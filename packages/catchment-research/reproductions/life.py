@@ -30,7 +30,7 @@ MEAN, AGE, ALONE = "the mean of all targets", "age alone, and its square", "an e
 
 
 def _echo(seed: int, radius: float, scaling: float, units: int = 600) -> FeatureMap:
-    leaks = ct.Spread("log_uniform", 0.02, 0.5)
+    leaks = ct.LogUniform(0.02, 0.5)
     return ct.EchoState(
         units, leak_rate=leaks, spectral_radius=radius, input_scaling=scaling, seed=seed
     )

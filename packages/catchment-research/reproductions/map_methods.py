@@ -35,7 +35,7 @@ def _one(make: Callable[[int], FeatureMap]) -> Method:
 
 
 def documented(seed: int) -> FeatureMap:
-    """Return the reservoir that docs/experiments.md has for UCI HAR."""
+    """Return the reservoir that docs/research/unseen.md has for UCI HAR."""
     return EchoState(500, seed=seed, spectral_radius=0.397, leak_rate=0.336, input_scaling=0.361)
 
 

@@ -45,7 +45,7 @@ def papers(
         "benchmarks/results"
     ),
     docs: Annotated[Path, typer.Option(help="Folder of the documentation, written to.")] = Path(
-        "docs"
+        "docs/research"
     ),
 ) -> None:
     """What each paper claims, our figures, whether the conclusion is the same, and why."""

@@ -26,7 +26,7 @@ import numpy as np
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Limits, Plan, RoundContext, WeightedSum
 from catchment_lab.search import Adaptation, Random, Space
@@ -151,12 +151,12 @@ def skew(people: People, settings: SkewSettings, began: Began | None = None) -> 
     )
 
 
-def drawn(recipe: Recipe, draw: int) -> Reservoir:
+def drawn(recipe: Reservoir, draw: int) -> Reservoir:
     """Return one of the reservoirs that are compared."""
-    return Reservoir.from_recipe(replace(recipe, seed=1000 + draw))
+    return replace(recipe, seed=1000 + draw)
 
 
-def chosen_recipe(people: People, settings: SkewSettings) -> tuple[Recipe, float]:
+def chosen_recipe(people: People, settings: SkewSettings) -> tuple[Reservoir, float]:
     """Return the recipe whose exact readouts do best on the validation people, over poolings."""
     chooser = Random(np.random.default_rng([settings.seed, 2]))
     space = replace(SPACE, units=(settings.units,))
@@ -164,7 +164,7 @@ def chosen_recipe(people: People, settings: SkewSettings) -> tuple[Recipe, float
     for trial in range(settings.trials):
         recipe, _ = space.draw(chooser, inputs=len(people.channels))
         recipe = replace(recipe, seed=settings.seed + trial)
-        tried.append((recipe, validated(Reservoir.from_recipe(recipe), people, settings)))
+        tried.append((recipe, validated(recipe, people, settings)))
     return max(tried, key=lambda one: one[1])
 
 
@@ -178,7 +178,9 @@ def validated(reservoir: Reservoir, people: People, settings: SkewSettings) -> f
     return float(np.mean(values))
 
 
-def chosen_rule(people: People, settings: SkewSettings, recipe: Recipe, say: Began) -> Adaptation:
+def chosen_rule(
+    people: People, settings: SkewSettings, recipe: Reservoir, say: Began
+) -> Adaptation:
     """Return the rule that does best on the validation people with the people as clients."""
     best: tuple[float, Adaptation] | None = None
     for mean, std in settings.rules:

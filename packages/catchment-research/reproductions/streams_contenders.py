@@ -22,7 +22,7 @@ from catchment.features import (
     MiniRocket,
     WindowStatistics,
 )
-from catchment.features.echo_state import Spread
+from catchment.features.echo_state import LogUniform, Uniform
 from catchment.readout import RidgeStatistics, accumulate
 from reproductions.streams_data import Stream
 from reproductions.streams_maps import ExponentialMeans, Lags, StreamingMiniRocket
@@ -110,15 +110,15 @@ def _state_bytes(inner: FeatureMap, n_inputs: int) -> int:
     raise TypeError(f"what a {type(inner).__name__} keeps from step to step is not known here")
 
 
-SLOW_AND_FAST = Spread("log_uniform", 0.02, 0.5)
+SLOW_AND_FAST = LogUniform(0.02, 0.5)
 
 
 def _reservoirs(
-    units: int | tuple[int, ...], leaks: Sequence[float | Spread], scalings: Sequence[float]
+    units: int | tuple[int, ...], leaks: Sequence[float | Uniform], scalings: Sequence[float]
 ) -> tuple[Option, ...]:
     """Return options of leak and input scaling, with columns as they are and standardized."""
 
-    def option(leak: float | Spread, scaling: float, standardize: bool) -> Option:
+    def option(leak: float | Uniform, scaling: float, standardize: bool) -> Option:
         shown = f"{leak:g}" if isinstance(leak, float) else f"{leak.low:g} to {leak.high:g}"
         return Option(
             f"leak {shown}, scaling {scaling:g}" + ", standardized" * standardize,
@@ -139,7 +139,7 @@ def _means(rates: tuple[float, ...], logarithms: bool) -> Option:
     return Option(label, lambda seed: ExponentialMeans(rates, logarithms))
 
 
-def _beside(leak: float | Spread, scaling: float) -> Option:
+def _beside(leak: float | Uniform, scaling: float) -> Option:
     shown = f"{leak:g}" if isinstance(leak, float) else f"{leak.low:g} to {leak.high:g}"
     return Option(
         f"leak {shown}, scaling {scaling:g}",

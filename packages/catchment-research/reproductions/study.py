@@ -17,7 +17,7 @@ import numpy as np
 
 import catchment
 from catchment import replace_file
-from catchment.features import Recipe
+from catchment.features import Reservoir
 from catchment.federation import Record
 from catchment_lab.search import Adaptation
 from reproductions.cells import Cell
@@ -46,7 +46,7 @@ class Selected:
     def of(
         cls,
         method: str,
-        recipe: Recipe,
+        recipe: Reservoir,
         validation: float,
         pool: str,
         adaptation: Adaptation | None = None,

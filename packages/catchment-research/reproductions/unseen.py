@@ -3,7 +3,7 @@
 Recipes, poolings and depths are drawn at random and judged on the 21 training subjects alone, by
 five folds of whole subjects: the statistics of the fold are taken off the sum, which is exact and
 costs no further pass. The best one is then trained on all 21 and tested on the other nine. Within a
-run the test subjects choose nothing; docs/experiments.md says how often they were looked at before.
+run the test subjects choose nothing; docs/research/unseen.md says how often they were seen before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from catchment import Array, ordered_map
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.readout import RidgeStatistics, solve_path
 from catchment_lab.search import ridges_of
@@ -82,10 +82,8 @@ def unseen(people: People, settings: UnseenSettings, began: Began | None = None)
     for seed in range(settings.seeds):
         say(f"{people.name}: seed {seed + 1} of {settings.seeds}")
         cells.append(final_cell(reseeded(features, 1000 + seed), known, people, settings, seed))
-    recipe = features.reservoir.recipe
-    assert recipe is not None
     pool = f"{features.pool}, {features.segments} segments"
-    chosen = Selected.of("incfed", recipe, value, pool)
+    chosen = Selected.of("incfed", features.reservoir, value, pool)
     result = SetResult.about(people, cells)
     return replace(result, selected=(chosen,), seconds=time.perf_counter() - start)
 
@@ -96,7 +94,7 @@ def drawn(rng: np.random.Generator, settings: UnseenSettings, inputs: int, trial
     deep = bool(rng.random() < 0.5)
     first, second = (float(a) for a in (rng.uniform(0.2, 1.0), rng.uniform(0.05, 0.4)))
     ways: tuple[tuple[Pool, int], ...] = (("mean_std", 1), ("mean_std", 1), ("mean", 2))
-    recipe = Recipe(
+    recipe = Reservoir(
         units=(units // 2, units // 2) if deep else units,
         inputs=inputs,
         leak_rate=(first, second) if deep else first,
@@ -106,14 +104,13 @@ def drawn(rng: np.random.Generator, settings: UnseenSettings, inputs: int, trial
         seed=settings.seed + trial,
     )
     pool, segments = ways[int(rng.integers(len(ways)))]
-    return EchoState.of(Reservoir.from_recipe(recipe), pool=pool, segments=segments)
+    return EchoState.of(recipe, pool=pool, segments=segments)
 
 
 def reseeded(features: EchoState, seed: int) -> EchoState:
     """Return the same map of a reservoir drawn anew."""
-    assert features.reservoir.recipe is not None
-    fresh = replace(features.reservoir.recipe.unprepared(), seed=seed)
-    return features.reading(Reservoir.from_recipe(fresh))
+    fresh = replace(features.reservoir.unprepared(), seed=seed)
+    return features.reading(fresh)
 
 
 def crossed(subjects: Subjects, folds: int) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from catchment.engine import run_locally
 from catchment.errors import FederationError
-from catchment.features import Recipe, Reservoir
+from catchment.features import Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Plan
 from catchment_research.learn import Momentum
@@ -171,7 +171,7 @@ def reservoirs(
     people: People, settings: VarianceSettings, draw: int
 ) -> list[tuple[str, float, Reservoir]]:
     """Return one draw's reservoir as it is and adapted in every way: way, width, reservoir."""
-    recipe = Recipe(
+    plain = Reservoir(
         units=settings.units,
         inputs=len(people.channels),
         spectral_radius=settings.spectral_radius,
@@ -179,7 +179,6 @@ def reservoirs(
         input_scaling=settings.input_scaling,
         seed=settings.seed + draw,
     )
-    plain = Reservoir.from_recipe(recipe)
     found = [("none", 0.0, plain)]
     for std in settings.target_stds:
         rate = settings.relative_rate * std**2

@@ -86,7 +86,7 @@ def test_many_owners(people: Clients, tmp_path: Path) -> None:
     text = run.explain()
     assert "What left the clients of 12 clients, EchoState" in text
     assert "scaling: moments" in text
-    assert "training: low-rank-statistics" in text
+    assert "training: ridge-statistics" in text
     assert "12 clients sent 12 messages" in text
     some = run.explain(sorted(train)[0])
     assert "sha256" in some

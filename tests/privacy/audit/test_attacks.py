@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import Array, Mixture, Recipe, Recording, Reservoir
+from catchment import Array, MixedActivation, Recording, Reservoir
 from catchment.features import EchoState
 from catchment.readout import RidgeStatistics, accumulate
 from catchment_lab.audit import (
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow
 
 
 def reservoir(units: int = 60, inputs: int = 2, **settings: Any) -> Reservoir:
-    return Reservoir.from_recipe(Recipe(units=units, inputs=inputs, seed=3, **settings))
+    return Reservoir(units=units, inputs=inputs, seed=3, **settings)
 
 
 def wander(T: int, I: int, seed: int) -> Array:
@@ -43,7 +43,7 @@ def wander(T: int, I: int, seed: int) -> Array:
     return np.asarray(0.3 * np.cumsum(rng.normal(size=(T, I)), axis=0))
 
 
-MIXED = Mixture(tanh=0.4, sigmoid=0.2, sin=0.2, relu=0.1, identity=0.1)
+MIXED = MixedActivation(tanh=0.4, sigmoid=0.2, sin=0.2, relu=0.1, identity=0.1)
 
 
 @pytest.mark.parametrize("settings", [{"leak_rate": 0.4}, {"activation": MIXED}])
@@ -58,7 +58,7 @@ def test_an_attackers_steps_are_the_librarys(settings: dict[str, Any], bias: boo
 
 
 def test_derivatives_of_a_deep_stack_are_right() -> None:
-    deep = Reservoir((*reservoir(20).layers, *reservoir(15, 20, leak_rate=0.5).layers))
+    deep = Reservoir.of_layers((*reservoir(20).layers, *reservoir(15, 20, leak_rate=0.5).layers))
     drive, rng = Drive(EchoState.of(deep)), np.random.default_rng(1)
     x, u = 0.1 * rng.normal(size=35), rng.normal(size=2)
     _, by_input, _, _ = drive.step(x, u)

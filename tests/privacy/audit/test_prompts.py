@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from catchment import Array, Recipe, Reservoir
+from catchment import Array, Reservoir
 from catchment.engine import run_locally
 from catchment.features import EchoState
 from catchment.federation import Plan
@@ -26,8 +26,8 @@ from tests.prompt.world import MODEL, PROJECTION, WORDS
 
 
 def features(inputs: int = 1, leak_rate: float = 1.0) -> EchoState:
-    recipe = Recipe(units=50, inputs=inputs, leak_rate=leak_rate, seed=1)
-    return EchoState.of(Reservoir.from_recipe(recipe), bias=True, pool="last")
+    recipe = Reservoir(units=50, inputs=inputs, leak_rate=leak_rate, seed=1)
+    return EchoState.of(recipe, bias=True, pool="last")
 
 
 def world(inputs: int, steps: int, k: int, seed: int) -> tuple[EchoState, Array, Array]:

@@ -1,25 +1,16 @@
-from catchment_edge.c.agreement import Agreement as Agreement
 from catchment_edge.c.code import CCode as CCode, c_code as c_code, to_c as to_c
-from catchment_edge.c.plan import DevicePlan as DevicePlan
+from catchment_edge.c.plan import Agreement as Agreement, DevicePlan as DevicePlan
 from catchment_edge.client.device import EdgeClient as EdgeClient
 from catchment_edge.client.hello import DeviceHello as DeviceHello
 from catchment_edge.onnx.export import OnnxFile as OnnxFile, to_onnx as to_onnx
 from catchment_edge.training.write import to_device as to_device
 
-# For the other packages and the tests; may change without notice.
-from catchment_edge.whole_map import (
-    IntegerLayer as IntegerLayer,
-    IntegerMap as IntegerMap,
-    IntegerRows as IntegerRows,
-    whole as whole,
-)
-
 __all__ = [
     "Agreement",
     "CCode",
-    "EdgeClient",
     "DeviceHello",
     "DevicePlan",
+    "EdgeClient",
     "OnnxFile",
     "c_code",
     "to_c",

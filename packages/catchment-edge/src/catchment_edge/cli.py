@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from catchment.data import Recording
     from catchment.readout import Predictor
     from catchment_edge.c.map_code import Number
-    from catchment_edge.onnx.export import Precision
+    from catchment_edge.c.plan import DevicePlan
+    from catchment_edge.onnx.export import OnnxFile, Precision
+    from catchment_edge.training.write import TrainingDevice
 
 TARGETS = ("onnx", "c")
 
@@ -88,19 +90,54 @@ def export(
 
     C comes with a plan of its RAM, its flash and its operations, printed before it is written.
     """
-    match to, train:
-        case "onnx", False:
-            predictor = _loaded(model, use, client)
-            _to_onnx(predictor, out, precision, streaming, steps, rate, as_json)
-        case "c", False:
-            predictor = _loaded(model, use, client)
-            _to_c(predictor, out, number, name, rate, steps, check, as_json)
-        case "c", True:
-            _to_device(model, out, number, name, rows, steps, port, masks, as_json)
-        case "onnx", True:
+    folder = Path() if out is None else out
+    if to not in TARGETS:
+        raise ValueError(f"--to is {to!r}; choose one of {', '.join(TARGETS)}")
+    if train:
+        if to == "onnx":
             raise ValueError("--train is for --to c; an ONNX file only predicts")
-        case _:
-            raise ValueError(f"--to is {to!r}; choose one of {', '.join(TARGETS)}")
+        if number not in (None, "whole"):
+            raise ValueError(f"--number is {number!r}; a device that trains adds up integers")
+        from catchment_edge.ports import port_files
+        from catchment_edge.training.layout import ROWS
+        from catchment_edge.training.write import device_of
+
+        if port is not None:
+            port_files(port)  # one that is not there is refused before anything is printed
+        most = ROWS if rows is None else rows
+        made = device_of(model, rows=most, steps=steps, name=name, masks=masks)
+        _show(made, as_json)
+        paths = made.write(folder, port=port)
+    elif to == "onnx":
+        from catchment_edge.onnx import to_onnx
+
+        file = to_onnx(
+            _loaded(model, use, client),
+            out or Path("model.onnx"),
+            precision=cast("Precision", precision),
+            streaming=streaming,
+            steps=steps,
+            rate=rate,
+        )
+        _show(file, as_json)
+        paths = [file.path]
+    else:
+        from catchment_edge.c.code import c_code
+
+        predictor, form = _loaded(model, use, client), cast("Number | None", number)
+        checks = _recordings(predictor, check)
+        code = c_code(predictor, name=name, number=form, rate=rate, steps=steps, check=checks)
+        _show(code.plan, as_json)
+        paths = code.write(folder)
+    for path in paths:
+        typer.echo(f"wrote {path}", err=True)
+
+
+def _show(made: DevicePlan | OnnxFile | TrainingDevice, as_json: bool) -> None:
+    if as_json:
+        print_json(made.facts())
+    else:
+        typer.echo(made.text())
 
 
 def _loaded(path: Path, use: list[str] | None, client: str | None) -> Predictor:
@@ -119,100 +156,15 @@ def _loaded(path: Path, use: list[str] | None, client: str | None) -> Predictor:
     return found.of(client)
 
 
-def _to_onnx(
-    predictor: Predictor,
-    out: Path | None,
-    precision: str,
-    streaming: bool,
-    steps: int | None,
-    rate: float | None,
-    as_json: bool,
-) -> None:
-    from catchment_edge.onnx import to_onnx
-
-    written = to_onnx(
-        predictor,
-        Path("model.onnx") if out is None else out,
-        precision=cast("Precision", precision),
-        streaming=streaming,
-        steps=steps,
-        rate=rate,
-    )
-    if as_json:
-        print_json(written.facts())
-    else:
-        typer.echo(written.text())
-    typer.echo(f"wrote {written.path}", err=True)
-
-
-def _to_c(
-    model: Predictor,
-    out: Path | None,
-    number: str | None,
-    name: str,
-    rate: float | None,
-    steps: int | None,
-    check: list[str] | None,
-    as_json: bool,
-) -> None:
-    from catchment_edge.c.code import c_code
-
-    code = c_code(
-        model,
-        name=name,
-        number=cast("Number | None", number),
-        rate=rate,
-        steps=steps,
-        check=None if check is None else _recordings(model, check),
-    )
-    if as_json:
-        print_json(code.plan.facts())
-    else:
-        typer.echo(code.plan.text())
-    for written in code.write(Path() if out is None else out):
-        typer.echo(f"wrote {written}", err=True)
-
-
-def _recordings(model: Predictor, names: list[str]) -> list[Recording]:
+def _recordings(model: Predictor, names: list[str] | None) -> list[Recording] | None:
     from catchment.data import find_files
     from catchment.readout import read_for
 
+    if names is None:
+        return None
     return [
         recording
         for path in find_files(names)
         for recordings in read_for(model, path).values()
         for recording in recordings
     ]
-
-
-def _to_device(
-    path: Path,
-    out: Path | None,
-    number: str | None,
-    name: str,
-    rows: int | None,
-    steps: int | None,
-    port: str | None,
-    masks: int,
-    as_json: bool,
-) -> None:
-    from catchment_edge.ports import port_files
-    from catchment_edge.training.sums_form import ROWS
-    from catchment_edge.training.write import device_of
-
-    if port is not None:
-        port_files(port)  # one that is not there is refused before anything is printed
-    made = device_of(
-        path,
-        number=number,
-        rows=ROWS if rows is None else rows,
-        steps=steps,
-        name=name,
-        masks=masks,
-    )
-    if as_json:
-        print_json(made.facts())
-    else:
-        typer.echo(made.text())
-    for written in made.write(Path() if out is None else out, port=port):
-        typer.echo(f"wrote {written}", err=True)

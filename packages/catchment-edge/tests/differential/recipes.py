@@ -16,7 +16,7 @@ import numpy as np
 import catchment as ct
 from catchment import Array
 from catchment.features import EchoState, Pipeline, Reservoir
-from catchment.features.echo_state import ACTIVATIONS, TOPOLOGIES, Mixture
+from catchment.features.echo_state import ACTIVATIONS, TOPOLOGIES, MixedActivation
 from catchment_edge.c import Number
 
 STEPS = 40  # of a recording
@@ -85,7 +85,9 @@ def inputs(rng: np.random.Generator, channels: int) -> Array:
 def echo_state(rng: Random, per_step: bool, grid: int | None) -> Any:
     shares = [rng.randint(0, 2) for _ in ACTIVATIONS]
     shares[0] += not any(shares)
-    mixture = Mixture(**{a: s / sum(shares) for a, s in zip(ACTIVATIONS, shares, strict=True)})
+    mixture = MixedActivation(
+        **{a: s / sum(shares) for a, s in zip(ACTIVATIONS, shares, strict=True)}
+    )
     units: Any = rng.choice([5, 8, 13, (5, 4)])
     activation: Any = rng.choice([*ACTIVATIONS, mixture])
     return ct.EchoState(

@@ -117,17 +117,6 @@ def test_samples_that_come_over_a_serial_line(tmp_path: Path) -> None:
 
 
 @boards
-@pytest.mark.parametrize("units", [64, 128])
-def test_sums_in_float32_are_those_of_all_recordings_in_float64(units: int, tmp_path: Path) -> None:
-    recipe = Recipe(map={"units": units, "grid": "none", "pool": "mean"}, number="float32")
-    found = federated(recipe, TAKING_PART, UNSEEN, tmp_path, classes=ACTIVITIES)
-    assert found.gram_error < 1e-6
-    assert found.cross_error < 1e-6
-    assert found.ram <= RAM
-    assert found.agree == found.device_agree == found.tested
-
-
-@boards
 def test_a_map_that_needs_more_than_64_kb_is_refused_by_the_linker(tmp_path: Path) -> None:
     wide = Recipe(map={"units": 160, "grid": 15, "feature_grid": 8, "pool": "mean"}, rows=100)
     with pytest.raises(DeviceFailedError, match="region `RAM' overflowed"):

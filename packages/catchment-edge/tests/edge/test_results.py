@@ -24,11 +24,8 @@ def test_every_device_fits_and_every_sum_is_what_the_page_says() -> None:
     for found in (one for of_name in results["devices"].values() for one in of_name):
         assert found["ram"] <= 64 * 1024
         assert found["stack used"] < 3 * 1024
-    for name, found in results["federations"].items():
+    for found in results["federations"].values():
         assert (found["devices"], found["data"]) == (21, "UCI HAR")
         assert found["agree"] >= 0.999 * found["tested"]
         assert found["device_agree"] >= 0.999 * found["tested"]
-        if "float32" in name:
-            assert max(found["gram_error"], found["cross_error"]) < 1e-6
-        else:
-            assert found["digest"] == found["pooled_digest"]
+        assert found["digest"] == found["pooled_digest"]

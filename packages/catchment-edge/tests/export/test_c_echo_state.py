@@ -16,8 +16,8 @@ from tests.export.compiled import compiled
 from tests.export.models import python_rows, signal, untrained
 
 pytestmark = pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
-MIXED = ct.Mixture(tanh=0.4, sigmoid=0.2, relu=0.2, sin=0.1, identity=0.1)
-BOUNDED = ct.Mixture(tanh=0.5, sigmoid=0.3, sin=0.2)
+MIXED = ct.MixedActivation(tanh=0.4, sigmoid=0.2, relu=0.2, sin=0.1, identity=0.1)
+BOUNDED = ct.MixedActivation(tanh=0.5, sigmoid=0.3, sin=0.2)
 
 
 def same(model: ct.Model, u: Any, tmp_path: Path, number: str = "whole", **options: Any) -> None:
@@ -57,7 +57,7 @@ def test_deep_stacks_spread_leaks_and_all_activations(number: str, tmp_path: Pat
     described = ct.EchoState(
         (15, 10, 8),
         activation=BOUNDED if number == "q15" else MIXED,
-        leak_rate=ct.Spread("uniform", 0.1, 1.0),
+        leak_rate=ct.Uniform(0.1, 1.0),
         bias_scaling=0.5,
         bias=True,
         pool="mean_std",
@@ -88,8 +88,8 @@ def test_each_step_of_windows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pool", [None, "mean_std"])
 def test_long_recordings_are_cut_as_the_recipe_says(pool: Any, tmp_path: Path) -> None:
-    layers = ct.Reservoir.from_recipe(ct.Recipe(units=15, inputs=2, seed=3)).layers
-    reservoir = ct.Reservoir(layers, grid=20, known_cut=(64, 24))
+    layers = ct.Reservoir(units=15, inputs=2, seed=3).layers
+    reservoir = ct.Reservoir.of_layers(layers, grid=20, cut=(64, 24))
     features = EchoState.of(reservoir, pool=pool, feature_grid=20, washout=9)
     model = untrained(features, per_step=pool is None)
     same(model, signal(300), tmp_path)

@@ -12,7 +12,7 @@ import pytest
 from catchment.cli import main
 from tests.export.compiled import build
 
-PAGE = Path(__file__).parents[4] / "docs" / "guides" / "export.md"
+PAGE = Path(__file__).parents[4] / "docs" / "guides" / "export-c.md"
 BLOCK = re.compile(r"^```(python|c)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"[\d,]*\d")
 

@@ -29,8 +29,8 @@ from catchment import (
     RandomProjection,
     WindowStatistics,
 )
-from catchment.features import FeatureMap
-from catchment.features.echo_state import Mixture, Spread
+from catchment.features import FeatureMap, Reservoir
+from catchment.features.echo_state import LogUniform, MixedActivation
 from catchment_edge import to_onnx
 from tests.export.onnx_models import (
     model_of,
@@ -41,7 +41,7 @@ from tests.export.onnx_models import (
     waves,
 )
 
-ALL = Mixture(tanh=0.3, sigmoid=0.2, relu=0.2, sin=0.2, identity=0.1)
+ALL = MixedActivation(tanh=0.3, sigmoid=0.2, relu=0.2, sin=0.2, identity=0.1)
 WINDOWS: dict[str, FeatureMap] = {
     "mean and deviation": EchoState(20),
     "segments": EchoState(20, segments=3, washout=4),
@@ -49,7 +49,7 @@ WINDOWS: dict[str, FeatureMap] = {
     "largest": EchoState(20, pool="max", bias=True),
     "mean": EchoState(20, pool="mean", leak_rate=0.3),
     "deep": EchoState((12, 8), leak_rate=(0.5, 0.9)),
-    "leaks": EchoState(20, leak_rate=Spread("log_uniform", 0.1, 1.0)),
+    "leaks": EchoState(20, leak_rate=LogUniform(0.1, 1.0)),
     "activations": EchoState(30, activation=ALL, spectral_radius=0.5),
     "minirocket": MiniRocket(100),
     "minirocket of one length": MiniRocket(90, length=30),
@@ -145,7 +145,10 @@ def _with_cut(model: Any, cut: tuple[int, int]) -> Any:
     from catchment.features import Pipeline
 
     features = model.features
-    reservoir = replace(features.reservoir, recipe=None, known_cut=cut)
+    drawn = features.reservoir
+    reservoir = Reservoir.of_layers(
+        drawn.layers, grid=drawn.grid, input_range=drawn.input_range, cut=cut
+    )
     return replace(model, before=Pipeline(model.preprocessing, features.reading(reservoir)))
 
 
@@ -180,7 +183,7 @@ def test_gains_of_plasticity_are_in_the_file(tmp_path: Path) -> None:
 @given(
     units=st.lists(st.integers(1, 12), min_size=1, max_size=3),
     bits=st.sampled_from([8, 15, 20, 24]),
-    feature_bits=st.sampled_from([None, 4, 8, 24]),
+    feature_grid=st.sampled_from([None, 4, 8, 24]),
     leak=st.floats(0.01, 1.0),
     radius=st.floats(0.1, 1.5),
     pool=st.sampled_from([None, "last", "mean", "mean_std", "max"]),
@@ -192,7 +195,7 @@ def test_any_recipe_on_a_grid_gives_the_same_numbers(
     tmp_path_factory: pytest.TempPathFactory,
     units: list[int],
     bits: int,
-    feature_bits: int | None,
+    feature_grid: int | None,
     leak: float,
     radius: float,
     pool: Any,
@@ -201,7 +204,7 @@ def test_any_recipe_on_a_grid_gives_the_same_numbers(
     seed: int,
 ) -> None:
     described = EchoState(
-        tuple(units), leak_rate=leak, spectral_radius=radius, grid=bits, feature_grid=feature_bits,
+        tuple(units), leak_rate=leak, spectral_radius=radius, grid=bits, feature_grid=feature_grid,
         pool=pool, bias=chosen[0], input=chosen[1], state=chosen[2], washout=washout, seed=seed,
         activation=ALL,
     )  # fmt: skip

@@ -10,7 +10,6 @@ import pytest
 
 from catchment import EchoState, Preprocessing, Recording
 from catchment.data import Scaler
-from catchment_edge.c import Number
 from catchment_edge.training import Layout, Task, TrainingDevice
 from tests.export.trained import (
     Program,
@@ -38,7 +37,6 @@ class Case:
     classes: bool = True
     per_step: bool = False
     rows: int = 1000
-    number: Number = "whole"
     steps: int | None = None
     lengths: tuple[int, int] = (20, 60)
     gaps: float = 0.0
@@ -51,7 +49,7 @@ class Case:
         )
         names = CLASSES if self.classes else None
         task = Task(features, Preprocessing(**self.preprocessing), 2, 3 if names else 2, names)
-        return TrainingDevice(Layout(task, "tiny", self.number, self.rows, self.steps))
+        return TrainingDevice(Layout(task, "tiny", self.rows, self.steps))
 
     def recordings(self, n: int = 12, seed: int = 0) -> list[Recording]:
         rng = np.random.default_rng([seed, self.per_step])

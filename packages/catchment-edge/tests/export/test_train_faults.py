@@ -33,7 +33,7 @@ READY = scale(FITTED) + READOUT
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    layout = Layout(Task(FEATURES, Preprocessing(), 1, 2, ("a", "b")), "tiny", "whole", 50)
+    layout = Layout(Task(FEATURES, Preprocessing(), 1, 2, ("a", "b")), "tiny", 50)
     return Program.of(TrainingDevice(layout), tmp_path_factory.mktemp("tiny"))
 
 

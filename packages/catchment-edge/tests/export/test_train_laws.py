@@ -42,7 +42,7 @@ ANY = st.floats(-(2.0**40), 2.0**40, exclude_min=True, exclude_max=True)
 def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     """A device with one number to predict at every step."""
     features = EchoState(5, seed=3, washout=1).build(2, per_step=True)
-    layout = Layout(Task(features, Preprocessing(), 2, 1), "laws", "whole", 500)
+    layout = Layout(Task(features, Preprocessing(), 2, 1), "laws", 500)
     return Program.of(TrainingDevice(layout), tmp_path_factory.mktemp("laws"))
 
 

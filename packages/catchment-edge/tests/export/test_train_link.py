@@ -41,7 +41,7 @@ def labeled(n: int, seed: int = 0) -> list[Recording]:
 def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     features = EchoState(20, seed=1, pool="mean").build(3, per_step=False, classes=True)
     task = Task(features, Preprocessing(), 3, 4, CLASSES, "ab" * 32)
-    device = TrainingDevice(Layout(task, "tiny", "whole", 100))
+    device = TrainingDevice(Layout(task, "tiny", 100))
     return Program.of(device, tmp_path_factory.mktemp("device"))
 
 

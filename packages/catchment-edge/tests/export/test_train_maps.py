@@ -1,4 +1,4 @@
-"""Devices that train with other maps than echo states, and in float32."""
+"""Devices that train with other maps than echo states."""
 
 from __future__ import annotations
 
@@ -21,9 +21,6 @@ from catchment import (
     WindowStatistics,
 )
 from catchment.data import Scaler
-from catchment.readout import RidgeStatistics
-from catchment.wire import Message
-from catchment_edge.c import Number
 from catchment_edge.training import Layout, Task, TrainingDevice
 from tests.export.trained import Program, messages, needs_gcc, statistics_message, train
 
@@ -32,14 +29,14 @@ SCALER = Scaler(np.array([0.5, -1.0]), np.array([1.5, 2.5]))
 CLASSES = ("a", "b", "c")
 
 
-def device(described: Any, number: Number, rows: int, **settings: Any) -> TrainingDevice:
+def device(described: Any, rows: int, **settings: Any) -> TrainingDevice:
     """Return a device for windows of 16 steps, or for steps, each with a class."""
     per_step, stride = settings.pop("per_step", False), settings.pop("row_stride", 1)
     features = described.build(2, per_step=per_step, classes=True)
     window = None if per_step else 16
     preprocessing = Preprocessing(scale=SCALER, window=window, **settings)
     task = Task(features, preprocessing, 2, 3, CLASSES, row_stride=stride)
-    return TrainingDevice(Layout(task, "maps", number, rows))
+    return TrainingDevice(Layout(task, "maps", rows))
 
 
 def recordings(n: int = 8) -> list[Recording]:
@@ -66,34 +63,8 @@ WHOLE: dict[str, tuple[Any, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", WHOLE)
 def test_whole_rows_of_a_map_give_the_clients_bytes(name: str, tmp_path: Any) -> None:
     described, settings = WHOLE[name]
-    made = device(described, "whole", 1000, **settings)
+    made = device(described, 1000, **settings)
     program = Program.of(made, tmp_path)
     data = recordings()
     (came,) = messages(program.talk(train(), program.sensor(data)))
     assert came == statistics_message(made, made.layout.task.preprocessing, data)
-
-
-FLOAT: dict[str, tuple[Any, int, dict[str, Any]]] = {
-    "mean and deviation": (EchoState(20, grid=None, pool="mean_std"), 1000, {}),
-    "steps": (EchoState(20, grid=None), 5000, {"per_step": True}),
-    "window statistics": (WindowStatistics(grid=None), 1000, {}),
-}
-
-
-@pytest.mark.parametrize("name", FLOAT)
-def test_float32_is_near_float64(name: str, tmp_path: Any) -> None:
-    described, rows, settings = FLOAT[name]
-    made = device(described, "float32", rows, **settings)
-    program = Program.of(made, tmp_path)
-    data = recordings(12)
-    (came,) = messages(program.talk(train(), program.sensor(data)))
-    parts = Message.from_bytes(statistics_message(made, made.layout.task.preprocessing, data))
-    found, expected = (
-        RidgeStatistics.from_message(Message.from_bytes(came)),
-        RidgeStatistics.from_message(parts),
-    )
-    assert (found.n_rows, found.fingerprint) == (expected.n_rows, expected.fingerprint)
-    np.testing.assert_array_equal(found.target_gram, expected.target_gram)
-    for one in ("gram", "cross", "feature_sum"):
-        size = np.abs(getattr(expected, one)).max()
-        assert np.abs(getattr(found, one) - getattr(expected, one)).max() < 1e-6 * size

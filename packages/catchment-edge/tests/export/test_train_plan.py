@@ -71,7 +71,7 @@ def test_a_client_of_the_plan_and_its_device_send_the_same(tmp_path: Path) -> No
 
 
 REFUSED: dict[str, tuple[str, str, str]] = {
-    "another upload": ('upload = "statistics"', "", 'write upload = "statistics"'),
+    "another upload": ('upload = "statistics"', 'upload = "auto"', 'write upload = "statistics"'),
     "a rate": ("[features]", "[preprocessing]\nrate = 50\n[features]", "leave the rate out"),
     "a window in seconds": ("[features]", '[preprocessing]\nwindow = "2s"\n[features]', "in steps"),
     "interpolated gaps": (
@@ -100,6 +100,11 @@ REFUSED: dict[str, tuple[str, str, str]] = {
         'map = "auto"',
         "name the one that was chosen",
     ),
+    "a map in float64": (
+        'pool = "mean"',
+        'pool = "mean"\ngrid = "none"',
+        "give the map a grid",
+    ),
     "a map without a form": (
         'units = 16\npool = "mean"',
         'map = "echo_state"\nunits = 16\npool = "mean"\nsegments = 3',
@@ -120,9 +125,6 @@ def test_what_no_device_can_do_is_one_sentence_with_the_remedy(name: str, tmp_pa
 @pytest.mark.parametrize(
     ("settings", "remedy"),
     [
-        ({"number": "float32"}, "export integers"),
-        ({"number": "q15"}, "write grid = 15"),
-        ({"number": "double"}, "choose one of whole"),
         ({"rows": 0}, "1 or more"),
         ({"name": "map"}, "does not begin with"),
     ],
@@ -153,7 +155,7 @@ def test_the_command_prints_the_plan_before_it_writes(tmp_path: Path) -> None:
     words = ["export", str(path), "--to", "c", "--train", "--name", "har", "--out", str(out)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    assert "har: trains in whole, 22 features" in done.stdout
+    assert "har: trains in integers, 22 features" in done.stdout
     assert "upload at most" in done.stdout
     known = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert known["ram"] == sum(known["ram_of"].values())
@@ -171,7 +173,6 @@ def test_the_command_prints_the_plan_before_it_writes(tmp_path: Path) -> None:
             "[features]": "[preprocessing]\nwindow = 9\n[features]",
         },
         {"[features]": '[preprocessing]\nwindow = 9\nstep = 4\nlabel = "majority"\n[features]'},
-        {'pool = "mean"': 'pool = "mean"\ngrid = "none"'},
     ],
 )
 def test_the_plan_of_ram_is_what_the_compiler_takes(change: dict[str, str], tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ FITTED = Preprocessing(scale=Scaler(np.array([0.5, -1.0]), np.array([2.0, 0.9]))
 def stepwise(tmp_path_factory: pytest.TempPathFactory) -> Program:
     """A device with two numbers to predict at every step."""
     features = EchoState(15, seed=3, washout=5).build(2, per_step=True)
-    layout = Layout(Task(features, Preprocessing(), 2, 2), "steps", "whole", 500)
+    layout = Layout(Task(features, Preprocessing(), 2, 2), "steps", 500)
     return Program.of(TrainingDevice(layout), tmp_path_factory.mktemp("steps"))
 
 
@@ -43,7 +43,7 @@ def windowed(tmp_path_factory: pytest.TempPathFactory) -> Program:
     """A device with a class for every window of eight steps."""
     features = EchoState(15, seed=3, pool="mean").build(2, per_step=False, classes=True)
     preprocessing = Preprocessing(window=8, label="majority")
-    layout = Layout(Task(features, preprocessing, 2, 3, ("a", "b", "c")), "windows", "whole", 20)
+    layout = Layout(Task(features, preprocessing, 2, 3, ("a", "b", "c")), "windows", 20)
     return Program.of(TrainingDevice(layout), tmp_path_factory.mktemp("windows"))
 
 
@@ -121,7 +121,7 @@ def test_another_scale_starts_from_zero(stepwise: Program) -> None:
 
 def test_sums_that_are_full_refuse_a_row_and_keep_the_others(windowed: Program) -> None:
     small = TrainingDevice(
-        Layout(windowed.device.layout.task, "windows", "whole", windowed.device.layout.rows)
+        Layout(windowed.device.layout.task, "windows", windowed.device.layout.rows)
     )
     most = small.layout.sums.most_rows
     source = small.files()["windows.c"].replace(
@@ -172,7 +172,7 @@ def test_inputs_ahead_are_known_across_stretches(tmp_path: Path) -> None:
     """What the last steps of a stretch are to predict comes with the next one."""
     features = EchoState(9, seed=3, washout=2).build(2, per_step=True)
     task = Task(features, Preprocessing(horizon=4), 2, 2)
-    program = Program.of(TrainingDevice(Layout(task, "ahead", "whole", 500)), tmp_path)
+    program = Program.of(TrainingDevice(Layout(task, "ahead", 500)), tmp_path)
     whole = [Recording(one.u) for one in numbers(3)]
     preprocessing = program.fitted(FITTED)
     readout_ = Readout(np.ones((features.n_features, 2)), np.zeros(2), 0.0)

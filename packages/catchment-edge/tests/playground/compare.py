@@ -31,7 +31,7 @@ def check(told: dict[str, Any], names: dict[str, Any]) -> None:
     """Compare all numbers of a page with those of the Python lines it offers."""
     model, run, past = names["model"], names["run"], names["past"]
     reservoir = model.features.reservoir
-    (layer,), (wiring,) = reservoir.layers, reservoir.recipe.layers
+    (layer,), (wiring,) = reservoir.layers, reservoir.layer_settings
     assert told["past"] == len(past)
     same(told["series"], names["series"], "series", 1e-15)
     same(told["input"], layer.W_in.values, "input weights", 1e-15)

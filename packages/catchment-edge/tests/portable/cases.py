@@ -11,8 +11,8 @@ from numpy.random import Generator
 from catchment import Integers
 from catchment.features import digits_after_point
 from catchment.features.echo_state import ACTIVATIONS
-from catchment_edge import IntegerLayer, IntegerMap, IntegerRows
-from tools.portable.dump import IntegerSequence
+from catchment_edge.c import sparse
+from tools.portable.dump import IntegerLayer, IntegerMap, IntegerRows, IntegerSequence
 
 ARGUMENT_DIGITS = ((13, 8), (27, 12), (30, 15), (40, 20), (44, 24))  # of p, of the grid
 RANGE = 8  # largest input
@@ -42,15 +42,15 @@ class Settings(TypedDict, total=False):
 
 
 def drawn_map(
-    rng: Generator, bits: int, feature_bits: int, codes: tuple[int, ...], settings: Settings
+    rng: Generator, bits: int, feature_grid: int, codes: tuple[int, ...], settings: Settings
 ) -> IntegerMap:
     """Return a map of two layers, 12 and 7 units, with random weights."""
     digits, n_inputs = min(bits, 20), 3
     layers = tuple(
         IntegerLayer(
             digits,
-            IntegerRows.from_dense(_weights(rng, (N, N), digits, 0.4)),
-            IntegerRows.from_dense(_weights(rng, (N, I), digits, 0.7)),
+            IntegerRows(*sparse(_weights(rng, (N, N), digits, 0.4))),
+            IntegerRows(*sparse(_weights(rng, (N, I), digits, 0.7))),
             _weights(rng, (N,), digits, 1.0),
             rng.integers(1 << (digits - 3), (1 << digits) + 1, N),
             rng.choice(codes, N).astype(np.int64),
@@ -60,8 +60,8 @@ def drawn_map(
     bounds = [np.ones(int(settings.get("bias", False)))]
     bounds.append(np.full(n_inputs * settings.get("input", True), float(RANGE)))
     bounds += [np.where(np.isin(layer.activation, LINEAR), 8.0, 1.0) for layer in layers]
-    places = digits_after_point(np.concatenate(bounds), feature_bits)
-    return IntegerMap(bits, digits, n_inputs, layers, feature_bits, places, **settings)
+    places = digits_after_point(np.concatenate(bounds), feature_grid)
+    return IntegerMap(bits, digits, n_inputs, layers, feature_grid, places, **settings)
 
 
 def _weights(rng: Generator, shape: tuple[int, ...], digits: int, share: float) -> Integers:
@@ -95,7 +95,7 @@ def cases() -> Iterator[tuple[str, IntegerMap, list[IntegerSequence]]]:
         "mean_std-coarse": (20, 6, everything, {"pool": "mean_std", "cut": (25, 30)}),
         "max": (12, 12, everything, {"pool": "max", "input": False}),
     }
-    for number, (name, (bits, feature_bits, codes, others)) in enumerate(settings.items()):
+    for number, (name, (bits, feature_grid, codes, others)) in enumerate(settings.items()):
         rng = np.random.default_rng([14, number])
-        map_ = drawn_map(rng, bits, feature_bits, codes, others)
+        map_ = drawn_map(rng, bits, feature_grid, codes, others)
         yield name, map_, drawn_sequences(rng, map_)

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from catchment import Array, Integers, Recipe
+from catchment import Array, Integers
 from catchment.features import EchoState, Reservoir
-from catchment_edge import IntegerMap
-from tools.portable.dump import IntegerSequence, dumped_map
+from tools.portable.dump import IntegerMap, IntegerSequence, dumped_map
 
 # Settings of the recipe and of the map, and the number of sequences.
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
@@ -37,8 +36,8 @@ def drawn(name: str) -> tuple[EchoState, list[Array], list[Integers]]:
     """Return the map of this name, with inputs and the targets of three classes."""
     of_recipe, of_map, n = SETTINGS[name]
     common: dict[str, Any] = {"units": 40, "inputs": 3, "seed": 5, "leak_rate": 0.3}
-    recipe = Recipe(**{**common, **of_recipe})
-    features = EchoState.of(Reservoir.from_recipe(recipe), **of_map)
+    recipe = Reservoir(**{**common, **of_recipe})
+    features = EchoState.of(recipe, **of_map)
     rng = np.random.default_rng([3, list(SETTINGS).index(name)])
     shortest, longest = (2500, 4000) if name.startswith("cut") else (60, 200)
     us = [rng.normal(size=(int(rng.integers(shortest, longest)), 3)) for _ in range(n)]

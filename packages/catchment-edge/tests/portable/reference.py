@@ -20,8 +20,7 @@ from catchment.features.echo_state import (
     grid_tanh,
     rounder,
 )
-from catchment_edge import IntegerMap, IntegerRows
-from tools.portable.dump import IntegerSequence
+from tools.portable.dump import IntegerMap, IntegerRows, IntegerSequence
 
 TANH, SIGMOID, RELU, SIN = (ACTIVATIONS.index(name) for name in ("tanh", "sigmoid", "relu", "sin"))
 
@@ -124,5 +123,5 @@ def pooled(map_: IntegerMap, Z: Integers) -> Array:
 
 def _on_grid(map_: IntegerMap, rows: Array) -> Integers:
     scaled = np.rint(np.ldexp(rows, map_.feature_digits - map_.digits))
-    top = 2.0**map_.feature_bits
+    top = 2.0**map_.feature_grid
     return np.clip(scaled, -top, top).astype(np.int64)

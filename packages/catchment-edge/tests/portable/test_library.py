@@ -9,7 +9,7 @@ import pytest
 
 from catchment import Recording
 from catchment.readout import Grid, RidgeStatistics, accumulate
-from catchment_edge import whole
+from catchment_edge.c import whole
 from tests.portable.library_maps import NAMES, drawn, integers_of
 from tools.portable.dump import dumped_map, read_answer, target_pieces
 from tools.portable.machines import NATIVE

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment_edge import IntegerMap
 from tests.portable import reference
 from tests.portable.cases import ARGUMENT_DIGITS, arguments, cases
 from tests.portable.test_machines import argument_dumps, digest, map_dumps
 from tools.portable.dump import (
+    IntegerMap,
     IntegerSequence,
     dumped_arguments,
     dumped_map,

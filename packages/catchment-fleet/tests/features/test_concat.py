@@ -195,12 +195,12 @@ def test_a_client_agrees_to_a_server_with_another_eigenvalue(
 ) -> None:
     own = course(described())
     exact = build._scale
-    build.prepared.cache_clear()
+    build._found.cache_clear()
     monkeypatch.setattr(build, "_scale", lambda layer: exact(layer) * (1 + 2**-40))
     there = course(described()).start()
     came = traveled(there)
     monkeypatch.undo()
-    build.prepared.cache_clear()
+    build._found.cache_clear()
     assert came.maps[0].fingerprint == there.maps[0].fingerprint
     assert came.maps[0].fingerprint != own.start().maps[0].fingerprint
     assert own.agrees("training", came)

@@ -139,12 +139,12 @@ def test_gaps_that_start_anew_take_every_grid_away() -> None:
 def test_a_server_with_another_eigenvalue_is_recognized(monkeypatch: pytest.MonkeyPatch) -> None:
     own = course(RandomProjection(EchoState(20), 9))
     exact = build._scale
-    build.prepared.cache_clear()
+    build._found.cache_clear()
     monkeypatch.setattr(build, "_scale", lambda layer: exact(layer) * (1 + 2**-40))
     came = traveled(course(RandomProjection(EchoState(20), 9)).start())
     other = traveled(course(RandomProjection(EchoState(20), 9, seed=1)).start())
     monkeypatch.undo()
-    build.prepared.cache_clear()
+    build._found.cache_clear()
     assert came.maps[0].fingerprint != own.start().maps[0].fingerprint
     assert own.agrees("training", came)
     assert not own.describes(other.maps[0].parts())

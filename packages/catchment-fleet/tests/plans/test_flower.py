@@ -431,7 +431,7 @@ def test_nobody_sees_all_files_so_the_plan_names_what_clients_share(tmp_path: Pa
 def test_no_node_solves_an_eigenvalue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"user-{k:03d}" for k in range(4)]
     nodes = fleet(tmp_path, WEARABLES, {name: {"name": name} for name in names})
-    build.prepared.cache_clear()
+    build._found.cache_clear()
     at_node = False
     solve = common_radius
 
@@ -446,7 +446,7 @@ def test_no_node_solves_an_eigenvalue(tmp_path: Path, monkeypatch: pytest.Monkey
         def respond(order: Order, inner: Any = inner) -> bytes:
             nonlocal at_node
             at_node = True
-            build.prepared.cache_clear()
+            build._found.cache_clear()
             try:
                 answer: bytes = inner(order)
                 return answer

@@ -37,7 +37,7 @@ def own_scale(folder: Path) -> str:
     """Return the scale that this processor finds for the plan's reservoir by itself."""
     (described,) = read_plan(folder / "plan.toml").maps
     assert isinstance(described, EchoState)
-    return repr(described.recipe(6, per_step=False).prepared().scale)
+    return repr(described.reservoir_for(6, per_step=False).prepared().scale)
 
 
 def put(stream: IO[bytes], *parts: bytes) -> None:

@@ -26,11 +26,11 @@ from catchment.features import (
     FeatureUnion,
     RandomFourierFeatures,
     RandomProjection,
-    Reservoir,
     WindowStatistics,
     building_only,
     restored,
 )
+from catchment.features.echo_state import reservoir as build
 from catchment.federation import DELIVERY, EVALUATION, TRAINING, Request, RoundContext
 from catchment.wire import NOTHING, Message, join
 from tests.security.test_h4_evaluation_is_no_oracle import PLAN, victim
@@ -49,15 +49,14 @@ class Counted:
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Count every reservoir that is built, and end the test if a huge one is."""
-    count, really = Counted(), Reservoir.from_recipe
+    count, really = Counted(), build._drawn
 
-    def counting(kind: Any, recipe: Any) -> Any:
+    def counting(layer: Any, scale: float) -> Any:
         count.made += 1
-        units = recipe.units if isinstance(recipe.units, tuple) else (recipe.units,)
-        assert sum(units) < 10_000, "a reservoir of the server's choice is being built"
-        return really(recipe)
+        assert layer.units < 10_000, "a reservoir of the server's choice is being built"
+        return really(layer, scale)
 
-    monkeypatch.setattr(Reservoir, "from_recipe", classmethod(counting))
+    monkeypatch.setattr(build, "_drawn", counting)
     return count
 
 

@@ -43,7 +43,6 @@ from catchment_gpu.rows import (
     NUMBERS,
     DeviceForm,
     DeviceRows,
-    HostForm,
     block_numbers,
     form_of,
     joined,
@@ -126,18 +125,13 @@ class EncoderForm(DeviceForm):
 
 
 @form("torch", AppendNorm)
-def with_norm_form(features: AppendNorm, device: torch.device) -> DeviceForm | None:
-    """Return the form of a map of inputs and norm, None if the map inside has none."""
-    inner = form_of(features.map, device)
-    return None if inner is None else AppendNormForm(features, inner)
-
-
 class AppendNormForm(DeviceForm):
     """A map of inputs and norm."""
 
-    def __init__(self, features: AppendNorm, inner: DeviceForm) -> None:
-        super().__init__(features, inner.device)
-        self.inner, self.by_length = inner, inner.by_length
+    def __init__(self, features: AppendNorm, device: torch.device) -> None:
+        super().__init__(features, device)
+        self.inner = form_of(features.map, device)
+        self.by_length = self.inner.by_length
 
     def together(self, u: Tensor) -> Tensor:
         return self.inner.checked(self.inner.together(normed(u)))
@@ -163,23 +157,15 @@ def normed(u: Tensor) -> Tensor:
 
 
 @form("torch", FeatureUnion)
-def concat_form(features: FeatureUnion, device: torch.device) -> DeviceForm | None:
-    """Return the form of maps side by side, None if none of them has one."""
-    found = [form_of(one, device) for one in features.maps]
-    if not any(found):
-        return None
-    pairs = zip(features.maps, found, strict=True)
-    return FeatureUnionForm(features, [form or HostForm(one, device) for one, form in pairs])
-
-
 class FeatureUnionForm(DeviceForm):
     """Maps side by side; if their rows come in blocks of any order, put together by recordings."""
 
     features: FeatureUnion
 
-    def __init__(self, features: FeatureUnion, members: Sequence[DeviceForm]) -> None:
-        super().__init__(features, members[0].device)
-        self.members, self.by_length = members, all(one.by_length for one in members)
+    def __init__(self, features: FeatureUnion, device: torch.device) -> None:
+        super().__init__(features, device)
+        self.members = [form_of(one, device) for one in features.maps]
+        self.by_length = all(one.by_length for one in self.members)
 
     def together(self, u: Tensor) -> Tensor:
         return torch.cat([one.checked(one.together(u)) for one in self.members])
@@ -227,7 +213,7 @@ class MixedForm(DeviceForm):
     ) -> None:
         super().__init__(features, device)
         inner = features.inner_maps[0] if features.inner_maps else None
-        self.inner = None if inner is None else form_of(inner, device) or HostForm(inner, device)
+        self.inner = None if inner is None else form_of(inner, device)
         self.by_length = self.inner is not None and self.inner.by_length
         match features:
             case RandomProjection():

@@ -67,7 +67,10 @@ class DeviceForm:
 
     def together(self, u: Tensor) -> Tensor:
         """Return the rows (F, n), one a column, of checked recordings of one length (n, T, I)."""
-        raise NotImplementedError
+        raise TypeError(
+            f"{type(self).__name__} takes recordings of one length together and does not say how; "
+            "override together, or say by_length = False and override compute_blocks"
+        )
 
     def compute_blocks(self, inputs: Sequence[Array]) -> Iterator[DeviceRows]:
         """Yield the rows of checked inputs (T, I), a part of them at a time.
@@ -132,15 +135,20 @@ class HostForm(DeviceForm):
     """A map whose rows are made on the CPU and brought over."""
 
     by_length = False
-    threads: int | None = None
+
+    def __init__(
+        self, features: FeatureMap, device: torch.device, threads: int | None = None
+    ) -> None:
+        super().__init__(features, device)
+        self.threads = threads
 
     def compute_blocks(self, inputs: Sequence[Array]) -> Iterator[DeviceRows]:
         rows = self.features.rows(inputs, threads=self.threads)
         yield DeviceRows.in_order(joined(rows, self.device).T, [len(z) for z in rows])
 
 
-def form_of(features: FeatureMap, device: torch.device) -> DeviceForm | None:
-    """Return the form of a map on a device, None if its rows are made on the CPU.
+def form_of(features: FeatureMap, device: torch.device, threads: int | None = None) -> DeviceForm:
+    """Return the form of a map on a device; without one its rows are made by threads of the CPU.
 
     Its rows are those of `features.rows`, to the bit where the map has a grid.
     """
@@ -148,7 +156,7 @@ def form_of(features: FeatureMap, device: torch.device) -> DeviceForm | None:
         import_module(f"catchment_gpu.{name}")
     make = form_maker("torch", features)
     found: DeviceForm | None = None if make is None else make(features, device)
-    return found
+    return found or HostForm(features, device, threads)
 
 
 def joined(arrays: Sequence[Array], device: torch.device) -> Tensor:

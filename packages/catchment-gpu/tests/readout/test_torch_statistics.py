@@ -11,7 +11,7 @@ import torch
 
 from catchment.data import Recording
 from catchment.errors import FingerprintError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.readout import SUMS, VARIABLE, RidgeStatistics, accumulate
 from catchment_gpu.readout import Products, block_length, padded
 from catchment_gpu.readout import statistics as torch_statistics
@@ -19,7 +19,7 @@ from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401 
 
 
 def reservoir(bits: int) -> Reservoir:
-    return Reservoir.from_recipe(Recipe(units=25, inputs=2, leak_rate=0.5, seed=1, grid=bits))
+    return Reservoir(units=25, inputs=2, leak_rate=0.5, seed=1, grid=bits)
 
 
 def recordings(*, classes: bool, per_step: bool) -> list[Recording]:
@@ -105,7 +105,7 @@ def test_the_environment_names_a_device(monkeypatch: pytest.MonkeyPatch) -> None
         EchoState.of(reservoir(20), feature_grid=8),
         recordings(classes=True, per_step=True),
     )
-    plain = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=2)))
+    plain = EchoState.of(Reservoir(units=10, inputs=2))
     digest = accumulate(features, data).digest()
     without = accumulate(plain, data)
     monkeypatch.setenv(VARIABLE, "cpu")
@@ -120,8 +120,8 @@ def test_the_environment_names_a_device(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def plain_map(pool: str | None = None, **settings: object) -> EchoState:
-    recipe = Recipe(units=(12, 9), inputs=2, leak_rate=0.4, seed=2)
-    return EchoState.of(Reservoir.from_recipe(recipe), pool=pool, washout=5, **settings)  # type: ignore[arg-type]
+    recipe = Reservoir(units=(12, 9), inputs=2, leak_rate=0.4, seed=2)
+    return EchoState.of(recipe, pool=pool, washout=5, **settings)  # type: ignore[arg-type]
 
 
 def assert_agree(one: RidgeStatistics, other: RidgeStatistics, tolerance: float = 1e-9) -> None:

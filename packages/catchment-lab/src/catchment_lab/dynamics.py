@@ -99,10 +99,10 @@ def echo_state_check(
     seed
         Names the drawn inputs.
 
-    >>> from catchment.features import Recipe
-    >>> echo_state_check(Reservoir.from_recipe(Recipe(units=50, spectral_radius=0.9))).converged
+    >>> from catchment.features import Reservoir
+    >>> echo_state_check(Reservoir(units=50, spectral_radius=0.9)).converged
     True
-    >>> echo_state_check(Reservoir.from_recipe(Recipe(units=50, spectral_radius=5.0))).converged
+    >>> echo_state_check(Reservoir(units=50, spectral_radius=5.0)).converged
     False
     """
     tolerance = real(tolerance, "tolerance", above=0.0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
+from catchment import FederatedRidge, Plan, Recording, Reservoir, federate
 from catchment.cli import app
 from catchment.errors import RefusedClientsWarning, TooFewClientsError
 from catchment.features import EchoState
@@ -30,8 +30,8 @@ def recording(n_steps: int, n_inputs: int, seed: int) -> Recording:
 
 
 def features(n_inputs: int, *, leak_rate: float = 1.0, washout: int = 0) -> EchoState:
-    recipe = Recipe(units=100, inputs=n_inputs, leak_rate=leak_rate, seed=7)
-    return EchoState.of(Reservoir.from_recipe(recipe), input=False, washout=washout)
+    recipe = Reservoir(units=100, inputs=n_inputs, leak_rate=leak_rate, seed=7)
+    return EchoState.of(recipe, input=False, washout=washout)
 
 
 def ridge_plan(F: EchoState) -> Plan[RidgeState, Tally[RidgeStatistics], Model]:

@@ -71,7 +71,7 @@ def from_reservoirpy(node: Node | Network, *, n_inputs: int | None = None) -> Re
     else:
         chain = (node,)
         _refuse_other_nodes(chain)
-    return Reservoir(_layers(chain, n_inputs))
+    return Reservoir.of_layers(_layers(chain, n_inputs))
 
 
 def model_from_reservoirpy(network: Network) -> Model:
@@ -100,7 +100,7 @@ def model_from_reservoirpy(network: Network) -> Model:
     parts = _parts(network)
     if parts.readout is None:
         raise ValueError("the model has no readout; use from_reservoirpy for its reservoir")
-    reservoir = Reservoir(_layers(parts.chain, None))
+    reservoir = Reservoir.of_layers(_layers(parts.chain, None))
     reads_input = any(parent is None for parent in parts.read)
     features = EchoState.of(reservoir, input=reads_input)
     return Model(features, _readout(parts.readout, parts, features))

@@ -14,7 +14,7 @@ import numpy as np
 
 from catchment.data import Recording, contiguous, label_skew, narma
 from catchment.engine import run_locally
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Float32, LowRankUpload, Plan, Protection
 from catchment.federation.learn import (
     BalancedRidge,
@@ -72,14 +72,14 @@ class Case:
 
 def step_features(leak_rate: float = 0.5) -> EchoState:
     """Return features per step of series with one input."""
-    recipe = Recipe(units=12, inputs=1, leak_rate=leak_rate, seed=3)
-    return EchoState.of(Reservoir.from_recipe(recipe), washout=5)
+    recipe = Reservoir(units=12, inputs=1, leak_rate=leak_rate, seed=3)
+    return EchoState.of(recipe, washout=5)
 
 
 def pooled_features() -> EchoState:
     """Return features per sequence of waves with one input."""
-    recipe = Recipe(units=8, inputs=1, leak_rate=0.5, seed=3)
-    return EchoState.of(Reservoir.from_recipe(recipe), pool="mean_std")
+    recipe = Reservoir(units=8, inputs=1, leak_rate=0.5, seed=3)
+    return EchoState.of(recipe, pool="mean_std")
 
 
 @cache

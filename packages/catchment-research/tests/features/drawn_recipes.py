@@ -34,12 +34,12 @@ from catchment.features import (
     FeatureMap,
     FeatureUnion,
     Hydra,
+    LogUniform,
     MiniRocket,
-    Mixture,
+    MixedActivation,
     Pipeline,
     RandomFourierFeatures,
     RandomProjection,
-    Spread,
     WindowStatistics,
 )
 from catchment.federation.learn import FederatedRidge, RidgeState
@@ -65,7 +65,7 @@ def echo_state(rng: Random, topology: str = "random", **more: object) -> EchoSta
         "seed": rng.getrandbits(64),
         "topology": topology,
         "spectral_radius": rng.choice([0.5, 0.9, 0.95, 1.1, rng.uniform(0.1, 1.4)]),
-        "leak_rate": rng.choice([1.0, 0.3, Spread("log_uniform", 0.05, 1.0)]),
+        "leak_rate": rng.choice([1.0, 0.3, LogUniform(0.05, 1.0)]),
         "input_scaling": rng.choice([0.2, rng.uniform(0.05, 1.0)]),
         "washout": 5,
     }
@@ -77,7 +77,7 @@ def echo_state(rng: Random, topology: str = "random", **more: object) -> EchoSta
 
 
 def deep(rng: Random) -> EchoState:
-    mixed = Mixture(tanh=0.4, sigmoid=0.2, sin=0.2, relu=0.1, identity=0.1)
+    mixed = MixedActivation(tanh=0.4, sigmoid=0.2, sin=0.2, relu=0.1, identity=0.1)
     return EchoState(
         (rng.randint(20, 60), rng.randint(10, 40)),
         seed=rng.getrandbits(32),
@@ -139,8 +139,8 @@ def built(name: str, rng: Random, per_step: bool, us: list[Array]) -> FeatureMap
         rule = IntrinsicPlasticity(learning_rate=0.002, epochs=2, washout=2)
         reservoir = rule.adapt(reservoir, us)
     elif name == "aligned":
-        assert reservoir.recipe is not None
-        own = Reservoir.from_recipe(with_own_seed(reservoir.recipe, "b"))
+        assert reservoir.is_drawn
+        own = with_own_seed(reservoir, "b")
         reservoir = aligned(own, reservoir, rng.choice([0.0, 0.25, rng.random()]))
     else:
         N = rng.randint(10, 40)

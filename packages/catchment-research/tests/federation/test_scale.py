@@ -10,7 +10,7 @@ from operator import add
 import numpy as np
 import pytest
 
-from catchment import Recipe, Recording, Reservoir
+from catchment import Recording, Reservoir
 from catchment.engine import run_locally
 from catchment.features import EchoState
 from catchment.federation import BLOCK, Plan, Tally
@@ -18,7 +18,7 @@ from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.readout import Model, RidgeStatistics
 from catchment_research.learn import AlignedRidge
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=45, inputs=1, seed=1)), washout=3)
+FEATURES = EchoState.of(Reservoir(units=45, inputs=1, seed=1), washout=3)
 ALGORITHM = FederatedRidge(features=FEATURES, ridge=1e-6, store_per_client=False)
 PLAN: Plan[RidgeState, Tally[RidgeStatistics], Model] = Plan(algorithm=ALGORITHM)
 

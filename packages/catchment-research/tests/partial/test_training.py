@@ -201,12 +201,11 @@ def test_a_clipped_change_is_no_longer_than_its_bound() -> None:
 
 def changes_of(algorithm: FederatedTraining) -> dict[str, Change]:
     told = algorithm.broadcast(algorithm.start(), RoundContext(0, tuple(CLIENTS)))
-    return {
-        name: algorithm.client_update(
-            told, lambda e=e: e, RoundContext(0, tuple(CLIENTS), client=name)
-        )  # type: ignore[misc]
-        for name, e in CLIENTS.items()
-    }
+    found = {}
+    for name, e in CLIENTS.items():
+        context = RoundContext(0, tuple(CLIENTS), client=name)
+        found[name] = algorithm.client_update(told, lambda e=e: e, context)  # type: ignore[misc]
+    return found
 
 
 def test_the_server_moves_by_the_mean_over_examples_not_over_clients() -> None:

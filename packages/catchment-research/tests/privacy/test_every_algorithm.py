@@ -10,7 +10,7 @@ import pytest
 
 from catchment.engine import run_locally
 from catchment.errors import FederationError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import LowRankUpload, Plan, Requirements
 from catchment.federation.learn import BalancedRidge, Candidates, FederatedRidge, SelectedRidge
 from catchment.privacy import Clip, GaussianNoise, RecordLevel, SecureAggregation, generate_keys
@@ -20,7 +20,7 @@ from tests.contracts.cases import Case, cases
 
 pytestmark = pytest.mark.slow
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=4, inputs=1)))
+FEATURES = EchoState.of(Reservoir(units=4, inputs=1))
 SECURE = SecureAggregation(identities={"ann": "00" * 32})
 # The one ridge by clients becomes one by the sum; everything else stays as the case has it.
 THIN = "rows for 18 features, this client sends 12 or more"

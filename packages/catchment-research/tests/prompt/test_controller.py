@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from catchment import Array, Recipe, Reservoir
+from catchment import Array, Reservoir
 from catchment.features import EchoState
 from catchment_research.learn import Adam, Mean, Momentum
 from catchment_research.prompt import EdgeController, Example, Projection
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 
 
 def features(**settings: object) -> EchoState:
-    reservoir = Reservoir.from_recipe(Recipe(units=6, inputs=2, seed=1))
+    reservoir = Reservoir(units=6, inputs=2, seed=1)
     return EchoState.of(reservoir, **{"pool": "last", "bias": True, **settings})  # type: ignore[arg-type]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catchment import Recipe, Reservoir
+from catchment import Reservoir
 from catchment.features import EchoState
 from catchment_research.prompt import (
     EdgeController,
@@ -21,8 +21,8 @@ PROJECTION = Projection(bottleneck=6, length=3, width=12, seed=3, scale=0.5)
 
 
 def features() -> EchoState:
-    recipe = Recipe(units=15, inputs=1, leak_rate=0.5, seed=3)
-    return EchoState.of(Reservoir.from_recipe(recipe), bias=True, pool="last")
+    recipe = Reservoir(units=15, inputs=1, leak_rate=0.5, seed=3)
+    return EchoState.of(recipe, bias=True, pool="last")
 
 
 def waves(n: int, seed: int, *, n_labels: int = 3) -> list[Example]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from catchment import FederatedRidge, Plan, Recipe, Reservoir, federate
+from catchment import FederatedRidge, Plan, Reservoir, federate
 from catchment.features import EchoState
 from catchment.federation.learn import ReadoutAveraging
 from catchment.readout import Readout, RidgeStatistics
@@ -28,9 +28,7 @@ from reproductions.cells import (
 from reproductions.people import synthetic_people
 
 PEOPLE = synthetic_people(n_users=6, windows=14)
-FEATURES = EchoState.of(
-    Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=1)), input=False, pool="mean"
-)
+FEATURES = EchoState.of(Reservoir(units=20, inputs=6, seed=1), input=False, pool="mean")
 UNEVEN = {name: rows[: 4 + 3 * k] for k, (name, rows) in enumerate(PEOPLE.train.items())}
 TRAIN = read_subjects(FEATURES, UNEVEN)
 VALIDATION = read_subjects(FEATURES, PEOPLE.validation)

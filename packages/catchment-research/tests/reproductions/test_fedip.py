@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment_lab.search import Adaptation, PlasticitySpace, Random, adapt
 from catchment_research.plasticity import IntrinsicPlasticity
 from reproductions import fedip, fedip_search
@@ -91,7 +91,7 @@ def test_where_every_rule_diverges_the_cells_are_the_plain_ones(
 
 
 def test_an_adaptation_that_diverges_leaves_the_reservoir_as_drawn() -> None:
-    recipe = Recipe(units=10, inputs=6, seed=1)
+    recipe = Reservoir(units=10, inputs=6, seed=1)
     wild = IntrinsicPlasticity(target_std=0.01, learning_rate=1.0)
     chosen: dict[Key, Tried] = {
         ("incfed", "mean"): Tried(recipe, None, {0: 0.5}),
@@ -106,11 +106,11 @@ def test_an_adaptation_that_diverges_leaves_the_reservoir_as_drawn() -> None:
 
 
 def test_rounds_in_several_pieces_are_those_of_one_plan() -> None:
-    recipe = Recipe(units=15, inputs=6, seed=1)
+    recipe = Reservoir(units=15, inputs=6, seed=1)
     rule = IntrinsicPlasticity(target_std=0.4, learning_rate=1e-3)
     watched, below = JUDGE.adapted(recipe, rule, [1, 3])
     assert not below
-    at_once, records = adapt(Reservoir.from_recipe(recipe), Adaptation(rule, 3), PEOPLE.train)
+    at_once, records = adapt(recipe, Adaptation(rule, 3), PEOPLE.train)
     assert len(records) == 3
     assert watched["mean"][3] == fedip.validated(at_once, "mean", PEOPLE)
     assert sorted(watched["last"]) == [1, 3]
@@ -118,7 +118,7 @@ def test_rounds_in_several_pieces_are_those_of_one_plan() -> None:
 
 @pytest.mark.parametrize("pool", ["last", "mean", "mean_std"])
 def test_a_search_judges_like_the_readout_of_the_table(pool: str) -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=15, inputs=6, seed=2))
+    reservoir = Reservoir(units=15, inputs=6, seed=2)
     features = EchoState.of(reservoir, input=False, pool=pool)  # type: ignore[arg-type]
     read = read_subjects(features, PEOPLE.everyone)
     train, held = ({n: read[n] for n in part} for part in (PEOPLE.train, PEOPLE.validation))
@@ -126,7 +126,7 @@ def test_a_search_judges_like_the_readout_of_the_table(pool: str) -> None:
 
 
 def test_finalists_are_judged_with_other_reservoirs_too() -> None:
-    recipes = [Recipe(units=10, inputs=6, seed=k) for k in range(3)]
+    recipes = [Reservoir(units=10, inputs=6, seed=k) for k in range(3)]
     tried = [
         Tried(recipe, None, {0: value})
         for recipe, value in zip(recipes, (0.9, 0.8, 0.1), strict=True)
@@ -142,7 +142,7 @@ def test_finalists_are_judged_with_other_reservoirs_too() -> None:
 
 
 def test_of_equal_rounds_the_fewest_are_taken() -> None:
-    one = Tried(Recipe(units=5), IntrinsicPlasticity(), {1: 0.5, 2: 0.7, 4: 0.7})
+    one = Tried(Reservoir(units=5), IntrinsicPlasticity(), {1: 0.5, 2: 0.7, 4: 0.7})
     assert one.rounds == 2
     assert one.adaptation == Adaptation(IntrinsicPlasticity(), 2)
 

@@ -25,7 +25,7 @@ from reproductions.study import StudyResult, load_result
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[4]
-PAGE = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "research" / "fedip.md").read_text(encoding="utf-8")
 TABLES = {
     "differences": fedip_tables.differences,
     "by_share": fedip_tables.by_share,

@@ -185,8 +185,7 @@ def test_committed_figures_show_what_is_claimed() -> None:
 
 def test_pages_show_the_figures_of_the_files() -> None:
     root = Path(__file__).parents[4]
-    page = (root / "docs" / "experiments.md").read_text()
-    section = page[page.index("(`fedresprompt`)") : page.index("## Streams")]
+    section = (root / "docs" / "research" / "prompts.md").read_text()
     for name in ("fedresprompt", "fedresprompt-stories260k"):
         kept = load_prompts(root / "results" / f"{name}.json")
         assert (root / "results" / f"{name}.md").read_text() == markdown(kept)

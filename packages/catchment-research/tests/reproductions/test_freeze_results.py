@@ -1,4 +1,4 @@
-"""What the guide says of the study of what to freeze is what was measured."""
+"""What the page says of the study of what to freeze is what was measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[4]
 def test_the_guide_shows_the_tables_that_were_measured() -> None:
     result = load_freeze(ROOT / "results" / "freeze.json")
     assert (ROOT / "results" / "freeze.md").read_text(encoding="utf-8") == markdown(result)
-    guide = (ROOT / "docs" / "guides" / "partial-networks.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "research" / "freeze.md").read_text(encoding="utf-8")
     for table in (
         layers_table(result),
         sent_table(result, "bits"),

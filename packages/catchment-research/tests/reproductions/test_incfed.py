@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment import Plan, Recipe
+from catchment import Plan, Reservoir
 from catchment.engine import run_locally
 from catchment.features import EchoState
 from catchment_lab.search import Random, Space
@@ -107,7 +107,7 @@ def test_a_choice_at_a_share_is_judged_by_readouts_of_that_share() -> None:
 def test_rounds_at_once_are_gradient_averaging_round_by_round() -> None:
     (people, *_) = rotations(synthetic_recordings(n_users=6, windows=8), folds=3)
     features = EchoState.of(
-        Wired(Recipe(units=30, inputs=6, seed=3), 10, 5, "fan_out").reservoir(), pool="mean"
+        Wired(Reservoir(units=30, inputs=6, seed=3), 10, 5, "fan_out").reservoir(), pool="mean"
     )
     train = read_subjects(features, people.train)
     ridge = 0.3
@@ -130,7 +130,7 @@ def test_rounds_at_once_are_gradient_averaging_round_by_round() -> None:
 def test_one_local_step_goes_to_the_exact_readout() -> None:
     (people, *_) = rotations(synthetic_recordings(n_users=6, windows=8), folds=3)
     features = EchoState.of(
-        Wired(Recipe(units=8, inputs=6, seed=3), 4, 3, "fan_out").reservoir(), pool="mean"
+        Wired(Reservoir(units=8, inputs=6, seed=3), 4, 3, "fan_out").reservoir(), pool="mean"
     )
     train = read_subjects(features, people.train)
     # Every client has the same step only where there is one client.
@@ -148,7 +148,7 @@ def test_the_papers_own_choices_are_possible_as_fan_out_and_per_cent_only() -> N
     def possible(reading: Connectivity) -> list[bool]:
         return [
             Wired(
-                Recipe(units=chosen.units, inputs=INCFED_INPUTS[name]),
+                Reservoir(units=chosen.units, inputs=INCFED_INPUTS[name]),
                 chosen.input_connectivity,
                 chosen.recurrent_connectivity,
                 reading,
@@ -166,7 +166,7 @@ def test_the_papers_own_choices_are_possible_as_fan_out_and_per_cent_only() -> N
 
 
 def test_connections_are_counted_as_each_reading_says() -> None:
-    recipe = Recipe(units=100, inputs=8, seed=4)
+    recipe = Reservoir(units=100, inputs=8, seed=4)
     (layer,) = Wired(recipe, 50, 7, "fan_out").reservoir().layers
     W_in = layer.W_in.to_dense()
     assert (np.count_nonzero(W_in, axis=0) == 50).all()
@@ -223,7 +223,7 @@ def made_of(cells: list[Cell]) -> SetResult:
         n_sequences=20,
         classes=("calm", "glad"),
         cells=tuple(cells),
-        selected=(Selected.of("incfed", Recipe(units=5, inputs=2), 0.9, "mean"),),
+        selected=(Selected.of("incfed", Reservoir(units=5, inputs=2), 0.9, "mean"),),
     )
 
 
@@ -274,7 +274,7 @@ def test_the_papers_selection_stands_beside_ours(result: SetResult) -> None:
 
 
 RESULTS = Path(__file__).parents[4] / "results"
-PAGE = Path(__file__).parents[4] / "docs" / "experiments.md"
+PAGE = Path(__file__).parents[4] / "docs" / "research" / "sums-and-averages.md"
 
 
 def test_the_page_of_experiments_quotes_the_recorded_figures() -> None:

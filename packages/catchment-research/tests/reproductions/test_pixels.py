@@ -77,7 +77,7 @@ def test_the_page_says_what_was_measured() -> None:
         assert [len(cells) for cells in cosines.values()] == [3, 3, 3]
         assert all(c.test is not None and 100 * c.test > published for c in cosines[8000])
         assert max(c.test or 0 for c in states) < 0.87
-    guide = (ROOT / "docs" / "experiments.md").read_text("utf-8")
+    guide = (ROOT / "docs" / "research" / "unseen.md").read_text("utf-8")
     for order in ORDERS:
         cells = by_width(result.of("mnist_writers", order, COSINES))[8000]
         share = 100 * np.mean([c.test for c in cells if c.test is not None])

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment import Recipe
 from catchment.features import EchoState, Reservoir
 from catchment_lab.search import Adaptation, adapt
 from catchment_research.plasticity import IntrinsicPlasticity, plasticity_of
@@ -62,7 +61,7 @@ def test_every_dealing_has_the_same_windows(splits: tuple[People, ...]) -> None:
 
 def test_the_exact_sum_does_not_depend_on_the_dealing(splits: tuple[People, ...]) -> None:
     people = splits[0]
-    features = EchoState.of(Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=1)), pool="mean")
+    features = EchoState.of(Reservoir(units=20, inputs=6, seed=1), pool="mean")
     train, test = read_subjects(features, people.train), read_subjects(features, people.test)
     chosen = exact(train, read_subjects(features, people.validation))
     as_dealt = [
@@ -79,7 +78,7 @@ def test_the_exact_sum_does_not_depend_on_the_dealing(splits: tuple[People, ...]
 
 
 def test_rounds_with_a_look_at_the_drift_are_fedips_rounds(splits: tuple[People, ...]) -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2))
+    reservoir = Reservoir(units=10, inputs=6, seed=2)
     rule = Adaptation(IntrinsicPlasticity(target_std=0.3, learning_rate=1e-3), 2)
     ours, (gains, shifts) = adapted(reservoir, rule, splits[0].train)
     theirs, _ = adapt(reservoir, rule, splits[0].train)
@@ -93,11 +92,11 @@ def test_rounds_with_a_look_at_the_drift_are_fedips_rounds(splits: tuple[People,
 
 
 def test_rules_that_diverge_do_not_end_the_study(splits: tuple[People, ...]) -> None:
-    recipe = Recipe(units=10, inputs=6, seed=2)
+    recipe = Reservoir(units=10, inputs=6, seed=2)
     settings = replace(SETTINGS, rules=((0.0, 0.3), (0.2, 0.3)), relative_rate=3e9)
     first = chosen_rule(splits[0], settings, recipe, lambda text: None).rule
     with pytest.raises(ArithmeticError, match="diverged"):
-        adapted(Reservoir.from_recipe(recipe), Adaptation(first, 1), splits[0].train)
+        adapted(recipe, Adaptation(first, 1), splits[0].train)
     assert first.target_mean == 0.0
 
 
@@ -133,7 +132,7 @@ def test_a_result_is_printed_drawn_and_read_again(result: SetResult, tmp_path: P
 def test_the_page_of_experiments_quotes_the_recorded_figures() -> None:
     root = Path(__file__).parents[4]
     study = load_result(root / "results" / "skew.json")
-    page = (root / "docs" / "experiments.md").read_text(encoding="utf-8")
+    page = (root / "docs" / "research" / "skew.md").read_text(encoding="utf-8")
     assert skew_gains(study) in page
     assert skew_deviations(study) in page
     gap = max(one.largest_gap for one in study.sets)

@@ -299,6 +299,6 @@ def test_the_page_of_experiments_quotes_the_recorded_tables() -> None:
     root = Path(__file__).parents[4]
     recorded = markdown(load_streams(root / "results" / "streams.json")) + "\n"
     assert recorded == (root / "results" / "streams.md").read_text(encoding="utf-8")
-    page = (root / "docs" / "experiments.md").read_text(encoding="utf-8")
+    page = (root / "docs" / "research" / "streams.md").read_text(encoding="utf-8")
     for row in recorded.splitlines():
         assert not row.startswith("|") or row in page

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from catchment.errors import MissingDataError
-from catchment.features import Recipe
+from catchment.features import Reservoir
 from reproductions import fedip, incfed, unseen, variance
 from reproductions.__main__ import app
 from reproductions.parts import STUDIES
@@ -87,7 +87,7 @@ def test_results_survive_the_disk(
     )
     assert markdown(again).count("|") == markdown(result).count("|")
     for chosen in again.sets[0].selected:
-        assert Recipe.from_json(chosen.recipe).inputs == 6
+        assert Reservoir.from_json(chosen.recipe).inputs == 6
     write(replace(result, sets=(replace(before, name="another"),)), tmp_path, merge=True)
     assert [one.name for one in load_result(paths[0]).sets] == ["another", "synthetic"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 
-from catchment.features import Recipe
+from catchment.features import Reservoir
 from reproductions.cells import Cell
 from reproductions.findings import TOLERANCE, findings
 from reproductions.intervals import paired
@@ -43,7 +43,7 @@ ONE_WRONG[:, 0] = 2
 
 
 def chosen(method: str, validation: float, fold: int) -> Selected:
-    return Selected.of(method, Recipe(units=5, inputs=2), validation, "mean", fold=fold)
+    return Selected.of(method, Reservoir(units=5, inputs=2), validation, "mean", fold=fold)
 
 
 def the_set(a: str = "incfed", b: str = "fedavg-samples", **more: Any) -> SetResult:
@@ -173,7 +173,7 @@ def test_ways_and_poolings_make_a_table() -> None:
 @pytest.mark.parametrize("name", ["variance", "unseen"])
 def test_the_page_quotes_the_results(name: str) -> None:
     result = load_result(ROOT / "results" / f"{name}.json")
-    page = (ROOT / "docs" / "experiments.md").read_text()
+    page = (ROOT / "docs" / "research" / f"{name}.md").read_text()
     quoted = [line for line in findings(result) if not line.endswith(f"{TOLERANCE:g})")]
     assert quoted
     for line in quoted:

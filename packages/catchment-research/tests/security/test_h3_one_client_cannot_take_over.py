@@ -18,7 +18,6 @@ from catchment import (
     FederatedRidge,
     Pipeline,
     Plan,
-    Recipe,
     Recording,
     Reservoir,
     federate,
@@ -45,10 +44,10 @@ from catchment.federation import (
     claimed,
     run,
 )
-from catchment.federation.learn import FederatedScaling, ReadoutAveraging, StatisticsSet
+from catchment.federation.learn import FederatedScaling, ReadoutAveraging
 from catchment.federation.measure import Evaluation, RowsFlag, left_out_losses
 from catchment.privacy import SecureAggregation
-from catchment.readout import RidgeStatistics, accumulate
+from catchment.readout import RidgeStatistics, StatisticsSet, accumulate
 from catchment.wire import Message, serialize
 from catchment_research.learn import GradientAveraging
 from catchment_research.plasticity import FederatedPlasticity, MomentPlasticity
@@ -58,9 +57,7 @@ CLIENTS = dict(list(PEOPLE.items())[:12])
 STRANGERS = dict(list(PEOPLE.items())[12:])
 BAD = "user-011"
 OTHERS = {name: data for name, data in CLIENTS.items() if name != BAD}
-MAP = EchoState.of(
-    Reservoir.from_recipe(Recipe(units=50, inputs=6, seed=1)), bias=True, pool="mean"
-)
+MAP = EchoState.of(Reservoir(units=50, inputs=6, seed=1), bias=True, pool="mean")
 PLAN: Plan[Any, Any, Any] = Plan(
     algorithm=FederatedRidge(features=MAP, classes=ACTIVITIES, ridge=1e-2)
 )

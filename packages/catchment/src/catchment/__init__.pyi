@@ -6,26 +6,26 @@ from catchment.engine.contenders import compare as compare
 from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
 from catchment.features.diagonal import DiagonalReservoir as DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState as EchoState
-from catchment.features.echo_state.recipe import (
-    Mixture as Mixture,
-    Recipe as Recipe,
-    Spread as Spread,
-)
 from catchment.features.echo_state.reservoir import Reservoir as Reservoir
+from catchment.features.echo_state.settings import (
+    LogUniform as LogUniform,
+    MixedActivation as MixedActivation,
+    Uniform as Uniform,
+)
 from catchment.features.encoder import Encoder as Encoder
 from catchment.features.hydra import Hydra as Hydra
 from catchment.features.minirocket import MiniRocket as MiniRocket
 from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
-from catchment.features.random_projection import RandomProjection as RandomProjection
 from catchment.features.random_fourier import RandomFourierFeatures as RandomFourierFeatures
-from catchment.features.union import FeatureUnion as FeatureUnion, AppendNorm as AppendNorm
+from catchment.features.random_projection import RandomProjection as RandomProjection
+from catchment.features.union import AppendNorm as AppendNorm, FeatureUnion as FeatureUnion
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 from catchment.federation.checks import Limits as Limits
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
 from catchment.federation.measure.evaluation import Evaluation as Evaluation, Scores as Scores
 from catchment.federation.plan import Plan as Plan
-from catchment.new_classes import join as join, retire as retire, reject_unknown as reject_unknown
+from catchment.new_classes import join as join, reject_unknown as reject_unknown, retire as retire
 from catchment.privacy.dp.clipping import Clip as Clip
 from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise
 from catchment.privacy.secure_aggregation.keys import generate_keys as generate_keys
@@ -53,7 +53,6 @@ from catchment.arrays import (
     frozen as frozen,
     real as real,
     refuse_conversions as refuse_conversions,
-    refuse_infinite as refuse_infinite,
     refuse_nonfinite as refuse_nonfinite,
     whole as whole,
 )
@@ -76,51 +75,51 @@ from catchment.precompile import compile_kernels as compile_kernels
 __version__: str
 
 __all__ = [
+    "AppendNorm",
     "AutoMap",
     "Clip",
-    "FeatureUnion",
     "DefaultMap",
     "DiagonalReservoir",
     "EchoState",
     "Encoder",
     "Evaluation",
+    "FeatureUnion",
     "FederatedRidge",
     "GaussianNoise",
     "Hydra",
     "Limits",
+    "LogUniform",
     "MiniRocket",
-    "Mixture",
+    "MixedActivation",
     "Model",
     "NVAR",
     "Pipeline",
     "Plan",
     "Preprocessing",
-    "RandomProjection",
     "RAW",
     "RandomFourierFeatures",
+    "RandomProjection",
     "Readout",
-    "Recipe",
     "Recording",
     "Reservoir",
     "RidgeStatistics",
     "Run",
     "Scores",
     "SecureAggregation",
-    "Spread",
+    "Uniform",
     "WindowStatistics",
-    "AppendNorm",
     "__version__",
     "calibrate",
     "compare",
     "evaluate",
     "federate",
     "fit",
+    "generate_keys",
     "join",
     "load",
-    "generate_keys",
     "read",
+    "reject_unknown",
     "retire",
     "save",
     "split",
-    "reject_unknown",
 ]

@@ -129,42 +129,32 @@ def as_matrix(value: Any, name: str) -> Array:
     return array
 
 
-def refuse_infinite(array: Array, name: str) -> None:
-    """Raise ValueError, naming the first row, if any value is infinite or beyond 1e100.
+def refuse_nonfinite(array: Array, name: str, *, missing: bool = False) -> None:
+    """Raise ValueError, naming the first row, if any value is NaN, infinite or beyond 1e100.
 
-    NaN means missing, and may be.
+    Parameters
+    ----------
+    missing
+        Whether values may be NaN, which means missing.
     """
-    if _within(array):
+    if not array.size or (array.min() >= -LARGEST and array.max() <= LARGEST):
         return
-    if np.isinf(array).any():
-        row = int(np.argwhere(np.isinf(array))[0][0])
-        raise ValueError(f"{name} is infinite at row {row}; remove or replace infinite values")
-    _refuse_large(array, name)
-
-
-def refuse_nonfinite(array: Array, name: str) -> None:
-    """Raise ValueError, naming the first row, if any value is NaN, infinite or beyond 1e100."""
-    if _within(array):
-        return
-    if not np.isfinite(array).all():
-        row = int(np.argwhere(~np.isfinite(array))[0][0])
-        raise ValueError(f"{name} is not finite at row {row}; fill or drop missing values first")
-    _refuse_large(array, name)
-
-
-def _within(array: Array) -> bool:
-    """Whether all values are known and within 1e100; a NaN is not."""
-    return not array.size or bool(array.min() >= -LARGEST and array.max() <= LARGEST)
-
-
-def _refuse_large(array: Array, name: str) -> None:
-    large = np.argwhere((array > LARGEST) | (array < -LARGEST))
-    if len(large):
+    infinite = np.isinf(array) if missing else ~np.isfinite(array)
+    large = np.argwhere(infinite)
+    if len(large) and missing:
+        said = f"infinite at row {int(large[0][0])}; remove or replace infinite values"
+    elif len(large):
+        said = f"not finite at row {int(large[0][0])}; fill or drop missing values first"
+    else:
+        large = np.argwhere((array > LARGEST) | (array < -LARGEST))
+        if not len(large):
+            return
         place = tuple(large[0])
-        raise ValueError(
-            f"{name} is {array[place]:g} at row {int(place[0]) if place else 0}; scale the values, "
-            f"beyond {LARGEST:g} their squares overflow"
+        said = (
+            f"{array[place]:g} at row {int(place[0]) if place else 0}; scale the values, beyond "
+            f"{LARGEST:g} their squares overflow"
         )
+    raise ValueError(f"{name} is {said}")
 
 
 def frozen(array: Array) -> Array:

@@ -29,8 +29,7 @@ from catchment.federation.learn.classes import (
     retired_by_class,
     without_class,
 )
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import RidgeState
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.loop import Result
 from catchment.federation.messages import Record, warn_of
 from catchment.federation.plan import Plan
@@ -38,13 +37,12 @@ from catchment.federation.protection import Float32, LowRankUpload, Protection
 from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_results
 from catchment.federation.runs.ledger import Entry, Keeper
 from catchment.federation.runs.read import last_state, read_run
-from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, described
+from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, Ridge, described
 from catchment.readout.heads import Shrinkage
 from catchment.readout.model import Model, OpenSetModel
 from catchment.readout.storage import load, to_bytes
 from catchment.verbs import Run
 
-Ridge = FederatedRidge | BalancedRidge
 State = RidgeState | ByClass
 Own = Iterable[Callable[..., Any]]
 KEPT = {"Float32": Float32, "LowRankUpload": LowRankUpload}
@@ -348,14 +346,10 @@ def _of_folder(folder: str | Path, use: Own) -> Begun:
     model = load(place / MODEL, use=use)
     if not isinstance(model, Model):
         raise _cannot(told.name)
-    parts = last_state(place, TRAINING)
-    tried = told.chosen(model, parts)
-    rebuilt = None if told.name == "AlignedRidge" else told.rebuilt(model)
-    if tried is None and rebuilt is None:
+    learned = told.learned(model, last_state(place, TRAINING))
+    if told.name == "AlignedRidge" or learned is None:
         raise _cannot(told.name)
-    algorithm = rebuilt if tried is None else tried[0]
-    assert algorithm is not None
-    state = algorithm.load_state(parts) if tried is None else tried[1]
+    algorithm, state = learned
     described_by = {name: one[name] for one in told.plan["protections"] for name in one}
     protections = tuple(KEPT[name](**settings) for name, settings in described_by.items())
     return Begun(algorithm, state, model, protections, run.rounds[TRAINING], place)

@@ -13,6 +13,7 @@ import json
 import logging
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -49,7 +50,7 @@ from catchment.federation.learn.automatic import (
     offered_maps,
     refuse_settings,
 )
-from catchment.federation.learn.ridge_state import MANY, RidgeState
+from catchment.federation.learn.ridge import MANY, RidgeState
 from catchment.federation.loop import Result
 from catchment.federation.messages import (
     Record,
@@ -60,8 +61,9 @@ from catchment.federation.messages import (
     warn_of,
 )
 from catchment.federation.plan import Plan
-from catchment.federation.protection import LowRankUpload, Masking, Protection
+from catchment.federation.protection import LowRankUpload, Protection
 from catchment.federation.runs.folder import RunFolder, write_results
+from catchment.federation.runs.ledger import Entries, EntryList
 from catchment.federation.workflow import (
     DELIVERY,
     EVALUATION,
@@ -73,7 +75,7 @@ from catchment.federation.workflow import (
 from catchment.files import replace_file
 from catchment.readout.heads import Head
 from catchment.readout.intervals import error_edges
-from catchment.readout.model import Model, PersonalModels, learn
+from catchment.readout.model import Model, learn
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import to_bytes
@@ -83,7 +85,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 OWNER = "owner"
-UNSAID = ("auto", "auto", None, None, None, None)
+UNSAID = ("auto", "statistics", None, None, None, None)
+M = TypeVar("M", bound=Predictor)
 S = TypeVar("S")
 R = TypeVar("R")
 
@@ -141,33 +144,34 @@ def fit(
 class Run:
     """What came of a federation: the model, the records of every round, and the state behind it.
 
-    `kept` is its ledger (who sent what, how large, with which hash), in memory if `out` named no
-    folder.
+    Its ledger (who sent what, how large, with which hash) is `kept` in the folder that `out` named,
+    or else `held` by stage.
     """
 
     workflow: Workflow
     known: StageInputs
     training: Result[Any, Any]
     stages: Mapping[str, tuple[Record, ...]]
-    kept: RunFolder
+    kept: RunFolder | None = None
+    held: Mapping[str, tuple[Result[Any, Any], EntryList]] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     map_note: str = ""
 
     @property
     def folder(self) -> Path | None:
         """Where the run is kept, if `out` named a folder."""
-        return None if self.kept.in_memory else self.kept.folder
+        return None if self.kept is None else self.kept.folder
 
     @property
     def maps_tried(self) -> Mapping[str, float]:
         """NRMSE on clients left out of every map that was tried, the best first; or nothing."""
-        from catchment.federation.runs.read import map_scores
+        from catchment.federation.runs.ledger import map_scores
 
         return map_scores(self.map_facts())
 
     def map_facts(self) -> dict[str, str]:
         """Return what is kept of a choice among maps, if there was one."""
-        from catchment.federation.runs.read import map_facts
+        from catchment.federation.runs.ledger import map_facts
 
         return map_facts(self.training.plan.algorithm.kept(self.training.state), self.map_note)
 
@@ -224,7 +228,7 @@ class Run:
         scaling: moments
           1 client sent 1 message of 12 numbers, ...
         """
-        from catchment.federation.runs.explain import in_words
+        from catchment.federation.runs.ledger import in_words
         from catchment.federation.runs.read import messages_of, read_run
 
         folder = self._described()
@@ -249,9 +253,15 @@ class Run:
 
     def _described(self, scores: Scores | None = None) -> RunFolder:
         """Return what is kept of the run and what a report shows beside, with scores if given."""
-        if scores is None and not self.kept.in_memory:
+        if scores is None and self.kept is not None:
             return self.kept
-        with self.kept.copied() as copy:
+        with RunFolder() if self.kept is None else self.kept.copied() as copy:
+            for stage, (result, notes) in self.held.items():
+                keeper = copy.keeper(stage, result.plan)
+                for entries in (*notes.many, Entries.of(notes.entries)):
+                    keeper.note_all(entries)
+                for record in result.records:
+                    keeper.close_round(result.state, record)
             self.describe_in(copy, scores)
         return copy
 
@@ -311,7 +321,7 @@ def federate(
     *,
     protections: Sequence[Protection] = (),
     ridge: Ridge = "auto",
-    upload: Upload = "auto",
+    upload: Upload = "statistics",
     classes: Sequence[str] | None = None,
     head: Head | None = None,
     onto: Run | None = None,
@@ -326,7 +336,7 @@ def federate(
     *,
     protections: Sequence[Protection] = (),
     ridge: Ridge = "auto",
-    upload: Upload = "auto",
+    upload: Upload = "statistics",
     classes: Sequence[str] | None = None,
     head: Head | None = None,
     onto: Run | None = None,
@@ -441,16 +451,17 @@ def federate(
     if onto is not None:
         workflow = _continued(workflow, onto, out)
     engines = _local(placed(clients, names, workflow), protections, options)
-    with RunFolder(out) as folder:
+    with nullcontext() if out is None else RunFolder(out) as folder:
         known, training = workflow.run(engines, folder, onto=earlier)
-        made = Run(workflow, known, training, engines.records, folder, columns, map_note=note)
+        kept = (engines.records, folder, engines.held, columns, note)
+        made = Run(workflow, known, training, *kept)
         if note or len(workflow.maps) > 1:
-            from catchment.federation.runs.read import map_sentence
+            from catchment.federation.runs.ledger import map_sentence
 
             log.info("%s", map_sentence(made.map_facts()))
         if engines.others[DELIVERY]:
             _deliver(made, engines, folder)
-        if out is not None:
+        if folder is not None:
             made.describe_in(folder)
             folder.save_model(made.model)
     warn_of(engines.records)
@@ -496,9 +507,8 @@ def evaluate(
     return done.result
 
 
-@overload
 def calibrate(
-    model: PersonalModels,
+    model: M | Run,
     clients: Mapping[str, Source],
     *,
     cuts: Sequence[float] = (),
@@ -506,32 +516,7 @@ def calibrate(
     protections: Sequence[Protection] = (),
     seed: int = 0,
     threads: int | None = None,
-) -> PersonalModels: ...
-
-
-@overload
-def calibrate(
-    model: Model | Run,
-    clients: Mapping[str, Source],
-    *,
-    cuts: Sequence[float] = (),
-    rows: int | None = None,
-    protections: Sequence[Protection] = (),
-    seed: int = 0,
-    threads: int | None = None,
-) -> Model: ...
-
-
-def calibrate(
-    model: Model | PersonalModels | Run,
-    clients: Mapping[str, Source],
-    *,
-    cuts: Sequence[float] = (),
-    rows: int | None = None,
-    protections: Sequence[Protection] = (),
-    seed: int = 0,
-    threads: int | None = None,
-) -> Model | PersonalModels:
+) -> M:
     """Return the model with intervals, whose coverage comes from errors that clients counted.
 
     `Model.interval(outputs, coverage)` then uses them at any coverage, and so does `catchment
@@ -574,17 +559,15 @@ def calibrate(
     """
     from catchment.federation.measure.calibration import Calibration, without_each
 
-    known = model.model if isinstance(model, Run) else model
+    known: Any = model.model if isinstance(model, Run) else model
     edges = tuple(error_edges(known.deviation).tolist())
     left_out = without_each(_trained_by(model, clients)) if isinstance(model, Run) else {}
     algorithm = Calibration(
         model=known, edges=edges, cuts=tuple(cuts), rows=rows, left_out=left_out
     )
     plan = Plan(algorithm=algorithm, protections=tuple(protections), seed=seed)
-    found = run_locally(plan, clients, threads=threads).result
-    if isinstance(known, PersonalModels):
-        return replace(known, model=replace(known.model, intervals=found))
-    return replace(known, intervals=found)
+    made: M = known.changed(intervals=run_locally(plan, clients, threads=threads).result)
+    return made
 
 
 def _trained_by(run: Run, clients: Mapping[str, Source]) -> RidgeState:
@@ -618,7 +601,7 @@ def _described(
     names, preprocessing, described = shared.classes, pipeline.preprocessing, pipeline.known_map
     hidden, noisy, stride = False, False, options.get("row_stride", 1)
     for one in protections:
-        hidden, noisy = hidden or isinstance(one, Masking), noisy or one.is_noise
+        hidden, noisy = hidden or one.hides, noisy or one.is_noise
     check_type(upload, Upload, "upload")
     if hidden and ridge == "groups":
         raise ValueError(UNGROUPED)
@@ -637,7 +620,7 @@ def _described(
         refuse_large(described, **told, classes=names is not None, remedy=remedy)
     offered = offered_maps(described, **told, hidden=hidden, noisy=noisy, n_clients=n_clients)
     if offered.several:
-        given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "auto"}
+        given = {"ridge": ridge not in ("auto", "clients"), "upload": upload != "statistics"}
         given |= {"head": head is not None, "onto": earlier is not None, "row_stride": stride != 1}
         refuse_settings([name for name, is_set in given.items() if is_set])
     if earlier is not None:
@@ -680,8 +663,7 @@ def _local(
     """Return the clients of this process; devices among them are sent the model."""
     memories, watch = options.get("memories"), options.get("watch")
     if memories is None:
-        masking = protections[-1] if protections else None
-        memories = masking.memories if isinstance(masking, Masking) else {}
+        memories = protections[-1].memories if protections else {}
     return LocalClients(
         clients=clients,
         others={DELIVERY: devices_of(clients)},
@@ -694,7 +676,7 @@ def _local(
     )
 
 
-def _deliver(made: Run, engines: LocalClients, folder: RunFolder) -> None:
+def _deliver(made: Run, engines: LocalClients, folder: RunFolder | None) -> None:
     """Send the model to the devices; whoever does not take it is named."""
     from catchment.federation.delivery import Delivery, InMemory, sha256_of
 

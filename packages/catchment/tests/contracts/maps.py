@@ -23,7 +23,7 @@ from catchment.features import (
     Reservoir,
     WindowStatistics,
 )
-from catchment.features.echo_state import Mixture, Spread
+from catchment.features.echo_state import LogUniform, MixedActivation
 
 CHANNELS = 3
 
@@ -95,8 +95,8 @@ def layers_map() -> FeatureMap:
 
 DEEP = EchoState(
     (10, 8),
-    leak_rate=(Spread("log_uniform", 0.1, 1.0), 0.5),
-    activation=(Mixture(tanh=0.5, sin=0.5), "tanh"),
+    leak_rate=(LogUniform(0.1, 1.0), 0.5),
+    activation=(MixedActivation(tanh=0.5, sin=0.5), "tanh"),
     segments=2,
     pool="mean",
 )

@@ -12,12 +12,12 @@ import pytest
 
 from catchment.data import Recording
 from catchment.engine import LocalEngine, data_of, run_locally
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan, Request, RoundContext
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.wire import NOTHING, Message
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1)), washout=2)
+FEATURES = EchoState.of(Reservoir(units=6, inputs=1, seed=1), washout=2)
 RIDGE = FederatedRidge(features=FEATURES, ridge=0.1, store_per_client=False)
 PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE)
 

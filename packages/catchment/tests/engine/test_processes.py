@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment.engine import LocalEngine, run_locally, sum_sources, with_workers
+from catchment.engine import LocalClients, LocalEngine, run_locally, sum_sources
 from catchment.errors import CatchmentError, FederationError
 from catchment.federation import (
     Algorithm,
@@ -250,7 +250,8 @@ def test_processes_give_the_bits_of_one(workers: int) -> None:
     sources = {f"c{k:04d}": odd.get(k, numbers(k)) for k in range(110)}
     plan = Plan(algorithm=Means(store_per_client=True), limits=Limits(min_usable=0.0))
     engine = LocalEngine(plan, sources)
-    assert seen(plan, with_workers(engine, workers)) == seen(plan, engine)
+    several = LocalClients(clients=sources, workers=workers).engine("", plan)
+    assert seen(plan, several) == seen(plan, engine)
 
 
 def test_sources_may_be_functions_of_any_kind() -> None:
@@ -313,7 +314,9 @@ def test_a_script_without_a_guard_may_use_workers(tmp_path: Path) -> None:
 
 
 def test_one_worker_is_this_process() -> None:
-    engine = LocalEngine(Plan(algorithm=Means()), {"a": [1.0, 2.0]})
-    assert with_workers(engine, 1) is engine
+    plan, clients = Plan(algorithm=Means()), {"a": [1.0, 2.0]}
+    engine = LocalClients(clients=clients, workers=1).engine("", plan)
+    assert isinstance(engine, LocalEngine)
+    assert engine.workers is None
     with pytest.raises(ValueError, match="workers is 0; pass 1 or more"):
-        with_workers(engine, 0)
+        LocalClients(clients=clients, workers=0).engine("", plan)

@@ -52,7 +52,7 @@ def counted_off(features: FeatureMap, given: list[ct.Recording], every: int) -> 
         np.concatenate(z),
         np.concatenate(y),
         weight=weight,
-        fingerprint=statistics_name(features.fingerprint, row_stride=every),
+        fingerprint=statistics_name(features, row_stride=every),
         grid=grid,
     )
 
@@ -114,7 +114,7 @@ def test_a_file_of_the_time_when_it_was_a_map_is_read() -> None:
     assert isinstance(model, ct.Model)
     assert isinstance(model.features, EchoState)
     assert model.statistics is not None
-    name = statistics_name(model.features.fingerprint, row_stride=4)
+    name = statistics_name(model.features, row_stride=4)
     assert (model.statistics.n_rows, model.statistics.fingerprint) == (19, name)
     u = np.sin(np.arange(80.0) / 5)
     assert model.predict(u[:9]).ravel().tolist() == KEPT

@@ -102,7 +102,8 @@ def test_one_row_of_each_client_covers_new_clients(model: Model) -> None:
 def test_a_run_is_calibrated_by_readouts_without_the_client() -> None:
     clients = machines(12, 3)
     run = federate(Pipeline(Preprocessing(), NVAR(2, order=1)), clients, ridge=1e-3)
-    found = calibrate(run, clients).intervals
+    known: Model = calibrate(run, clients)
+    found = known.intervals
     assert found is not None
     names, known = sorted(clients), run.model
     expected = []

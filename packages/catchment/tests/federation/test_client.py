@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from catchment.data import Recording
 from catchment.errors import UploadError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import (
     Node,
     Plan,
@@ -28,7 +28,7 @@ from catchment.federation.learn import FederatedRidge
 from catchment.readout import RidgeStatistics, accumulate
 from catchment.wire import NOTHING, Message, join
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)), washout=2)
+FEATURES = EchoState.of(Reservoir(units=5, inputs=1, seed=1), washout=2)
 RIDGE = FederatedRidge(features=FEATURES, ridge=0.1)
 PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE, rounds=9, seed=3)
 DATA = [Recording(np.sin(np.arange(30.0)), np.cos(np.arange(30.0)))]

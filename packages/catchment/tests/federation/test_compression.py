@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import Recipe, Recording, Reservoir
+from catchment import Recording, Reservoir
 from catchment.data import ACTIVITIES, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import UploadError
@@ -28,9 +28,7 @@ from catchment.wire import Message, serialize
 pytestmark = pytest.mark.processor
 
 TURN = RoundContext(0, (), client="a")
-FEATURES = EchoState.of(
-    Reservoir.from_recipe(Recipe(units=40, inputs=1, leak_rate=0.8, seed=1)), washout=20
-)
+FEATURES = EchoState.of(Reservoir(units=40, inputs=1, leak_rate=0.8, seed=1), washout=20)
 
 
 def statistics(seed: int, n: int, F: int, K: int) -> RidgeStatistics:
@@ -116,7 +114,7 @@ def test_bounds_without_a_ridge_are_infinite() -> None:
 
 def test_classes_and_evaluation_travel_compressed_too() -> None:
     users = synthetic_wearables(n_users=4, windows_per_user=18, steps=40)
-    reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=2))
+    reservoir = Reservoir(units=20, inputs=6, seed=2)
     features = EchoState.of(reservoir, pool="mean_std")
     algorithm = FederatedRidge(features=features, classes=ACTIVITIES, ridge=1.0)
     exact = run_locally(Plan(algorithm=algorithm), users).model

@@ -16,15 +16,15 @@ import pytest
 from catchment.data import Recording, contiguous, narma
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import TooFewClientsError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import BLOCK, BlockSum, Engine, Limits, Plan, Record, Reply, Result, run
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.runs import Entry, Keeper
 from catchment.readout import RidgeStatistics, accumulate
 from catchment.wire import Message
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)), washout=5)
-OTHER = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2)), washout=5)
+FEATURES = EchoState.of(Reservoir(units=10, inputs=1, seed=1), washout=5)
+OTHER = EchoState.of(Reservoir(units=10, inputs=1, seed=2), washout=5)
 RIDGE = FederatedRidge(features=FEATURES, ridge=1e-3)
 PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE)
 CLIENTS = contiguous(narma(300, seed=4), 5)

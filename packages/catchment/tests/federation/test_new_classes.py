@@ -20,7 +20,13 @@ from catchment.federation.learn import (
     retired_by_class,
 )
 from catchment.plans import verify_run
-from catchment.readout import KnownClasses, RidgeStatistics, only_targets, spread_targets
+from catchment.readout import (
+    KnownClasses,
+    RidgeStatistics,
+    StatisticsSet,
+    only_targets,
+    spread_targets,
+)
 
 PACES = {"slow": 0.2, "fast": 0.6, "hop": 1.5}
 MAP = ct.EchoState(12)
@@ -134,7 +140,7 @@ def test_distances_are_those_of_scipy_and_sklearn(by_class: bool) -> None:
     z = rng.normal(size=(60, 4)) * [1, 2, 3, 4] + labels[:, None]
     parts = [RidgeStatistics.from_states(z[labels == k], np.eye(3)[labels[labels == k]])
              for k in range(3)]  # fmt: skip
-    sums = dict(enumerate(parts)) if by_class else parts[0] + parts[1] + parts[2]
+    sums = StatisticsSet(dict(enumerate(parts))) if by_class else parts[0] + parts[1] + parts[2]
     found = KnownClasses.of(sums).distances(z[:5])
     means = [z[labels == k].mean(axis=0) for k in range(3)]
     around = np.concatenate([z[labels == k] - means[k] for k in range(3)])

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan, RoundContext, describe
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.readout import LDA
 
-RESERVOIR = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
+RESERVOIR = Reservoir(units=5, inputs=1, seed=1)
 FEATURES = EchoState.of(RESERVOIR)
 PLAN: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1))
 names = st.lists(st.text(min_size=1), unique=True, min_size=1, max_size=30)
@@ -28,7 +28,7 @@ names = st.lists(st.text(min_size=1), unique=True, min_size=1, max_size=30)
 def test_a_cohort_depends_on_seed_and_round_and_not_on_the_order_of_clients(
     clients: list[str], share: float, seed: int, round_: int
 ) -> None:
-    plan = replace(PLAN, share=share, seed=seed)
+    plan = replace(PLAN, client_fraction=share, seed=seed)
     cohort = plan.cohort(clients, round_)
     assert cohort == plan.cohort(clients[::-1], round_)
     assert list(cohort) == sorted(set(cohort))
@@ -38,7 +38,7 @@ def test_a_cohort_depends_on_seed_and_round_and_not_on_the_order_of_clients(
 
 def test_cohorts_differ_from_round_to_round_and_reach_everybody() -> None:
     clients = [f"{k:02d}" for k in range(20)]
-    plan = replace(PLAN, share=0.25)
+    plan = replace(PLAN, client_fraction=0.25)
     cohorts = [plan.cohort(clients, k) for k in range(40)]
     assert len(set(cohorts)) > 30
     assert set().union(*cohorts) == set(clients)
@@ -63,7 +63,7 @@ def test_a_clients_generator_is_its_own() -> None:
 
 OTHER_SETTINGS: dict[str, Plan[Any, Any, Any]] = {
     "rounds": replace(PLAN, rounds=2),
-    "share": replace(PLAN, share=0.5),
+    "share": replace(PLAN, client_fraction=0.5),
     "min_clients": replace(PLAN, min_clients=2),
     "seed": replace(PLAN, seed=1),
     "ridge": Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.2)),
@@ -73,7 +73,7 @@ OTHER_SETTINGS: dict[str, Plan[Any, Any, Any]] = {
     ),
     "reservoir": Plan(
         algorithm=FederatedRidge(
-            features=EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=2))),
+            features=EchoState.of(Reservoir(units=5, inputs=1, seed=2)),
             ridge=0.1,
         )
     ),
@@ -92,7 +92,7 @@ def test_every_setting_is_in_the_fingerprint() -> None:
 
 
 def test_the_fingerprint_is_that_of_equal_settings_not_of_one_object() -> None:
-    rebuilt = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
+    rebuilt = EchoState.of(Reservoir(units=5, inputs=1, seed=1))
     again: Plan[Any, Any, Any] = Plan(algorithm=FederatedRidge(features=rebuilt, ridge=0.1))
     assert again.fingerprint() == PLAN.fingerprint()
     assert len(PLAN.fingerprint()) == 64
@@ -106,7 +106,7 @@ def test_a_description_is_plain_json_without_folders() -> None:
     assert json.loads(text) == {"a": [1, 2.5, None, True, "x"], "where": "plan.toml"}
     described = describe(LDA(ridge=0.5))
     assert isinstance(described, dict)
-    assert described["LDA"]["ridge"] == 0.5
+    assert described["Gaussian"]["ridge"] == 0.5
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,9 @@ def test_what_has_no_plain_settings_cannot_be_planned(thing: object) -> None:
     ("settings", "message"),
     [
         ({"rounds": 0}, "rounds is 0"),
-        ({"share": 0.0}, "share is 0"),
-        ({"share": 1.5}, "share is 1.5"),
-        ({"share": float("nan")}, "share is nan"),
+        ({"client_fraction": 0.0}, "client_fraction is 0"),
+        ({"client_fraction": 1.5}, "client_fraction is 1.5"),
+        ({"client_fraction": float("nan")}, "client_fraction is nan"),
         ({"min_clients": 0}, "min_clients is 0"),
     ],
 )

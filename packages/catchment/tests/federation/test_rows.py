@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment.data import Recording, narma
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Rows, augmented, local_blocks, stretch
 from catchment.readout import RidgeStatistics, accumulate
 
-RESERVOIR = Reservoir.from_recipe(Recipe(units=6, inputs=1, seed=1))
+RESERVOIR = Reservoir(units=6, inputs=1, seed=1)
 PER_STEP = EchoState.of(RESERVOIR, washout=7)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import Array, Recipe, Recording, Reservoir
+from catchment import Array, Recording, Reservoir
 from catchment.errors import UploadError
 from catchment.features import EchoState
 from catchment.federation import _passes_whole, check_statistics, moment_matrix
@@ -176,8 +176,8 @@ def test_whole_numbers_are_judged_as_one_check_after_another_does(
     ],
 )
 def test_bounds_hold_for_every_kind_of_feature(settings: dict[str, object]) -> None:
-    recipe = Recipe(units=(6, 5), inputs=2, leak_rate=1.0, input_scaling=5.0, seed=1)
-    features = EchoState.of(Reservoir.from_recipe(recipe), **settings)  # type: ignore[arg-type]
+    recipe = Reservoir(units=(6, 5), inputs=2, leak_rate=1.0, input_scaling=5.0, seed=1)
+    features = EchoState.of(recipe, **settings)  # type: ignore[arg-type]
     rng = np.random.default_rng(0)
     bounds = features.bounds
     assert bounds.shape == (features.n_features,)
@@ -189,13 +189,13 @@ def test_bounds_hold_for_every_kind_of_feature(settings: dict[str, object]) -> N
 
 
 def test_units_without_a_bound_have_none() -> None:
-    recipe = Recipe(units=4, inputs=1, activation="relu")
-    features = EchoState.of(Reservoir.from_recipe(recipe), input=False)
+    recipe = Reservoir(units=4, inputs=1, activation="relu")
+    features = EchoState.of(recipe, input=False)
     assert np.isinf(features.bounds).all()
 
 
 def test_real_statistics_pass_their_own_bounds() -> None:
-    features = EchoState.of(Reservoir.from_recipe(Recipe(units=20, inputs=1)), washout=3)
+    features = EchoState.of(Reservoir(units=20, inputs=1), washout=3)
     rng = np.random.default_rng(0)
     s = accumulate(features, [Recording(rng.normal(size=(80, 1)), rng.normal(size=(80, 1)))])
     check_statistics(s, fingerprint=features.fingerprint, state_bound=features.bounds)

@@ -13,7 +13,7 @@ import sklearn.linear_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import FederatedRidge, Plan, Recipe, Reservoir, federate, save
+from catchment import FederatedRidge, Plan, Reservoir, federate, save
 from catchment.data import Recording
 from catchment.engine import LocalEngine
 from catchment.features import EchoState
@@ -29,7 +29,7 @@ SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
 
 @cache
 def features() -> EchoState:
-    return EchoState.of(Reservoir.from_recipe(Recipe(units=9, inputs=2, seed=4)), washout=3)
+    return EchoState.of(Reservoir(units=9, inputs=2, seed=4), washout=3)
 
 
 @cache

@@ -14,7 +14,7 @@ from catchment import load
 from catchment.data import Preprocessing, Scaler
 from catchment.engine import data_of
 from catchment.features import DefaultMap, EchoState, name_of
-from catchment.features.echo_state import Spread
+from catchment.features.echo_state import Uniform
 from catchment.federation import Limits, Plan
 from catchment.federation.learn import Candidates, FederatedRidge, ReadoutAveraging, SelectedRidge
 from catchment.federation.runs import MODEL
@@ -130,10 +130,9 @@ name = "float32"
     features = algorithm.features
     assert isinstance(features, EchoState)
     assert (features.segments, features.washout) == (2, 3)
-    recipe = features.reservoir.recipe
-    assert recipe is not None
+    recipe = features.reservoir
     assert (recipe.units, recipe.inputs, recipe.seed) == ((10, 8), 6, 5)
-    assert recipe.leak_rate == Spread("uniform", 0.1, 0.9)
+    assert recipe.leak_rate == Uniform(0.1, 0.9)
     assert (plan.rounds, plan.client_fraction, plan.min_clients, plan.seed) == (7, 0.5, 2, 9)
     assert plan.limits == Limits(max_rows=5000, max_weight=2.5, over_median=20.0)
     assert [type(p).__name__ for p in plan.protections] == ["Float32"]
@@ -309,15 +308,18 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
         ('[learn]\nalgorithm = "candidates"', r"\[\[candidates\]\] go with"),
         ("[[candidates]]\nunits = 3", r"\[\[candidates\]\] go with"),
         ("[run]\nround = 3", r"\[run\] has no setting 'round'; did you mean 'rounds'"),
-        ("[run]\nshare = 0.0", "share is 0.0"),
+        ("[run]\nshare = 0.0", "client_fraction is 0.0"),
         ('[run]\nbaselines = ["luck"]', "baselines in"),
-        ("[preprocessing]\ngap = 'hold'", r"\[prepare\] has no setting 'gap'; did you mean 'gaps'"),
-        ("[preprocessing]\ngaps = 'drop'", "gaps in .prepare. is 'drop'; give"),
+        (
+            "[preprocessing]\ngap = 'hold'",
+            r"\[preprocessing\] has no setting 'gap'; did you mean 'gaps'",
+        ),
+        ("[preprocessing]\ngaps = 'drop'", "gaps in .preprocessing. is 'drop'; give"),
         (
             "[preprocessing]\nscale = 'client'",
-            "scale in .prepare. is 'client'; give 'none', 'own' or",
+            "scale in .preprocessing. is 'client'; give 'none', 'own' or",
         ),
-        ("[preprocessing]\nwindow = '5'", r"\[prepare\]: "),
+        ("[preprocessing]\nwindow = '5'", r"\[preprocessing\]: "),
         ("[preprocessing]\nstep = 3", "without a window"),
         ("[preprocessing]\nhorizon = 1", "leave one out"),
         ('[run]\nbaselines = ["personalized"]', "needs test_after"),
@@ -325,8 +327,8 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
             "[[protections]]\nname = 'secure_aggregation'\n[[protections]]\nname = 'float32'",
             "must be the last",
         ),
-        ("[[protections]]\nname = 'float16'", r"\[\[protect\]\] 1 is 'float16'; did you mean"),
-        ("[[protections]]\nbits = 8", r"name in \[\[protect\]\] 1 is None"),
+        ("[[protections]]\nname = 'float16'", r"\[\[protections\]\] 1 is 'float16'; did you mean"),
+        ("[[protections]]\nbits = 8", r"name in \[\[protections\]\] 1 is None"),
         ("[protect]\nname = 'float32'", "make it a list of tables"),
     ],
 )
@@ -405,7 +407,7 @@ def test_the_schema_lists_what_can_be_named() -> None:
     assert said == [*ALGORITHMS, None]
     maps = schema["properties"]["features"]["anyOf"]
     assert [one["properties"]["map"].get("const") for one in maps] == [*MAPS, None]
-    items = schema["properties"]["protect"]["items"]["oneOf"]
+    items = schema["properties"]["protections"]["items"]["oneOf"]
     assert [one["properties"]["name"]["const"] for one in items] == list(PROTECTIONS)
     ridge = algorithms[0]["properties"]["ridge"]
     assert "left out of the solution" in ridge["description"]

@@ -11,8 +11,9 @@ import pytest
 
 import catchment as ct
 from catchment.engine import LocalClients
-from catchment.federation import DELIVERY, EVALUATION, TRAINING, DeliveredEvaluation, InMemory, Plan
+from catchment.federation import DELIVERY, EVALUATION, TRAINING, InMemory, Plan
 from catchment.federation.learn import MANY
+from catchment.federation.measure import Evaluation
 from catchment.plans import About, PlanData
 from catchment.report import MOST_MARKS, _places
 
@@ -39,13 +40,13 @@ def test_scores_of_very_many_clients_are_kept_as_a_sum(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(getmodule(LocalClients), "MOST_APART", 4)
-    plan = Plan(algorithm=DeliveredEvaluation(sha256="", place=InMemory(b"")))
+    plan = Plan(algorithm=Evaluation(sha256="", place=InMemory(b"")))
     for n_tested, apart in ((4, True), (5, False)):
         with caplog.at_level(logging.WARNING):
             held = people(3, n_tested)
             engines = LocalClients(clients=held.train, others={EVALUATION: held.test})
             allowed = engines.allowed(EVALUATION, plan)
-        assert isinstance(allowed.algorithm, DeliveredEvaluation)
+        assert isinstance(allowed.algorithm, Evaluation)
         assert allowed.algorithm.store_per_client is apart
     assert [record.getMessage()[:46] for record in caplog.records] == [
         "5 clients are tested: their score is kept toge"

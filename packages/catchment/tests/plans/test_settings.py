@@ -75,7 +75,7 @@ def test_values_of_every_type() -> None:
         points=[{"x": 1, "y": 2.5}, {"x": 0.5}],
         center={"x": 3},
         pair=[4, 5],
-        head={"name": "gaussian", "ridge": 2},
+        head={"name": "lda", "ridge": 2},
         filled=True,
         names={"a": 1},
     )
@@ -91,7 +91,7 @@ def test_values_of_every_type() -> None:
         names={"a": 1},
     )
     assert isinstance(drawing(ratio=2).ratio, float)
-    assert drawing(head="gaussian").head == LDA()
+    assert drawing(head="lda").head == LDA()
     assert drawing(color="none", edge="none") == Drawing()
 
 
@@ -113,9 +113,9 @@ def test_values_of_every_type() -> None:
         ({"points": [{"y": 1}]}, r"entry 1 lacks 'x'; add it"),
         ({"center": {"x": "far"}}, r"x in center in \[drawing\] is 'far'"),
         ({"pair": [1, 2, 3]}, r"is \[1, 2, 3\]"),
-        ({"head": {"ridge": 1}}, r"name in head in .drawing. is None; choose from gaussian, unit"),
-        ({"head": "gausian"}, r"name in head in .drawing. is 'gausian'; did you mean 'gaussian'"),
-        ({"head": {"name": "unit", "rige": 1}}, r"head in .drawing. has no setting 'rige'"),
+        ({"head": {"ridge": 1}}, r"name in head in .drawing. is None; choose from lda, cosine"),
+        ({"head": "ldaa"}, r"name in head in .drawing. is 'ldaa'; did you mean 'lda'"),
+        ({"head": {"name": "cosine", "rige": 1}}, r"head in .drawing. has no setting 'rige'"),
         ({"names": {"a": "b"}}, r"a of names in \[drawing\] is 'b'"),
     ],
 )
@@ -154,7 +154,7 @@ def test_the_schema_says_the_same() -> None:
     assert properties["pieces"]["anyOf"][0] == {"type": "integer", "minimum": 1}
     assert properties["points"]["items"]["required"] == ["x"]
     heads = properties["head"]["oneOf"]
-    assert [one["properties"]["name"]["const"] for one in heads] == ["gaussian", "unit"]
+    assert [one["properties"]["name"]["const"] for one in heads] == ["lda", "cosine"]
     assert heads[0]["required"] == ["name"]
     assert properties["names"] == {
         "type": "object",

@@ -1,4 +1,4 @@
-"""Solved readouts in fixed point against rational arithmetic: each number is the true one, rounded."""
+"""Solved readouts in fixed point against rational arithmetic: each is the true one, rounded."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 import catchment as ct
 from catchment import Array
 from catchment.data import Recording, mackey_glass
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.readout import (
     ForecastLimitWarning,
     Model,
@@ -24,8 +24,8 @@ from catchment.readout import (
 def features(
     inputs: int = 1, units: int | tuple[int, ...] = 60, *, bias: bool = False, input: bool = True
 ) -> EchoState:
-    recipe = Recipe(units=units, inputs=inputs, leak_rate=0.5, seed=2)
-    return EchoState.of(Reservoir.from_recipe(recipe), bias=bias, input=input, washout=50)
+    recipe = Reservoir(units=units, inputs=inputs, leak_rate=0.5, seed=2)
+    return EchoState.of(recipe, bias=bias, input=input, washout=50)
 
 
 def waves(T: int = 700) -> Array:
@@ -70,9 +70,7 @@ def test_a_sine_goes_on() -> None:
 
 def test_mackey_glass_is_followed_for_a_hundred_steps() -> None:
     s = mackey_glass(3200) - 0.9
-    reservoir = Reservoir.from_recipe(
-        Recipe(units=300, inputs=1, spectral_radius=0.95, leak_rate=0.5, seed=4)
-    )
+    reservoir = Reservoir(units=300, inputs=1, spectral_radius=0.95, leak_rate=0.5, seed=4)
     model = train(EchoState.of(reservoir, washout=100), [next_step(s[:3000])], 1e-8)
     error = np.abs(forecast(model, s[:3000], 100) - s[3000:3100])
     assert error[:50].max() < 0.05 * s.std()

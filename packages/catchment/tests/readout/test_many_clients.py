@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import Recipe, Recording, Reservoir
+from catchment import Recording, Reservoir
 from catchment.features import EchoState
 from catchment.federation import moment_matrix
 from catchment.readout import RidgeStatistics, accumulate, accumulate_each
 
 pytestmark = pytest.mark.processor
 
-RESERVOIR = Reservoir.from_recipe(Recipe(units=60, inputs=2, seed=1))
+RESERVOIR = Reservoir(units=60, inputs=2, seed=1)
 SPARSE = EchoState.of(RESERVOIR, washout=5)
 
 
@@ -69,10 +69,10 @@ def test_every_group_has_the_bits_it_would_have_alone(lengths: list[list[int]], 
         EchoState.of(RESERVOIR, bias=True, input=False, washout=3),
         EchoState.of(RESERVOIR, pool="mean"),
         EchoState.of(RESERVOIR, precision="float32"),
-        EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=2)), washout=2),  # dense
-        EchoState.of(Reservoir.from_recipe(Recipe(units=(60, 50), inputs=2)), washout=2),
-        EchoState.of(Reservoir.from_recipe(Recipe(units=60, inputs=2, activation="sin"))),
-        EchoState.of(Reservoir.from_recipe(Recipe(units=60, inputs=2, leak_rate=1.0))),
+        EchoState.of(Reservoir(units=10, inputs=2), washout=2),  # dense
+        EchoState.of(Reservoir(units=(60, 50), inputs=2), washout=2),
+        EchoState.of(Reservoir(units=60, inputs=2, activation="sin")),
+        EchoState.of(Reservoir(units=60, inputs=2, leak_rate=1.0)),
     ],
     ids=["plain", "bias", "pooled", "single", "dense", "deep", "sin", "no-leak"],
 )

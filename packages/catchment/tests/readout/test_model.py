@@ -15,7 +15,7 @@ from sklearn.linear_model import Ridge
 from catchment import Array, Integers
 from catchment.data import Recording
 from catchment.errors import FingerprintError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.readout import (
     Model,
@@ -27,7 +27,7 @@ from catchment.readout import (
     train,
 )
 
-RESERVOIR = Reservoir.from_recipe(Recipe(units=25, inputs=2, seed=3))
+RESERVOIR = Reservoir(units=25, inputs=2, seed=3)
 NAMES = ("low", "middle", "high")
 
 

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,15 @@ import catchment
 from catchment import save
 from catchment.data import Recording
 from catchment.errors import IntegrityError
-from catchment.features import EchoState, Recipe, Reservoir
-from catchment.features.echo_state import Mixture, Spread
+from catchment.features import EchoState, Reservoir
+from catchment.features.echo_state import LogUniform, MixedActivation
 from catchment.readout import (
     MAX_HEADER,
     Model,
+    Stored,
     accumulate,
     load_model,
-    packed_file,
+    to_bytes,
     train,
 )
 
@@ -46,8 +48,8 @@ def trained(features: EchoState, *, classes: bool = False) -> Model:
 
 
 def from_recipe(**settings: object) -> EchoState:
-    recipe = Recipe(units=30, inputs=2, seed=5)
-    return EchoState.of(Reservoir.from_recipe(recipe), **settings)  # type: ignore[arg-type]
+    recipe = Reservoir(units=30, inputs=2, seed=5)
+    return EchoState.of(recipe, **settings)  # type: ignore[arg-type]
 
 
 def from_matrices() -> EchoState:
@@ -62,13 +64,13 @@ def from_matrices() -> EchoState:
 
 
 def deep() -> EchoState:
-    recipe = Recipe(
+    recipe = Reservoir(
         units=(20, 10),
         inputs=2,
-        leak_rate=(Spread("log_uniform", 0.1, 1.0), 0.5),
-        activation=(Mixture(tanh=0.5, sin=0.5), "tanh"),
+        leak_rate=(LogUniform(0.1, 1.0), 0.5),
+        activation=(MixedActivation(tanh=0.5, sin=0.5), "tanh"),
     )
-    return EchoState.of(Reservoir.from_recipe(recipe), bias=True, washout=3)
+    return EchoState.of(recipe, bias=True, washout=3)
 
 
 def plastic() -> EchoState:
@@ -241,10 +243,11 @@ def test_tensors_that_would_lead_the_kernels_astray_are_refused(
 ) -> None:
     model = trained(EchoState.of(Reservoir.from_matrices(np.eye(3) * 0.5, np.ones((3, 2)))))
     held = model.stored()
-    header, tensors = {"kind": held.kind, **held.facts}, dict(held.tensors)
+    tensors = dict(held.tensors)
     assert tensors[name].dtype != value.dtype or not np.array_equal(tensors[name], value)
     path = tmp_path / "m"
-    path.write_bytes(packed_file(header, tensors | {name: value}))
+    changed: Any = SimpleNamespace(stored=lambda: replace(held, tensors=tensors | {name: value}))
+    path.write_bytes(to_bytes(changed))
     with pytest.raises(IntegrityError, match=r"does not describe a model|no reservoir"):
         load_model(path)
 
@@ -258,7 +261,8 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
     path.write_bytes(safetensors.numpy.save({"a": np.zeros(3)}))
     with pytest.raises(IntegrityError, match="not written by catchment"):
         load_model(path)
-    path.write_bytes(packed_file({"kind": "statistics"}, {}))
+    statistics: Any = SimpleNamespace(stored=lambda: Stored("statistics"))
+    path.write_bytes(to_bytes(statistics))
     with pytest.raises(IntegrityError, match="holds 'statistics'"):
         load_model(path)
     with pytest.raises(FileNotFoundError):

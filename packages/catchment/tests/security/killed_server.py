@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from catchment.data import Recording
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Engine, Memory, Node, Plan, Reply, Request, RunFolder, run
 from catchment.federation.learn import FederatedRidge
 from catchment.privacy import Journal, SecureAggregation, generate_keys
@@ -88,7 +88,7 @@ def federation() -> Clients:
     data = {name: [Recording(x, np.roll(x, 1, axis=0))] for name, x in u.items()}
     identities = generate_keys(NAMES)
     memories = identities.memories
-    features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
+    features = EchoState.of(Reservoir(units=5, inputs=1, seed=1))
     plan = Plan(
         algorithm=FederatedRidge(
             features=features, ridge=1e-3, store_per_client=False, increments=ROUNDS

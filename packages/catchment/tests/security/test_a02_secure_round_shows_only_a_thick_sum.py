@@ -18,7 +18,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import LocalEngine
 from catchment.errors import TooFewClientsError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Engine, Memory, Plan, Reply, RoundContext, run
 from catchment.federation.learn import FederatedRidge
 from catchment.privacy import SecureAggregation, generate_keys
@@ -26,7 +26,7 @@ from catchment.privacy.secure_aggregation import SecureRound
 from catchment.readout import RidgeStatistics, unpack
 
 N = 40
-RESERVOIR = Reservoir.from_recipe(Recipe(units=N, inputs=1, leak_rate=1.0, seed=3))
+RESERVOIR = Reservoir(units=N, inputs=1, leak_rate=1.0, seed=3)
 FEATURES = EchoState.of(RESERVOIR, input=False)
 
 

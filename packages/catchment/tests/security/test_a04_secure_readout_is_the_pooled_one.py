@@ -14,16 +14,14 @@ import pytest
 from catchment import save
 from catchment.data import Recording
 from catchment.engine import LocalEngine, run_locally
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Engine, Plan, Reply, Tally, run
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.federation.measure import Evaluation, Score
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.readout import Model, RidgeStatistics, accumulate
 
-FEATURES = EchoState.of(
-    Reservoir.from_recipe(Recipe(units=60, inputs=1, leak_rate=0.1, spectral_radius=0.3, seed=2))
-)
+FEATURES = EchoState.of(Reservoir(units=60, inputs=1, leak_rate=0.1, spectral_radius=0.3, seed=2))
 IDENTITIES = generate_keys(f"c{k:02d}" for k in range(12))
 MEMORIES = IDENTITIES.memories
 SECURE = SecureAggregation(identities=IDENTITIES)

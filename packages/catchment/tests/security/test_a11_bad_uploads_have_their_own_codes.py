@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from catchment import FederatedRidge, Plan, Recipe, Reservoir, federate
+from catchment import FederatedRidge, Plan, Reservoir, federate
 from catchment.data import ACTIVITIES, synthetic_wearables
 from catchment.engine import LocalEngine
 from catchment.features import EchoState
@@ -28,7 +28,7 @@ Edit = Callable[[list[NDArray[np.float64]], dict[str, Fact]], None]
 
 
 def features(units: int = 20) -> EchoState:
-    reservoir = Reservoir.from_recipe(Recipe(units=units, inputs=6, seed=1))
+    reservoir = Reservoir(units=units, inputs=6, seed=1)
     return EchoState.of(reservoir, bias=True, pool="mean")
 
 

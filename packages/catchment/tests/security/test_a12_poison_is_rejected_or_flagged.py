@@ -10,7 +10,7 @@ from operator import add
 import numpy as np
 import pytest
 
-from catchment import Array, Recipe, Reservoir
+from catchment import Array, Reservoir
 from catchment.errors import UploadError
 from catchment.features import EchoState
 from catchment.federation import check_statistics
@@ -37,8 +37,8 @@ def flagged(by_client: Mapping[str, RidgeStatistics]) -> tuple[Flag, ...]:
 
 def clients(n: int, seed: int) -> list[Rows]:
     """Return clients with one task: a non-linear memory of white noise, 60 units, 200 rows."""
-    recipe = Recipe(units=60, inputs=1, leak_rate=1.0, spectral_radius=0.9, seed=3)
-    F = EchoState.of(Reservoir.from_recipe(recipe), input=False, washout=30)
+    recipe = Reservoir(units=60, inputs=1, leak_rate=1.0, spectral_radius=0.9, seed=3)
+    F = EchoState.of(recipe, input=False, washout=30)
     made = []
     for k in range(n):
         rng = np.random.default_rng([seed, k])

@@ -12,16 +12,16 @@ import pytest
 from catchment import save
 from catchment.data import Recording
 from catchment.errors import CatchmentError, IntegrityError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.readout import Model, load_model, train
 
-RECIPE = Recipe(units=6, inputs=1, seed=3).prepared()
+RECIPE = Reservoir(units=6, inputs=1, seed=3).prepared()
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     u = np.sin(np.arange(80) / 5)
-    model: Model = train(EchoState.of(Reservoir.from_recipe(RECIPE)), [Recording(u[:-1], u[1:])])
+    model: Model = train(EchoState.of(RECIPE), [Recording(u[:-1], u[1:])])
     return save(model, tmp_path_factory.mktemp("a16") / "model.safetensors")
 
 
@@ -49,24 +49,24 @@ def test_every_flipped_bit_of_a_model_is_found(stored: Path, bit: int, tmp_path:
 @pytest.mark.parametrize("bit", range(7))
 def test_flipped_bytes_of_a_recipe_are_found_or_change_nothing(bit: int) -> None:
     text = RECIPE.to_json().encode()
-    same = Reservoir.from_recipe(RECIPE).fingerprint
+    same = RECIPE.fingerprint
     n_found = 0
     for place in range(len(text)):
         damaged = text[:place] + bytes([text[place] ^ 1 << bit]) + text[place + 1 :]
         try:
-            built = Reservoir.from_recipe(Recipe.from_json(damaged.decode()))
+            found = Reservoir.from_json(damaged.decode()).fingerprint
         except (CatchmentError, ValueError):
             n_found += 1
         else:
             # The case of a hexadecimal digit, or the radius that an exact scale stands for.
-            assert built.fingerprint == same
+            assert found == same
     assert n_found > 0.95 * len(text)
 
 
 def test_other_formats_are_named(stored: Path, tmp_path: Path) -> None:
     newer = RECIPE.to_json().replace('"format":1', '"format":2')
     with pytest.raises(IntegrityError, match="format 2, this version reads 1; upgrade"):
-        Recipe.from_json(newer)
+        Reservoir.from_json(newer)
     empty = tmp_path / "empty"
     empty.write_bytes(b"")
     with pytest.raises(IntegrityError, match="no safetensors file"):

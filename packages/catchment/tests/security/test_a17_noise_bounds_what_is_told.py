@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from catchment import Array, FederatedRidge, Plan, Recipe, Recording, Reservoir
+from catchment import Array, FederatedRidge, Plan, Recording, Reservoir
 from catchment.features import EchoState
 from catchment.federation import RoundContext, WeightedSum
 from catchment.privacy import Clip, GaussianNoise, RecordLevel
@@ -169,7 +169,7 @@ def test_epsilon_is_tight_for_the_strongest_attacker() -> None:
 
 
 def test_sequences_are_records_with_states_of_their_own() -> None:
-    F = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)))
+    F = EchoState.of(Reservoir(units=10, inputs=1, seed=1))
     rng = np.random.default_rng(0)
     u = [rng.normal(size=(20, 1)) for _ in range(4)]
     changed = [x.copy() for x in u]

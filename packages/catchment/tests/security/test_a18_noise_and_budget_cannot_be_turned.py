@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import catchment
-from catchment import Array, FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
+from catchment import Array, FederatedRidge, Plan, Recording, Reservoir, federate
 from catchment.errors import BudgetError, TooFewClientsError
 from catchment.features import EchoState
 from catchment.federation import RoundContext, Tally, WeightedSum
@@ -21,7 +21,7 @@ from catchment.privacy import Budget, Clip, GaussianNoise
 from catchment.privacy.dp import Clipped
 from catchment.readout import Model, RidgeStatistics
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1)))
+FEATURES = EchoState.of(Reservoir(units=5, inputs=1, seed=1))
 SOURCE = str(Path(catchment.__file__).parents[1])
 
 

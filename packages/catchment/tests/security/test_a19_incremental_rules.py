@@ -13,14 +13,14 @@ import sklearn.linear_model
 from catchment.data import Recording
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import TooFewClientsError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Limits, Memory, Plan, run
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import Evaluation
 from catchment.privacy import Policy, SecureAggregation, generate_keys
 from tests.security.fleet import Fleet, Lossy, losing, released
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=8, inputs=1, seed=4)), input=False)
+FEATURES = EchoState.of(Reservoir(units=8, inputs=1, seed=4), input=False)
 
 
 def clients(n_clients: int, n_steps: int) -> dict[str, list[Recording]]:

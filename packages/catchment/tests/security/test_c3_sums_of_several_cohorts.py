@@ -13,7 +13,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import LocalEngine
 from catchment.errors import TooFewClientsError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Memory, Plan, run
 from catchment.federation.learn import FederatedRidge
 from catchment.privacy import Identities, Policy, SecureAggregation, generate_keys
@@ -101,7 +101,7 @@ def test_another_recipe_does_not_start_anew() -> None:
     data = {name: [_labeled(rng) for _ in range(12)] for name in EVERYBODY}
 
     def counts(seed: int, names: Sequence[str]) -> Array:
-        F = EchoState.of(Reservoir.from_recipe(Recipe(units=4 + seed, inputs=1, seed=seed)))
+        F = EchoState.of(Reservoir(units=4 + seed, inputs=1, seed=seed))
         algorithm = FederatedRidge(
             features=F, ridge=1.0, store_per_client=False, classes=("a", "b")
         )

@@ -15,12 +15,12 @@ import pytest
 
 from catchment.data import Recording
 from catchment.engine import LocalEngine, run_locally
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Engine, Plan, Reply, RoundContext, RunFolder, read_run, run
 from catchment.federation.learn import FederatedRidge
 from catchment.wire import MAGIC, Message, plain_text
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)), washout=5)
+FEATURES = EchoState.of(Reservoir(units=10, inputs=1, seed=1), washout=5)
 PLAN = Plan(algorithm=FederatedRidge(features=FEATURES, ridge=0.1))
 CULPRIT = "c3"
 

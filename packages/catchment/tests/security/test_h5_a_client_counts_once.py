@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, generate_keys
+from catchment import FederatedRidge, Plan, Recording, Reservoir, generate_keys
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, TooFewClientsError, UploadError
 from catchment.features import EchoState
@@ -26,7 +26,7 @@ from catchment.wire import Message
 
 MILLION = 10**6
 CLIP = Clip(bound=4.0)
-MAP = EchoState.of(Reservoir.from_recipe(Recipe(units=8, inputs=1, seed=1)), washout=5)
+MAP = EchoState.of(Reservoir(units=8, inputs=1, seed=1), washout=5)
 RIDGE = FederatedRidge(features=MAP, ridge=1e-2, store_per_client=False)
 Change = Callable[[Clipped], Clipped]
 

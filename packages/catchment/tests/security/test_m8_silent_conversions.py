@@ -15,12 +15,10 @@ import pytest
 
 from catchment import (
     EchoState,
-    Recipe,
     Recording,
     Reservoir,
     as_numbers,
     fit,
-    refuse_infinite,
     refuse_nonfinite,
 )
 from catchment.data import Moments, Scaler, from_frame
@@ -50,7 +48,7 @@ BAD: dict[str, tuple[Any, str]] = {
 MODEL = fit(EchoState(5, washout=5), [Recording(WAVE[:-1], WAVE[1:])])
 REGRESSOR = EchoStateRegressor(units=5, pool=None, washout=2)
 CLASSIFIER = EchoStateClassifier(units=5, pool=None, washout=2)
-MAP = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
+MAP = EchoState.of(Reservoir(units=5, inputs=1))
 ENTRANCES: dict[str, Callable[[Any], object]] = {
     "inputs": lambda bad: Recording(bad),
     "targets per step": lambda bad: Recording(WAVE, bad),
@@ -150,7 +148,7 @@ def test_statistics_refuse_what_would_overflow() -> None:
     with pytest.raises(ValueError, match=r"targets is 1e.150 at row 1"):
         RidgeStatistics.from_states(z, np.array([[0.0], [1e150], [0.0]]))
     refuse_nonfinite(np.empty((0, 2)), "nothing")
-    refuse_infinite(np.array([np.nan, 1.0]), "missing")
+    refuse_nonfinite(np.array([np.nan, 1.0]), "missing", missing=True)
     with pytest.raises(ValueError, match=r"1e.101"):
-        refuse_infinite(np.array([np.nan, 1e101]), "large")
+        refuse_nonfinite(np.array([np.nan, 1e101]), "large", missing=True)
     assert as_numbers(3, "one").shape == ()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from catchment import Recipe, Reservoir
+from catchment import Reservoir
 from catchment.errors import FederationError, UploadError
 from catchment.features import EchoState
 from catchment.federation import Cost, RoundContext, check_statistics
@@ -42,7 +42,7 @@ from catchment.privacy.secure_aggregation import (
 from catchment.readout import Counts, RidgeStatistics, Spectrum
 from catchment.wire import Message
 
-RIDGE = FederatedRidge(features=EchoState.of(Reservoir.from_recipe(Recipe(units=2, inputs=1))))
+RIDGE = FederatedRidge(features=EchoState.of(Reservoir(units=2, inputs=1)))
 KEYS = {f"c{k:02}": f"{k:064x}" for k in range(100)}
 
 

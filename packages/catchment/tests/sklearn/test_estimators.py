@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import catchment
-from catchment import Array, EchoState, Spread
+from catchment import Array, EchoState, LogUniform, Uniform
 from catchment.features.echo_state import PER_RECORDING, PER_STEP
 from catchment.readout import ForecastLimitWarning, RidgeStatistics, chosen_readout, solve_readout
 from catchment.sklearn import (
@@ -347,7 +347,7 @@ def test_every_step_can_have_a_class() -> None:
 
 def test_search_over_sequences_and_over_time() -> None:
     X, y = tones(30)
-    grid = {"leak_rate": [0.3, Spread("log_uniform", 0.1, 1.0)], "units": [10, (8, 8)]}
+    grid = {"leak_rate": [0.3, LogUniform(0.1, 1.0)], "units": [10, (8, 8)]}
     search = GridSearchCV(EchoStateClassifier(pool="mean_std"), grid, cv=3).fit(X, y)
     assert search.best_score_ > 0.8
     assert search.predict(X[:2]).tolist() == y[:2]
@@ -359,7 +359,7 @@ def test_search_over_sequences_and_over_time() -> None:
 
 def test_clones_and_pickles_predict_the_same_bits(tmp_path: Path) -> None:
     u, y = wave()
-    fitted = EchoStateRegressor(20, leak_rate=Spread("uniform", 0.2, 0.9), n_jobs=2).fit(u, y)
+    fitted = EchoStateRegressor(20, leak_rate=Uniform(0.2, 0.9), n_jobs=2).fit(u, y)
     same = pickle.loads(pickle.dumps(fitted))
     assert_array_equal(same.predict(u), fitted.predict(u))
     assert_array_equal(same.partial_fit(u, y).predict(u), fitted.partial_fit(u, y).predict(u))

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 
 from catchment import Array, Integers
 from catchment.errors import CatchmentError, IntegrityError, UploadError
-from catchment.features import Recipe
+from catchment.features import Reservoir
 from catchment.readout import Readout
 from catchment.wire import (
     GATHERED,
@@ -73,7 +73,7 @@ class Everything(Structure):
     best: int | None = None
     ridge: float | Array = 0.0
     maybe: Array | None = None
-    recipe: Recipe | None = None
+    recipe: Reservoir | None = None
     about: Mapping[str, Fact] = field(default_factory=dict)
 
 
@@ -122,7 +122,7 @@ def test_whatever_lies_inside_a_value_survives_too() -> None:
         3,
         np.array([0.1, 0.2]),
         np.full(2, 7.0),
-        Recipe(units=5, inputs=1),
+        Reservoir(units=5, inputs=1),
         {"nested": {"list": [1, "two", None]}},
     )
     got = traveled(whole)

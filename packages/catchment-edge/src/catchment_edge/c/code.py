@@ -1,7 +1,11 @@
-"""A model as C: what is written, and the plan of what it needs."""
+"""A model as C: what is written, and the plan of what it needs.
+
+Which names a generated file may have.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,13 +16,28 @@ from catchment import replace_file
 from catchment.data import Recording
 from catchment.features import FeatureMap, Pipeline
 from catchment.readout import Model, PersonalModels
-from catchment_edge.c.cutting import Cutting
-from catchment_edge.c.layout import Layout
-from catchment_edge.c.map_code import NUMBERS, Number
-from catchment_edge.c.maps import in_q15
-from catchment_edge.c.names import check_name
+from catchment_edge.c.layout import Cutting, Layout
+from catchment_edge.c.map_code import NUMBERS, Number, in_q15
 from catchment_edge.c.plan import DevicePlan, plan_of
 from catchment_edge.c.program import header_text, source_text
+
+# What a file's own functions start with, and headers that it includes.
+_TAKEN = re.compile("(map|grid|float|golden)(_.*)?|stdint|math")
+
+
+def check_name(name: str) -> None:
+    """Raise ValueError if a file's functions cannot begin with a name.
+
+    >>> check_name("har")
+    >>> check_name("1x")
+    Traceback (most recent call last):
+    ValueError: --name is '1x'; give a letter, then up to 30 letters, digits and _, a word that ...
+    """
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]{0,30}", name) or _TAKEN.fullmatch(name):
+        raise ValueError(
+            f"--name is {name[:40]!r}; give a letter, then up to 30 letters, digits and _, a word "
+            "that does not begin with map, grid, float or golden"
+        )
 
 
 @dataclass(frozen=True, eq=False)

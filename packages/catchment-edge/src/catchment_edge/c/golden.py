@@ -16,10 +16,8 @@ from catchment import Array, Integers
 from catchment.data import Recording
 from catchment.features import Pipeline
 from catchment.readout import Model
-from catchment_edge.c.cutting import Cutting
-from catchment_edge.c.layout import Layout
-from catchment_edge.c.map_code import Table
-from catchment_edge.c.tables import table_text
+from catchment_edge.c.layout import Cutting, Layout
+from catchment_edge.c.map_code import Table, table_text
 
 N_RECORDINGS = 3
 MOST_NUMBERS = 6000  # of all recordings together, if one window is not longer

@@ -1,4 +1,7 @@
-"""Everything that the generated file is made of, decided: types, cutting, map, readout."""
+"""Everything that the generated file is made of, decided: types, cutting, map, readout.
+
+How a stream of samples is cut into pieces on a device: windows, recordings, steps.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,63 @@ from functools import cached_property
 import numpy as np
 
 from catchment import Array, Integers
-from catchment.data import Scaler
+from catchment.data import Preprocessing, Scaler, count_steps
 from catchment.readout import Model
-from catchment_edge.c.cutting import Cutting
-from catchment_edge.c.map_code import BYTES, Field, MapCode, Number, Setting, Table
-from catchment_edge.c.maps import map_code, widest_bits
+from catchment_edge.c.map_code import (
+    BYTES,
+    Field,
+    MapCode,
+    Number,
+    Setting,
+    Table,
+    map_code,
+    widest_bits,
+)
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """Windows of `window` steps that start `step` apart; 0 for recordings as they are.
+
+    >>> Cutting(128, 64).overlaps
+    True
+    """
+
+    window: int = 0
+    step: int = 0
+
+    @property
+    def overlaps(self) -> bool:
+        return self.step < self.window
+
+    @classmethod
+    def of(cls, preprocessing: Preprocessing, rate: float | None = None) -> Cutting:
+        """Return how a preparation cuts, counted in steps of a device.
+
+        Parameters
+        ----------
+        rate
+            Samples a second, where windows are in seconds and the preparation has no rate.
+        """
+        if preprocessing.looks_around:
+            raise ValueError(
+                "the model has inputs beside its channels (known, calendar), which neither a "
+                "graph nor a device makes; train without them, or predict with the model itself"
+            )
+        hertz = rate if preprocessing.rate is None else preprocessing.rate
+
+        def in_steps(name: str, length: int | str | None) -> int:
+            if not isinstance(length, str):
+                return length or 0
+            if hertz is None:
+                raise ValueError(
+                    f"{name} is {length!r}, and how many steps that is depends on the rate of the "
+                    "samples; say it: pass --rate 50, or rate=50"
+                )
+            return count_steps(name, length, 1 / hertz)
+
+        window = in_steps("window", preprocessing.window)
+        return cls(window, in_steps("step", preprocessing.step) or window)
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,17 +42,23 @@ Names in one file must not have another meaning in another file that a model may
 A nested map asks `catchment_edge.c.maps.map_code` for the code of its inner maps with prefixes of
 their own, joins their tables, fields and text, and writes functions that call theirs: a
 FeatureUnion's `enter` writes the words of its parts one after another, and its `row` hands `row +
-offset` on. `as_window` turns a streaming map into one of windows, for a FeatureUnion of both kinds.
+offset` on.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+import re
+import textwrap
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from catchment import Integers
+from catchment.features import Encoder, FeatureMap, form_maker
 
 Number = Literal["whole", "q15", "float32"]
 NUMBERS: tuple[Number, ...] = ("whole", "q15", "float32")
@@ -189,19 +195,127 @@ class MapCode:
     traits: tuple[str, ...] = ()
 
 
-def as_window(code: MapCode) -> MapCode:
-    """Return the code of a streaming map with a row per piece as that of a map of windows."""
-    if not code.streams or code.per_step:
-        raise ValueError("only a streaming map with a row per piece can be turned into a window's")
-    p = code.prefix
-    text = f"""
-static void {p}_window(state *s, const word *v, uint32_t steps, feature *row)
-{{
-    uint32_t t;
-    {p}_reset(s);
-    for (t = 0; t < steps; t++)
-        {p}_step(s, v + t * {code.n_words}u, t, steps, row);
-    {p}_row(s, v + (steps - 1) * {code.n_words}u, steps - 1, row);
-}}
-"""
-    return replace(code, text=code.text + text, streams=False)
+_SIGNATURES = {
+    "enter": "const value *u, word *v",
+    "reset": "state *s",
+    "step": "state *s, const word *v, uint32_t t, uint32_t steps, feature *row",
+    "row": "state *s, const word *v, uint32_t t, feature *row",
+    "window": "state *s, const word *v, uint32_t steps, feature *row",
+    "of_row": "state *s, feature *row",
+}
+
+
+def functions_text(prefix: str, **bodies: str) -> str:
+    """Return functions of a map from the statements of each, by the names above.
+
+    >>> print(functions_text("m", reset=""), end="")
+    <BLANKLINE>
+    static void m_reset(state *s)
+    {
+        (void)s;
+    }
+    """
+    found = ""
+    for name, body in bodies.items():
+        known = re.findall(r"(\w+)(?:,|$)", _SIGNATURES[name])
+        unused = [one for one in known if not re.search(rf"\b{one}\b", body)]
+        lines = [*body.strip("\n").splitlines(), *(f"(void){one};" for one in unused)]
+        inside = "\n".join(f"    {line}" for line in lines)
+        found += f"\nstatic void {prefix}_{name}({_SIGNATURES[name]})\n{{\n{inside}\n}}\n"
+    return found
+
+
+def each_input(n_inputs: int, word: str) -> str:
+    """Return the statements of an `enter` that makes a word of every input u[i]."""
+    return f"uint32_t i;\nfor (i = 0; i < {n_inputs}; i++)\n    v[i] = {word};"
+
+
+LINE = 96
+
+
+def table_text(table: Table) -> str:
+    """Return the declaration of a table with its numbers.
+
+    >>> print(table_text(Table("int16_t", "bias", np.array([3, -1]))))
+    static const int16_t bias[2] = {
+        3, -1};
+    """
+    values = table.values.reshape(-1)
+    if table.type in ("float", "double"):
+        words = [_float(float(x), table.type) for x in values]
+    else:
+        words = [_whole(int(x), table.type) for x in values]
+    body = textwrap.fill(", ".join(words), LINE, initial_indent="    ", subsequent_indent="    ")
+    return f"static const {table.type} {table.name}[{len(words)}] = {{\n{body}}};"
+
+
+def _whole(value: int, kind: str) -> str:
+    if kind == "int64_t":
+        # The smallest number has no literal of its own.
+        return f"INT64_C({value})" if value > -(2**63) else "INT64_MIN"
+    if kind == "uint64_t":
+        return f"UINT64_C({value})"
+    return f"{value}" if value > -(2**31) else "(-2147483647 - 1)"
+
+
+def _float(value: float, kind: str) -> str:
+    if math.isnan(value):
+        return "NAN"
+    if math.isinf(value):
+        raise ValueError("a model with an infinite number cannot be written; train it again")
+    if kind == "double":
+        return _with_point(repr(value))
+    return _with_point(np.format_float_scientific(np.float32(value), unique=True, trim="0")) + "f"
+
+
+def _with_point(text: str) -> str:
+    return text if any(sign in text for sign in ".en") else text + ".0"
+
+
+# Files whose code of maps registers itself, as soon as one is asked for.
+FORMS = ("echo_state", "maps_nested", "maps_steps", "maps_windows")
+
+
+def map_code(features: FeatureMap, setting: Setting, prefix: str = "map") -> MapCode:
+    """Return the code of a map; ValueError with what can be done instead if there is none.
+
+    Parameters
+    ----------
+    prefix
+        What its names start with, different for each of the maps of one model.
+    """
+    for name in FORMS:
+        import_module(f"catchment_edge.c.{name}")
+    make = form_maker("c", features)
+    if make is not None:
+        code: MapCode = make(features, setting, prefix)
+        return code
+    instead = ", or export it with --to onnx" if isinstance(features, Encoder) else ""
+    raise ValueError(
+        f"{type(features).__name__} cannot be written as C; train with EchoState or "
+        f"WindowStatistics{instead}"
+    )
+
+
+def widest_bits(features: FeatureMap) -> int:
+    """Return the bits of the widest row in a map, those of maps inside counted.
+
+    >>> from catchment import RandomProjection, WindowStatistics
+    >>> wide = RandomProjection(WindowStatistics(grid=20), 10, grid=8)
+    >>> widest_bits(wide.build(1, per_step=False))
+    20
+    """
+    return max([features.feature_grid or 0, *(widest_bits(one) for one in features.inner_maps)])
+
+
+def in_q15(features: FeatureMap) -> FeatureMap:
+    """Return a map with at most 15 binary digits, the very same where it has no more."""
+    for name in FORMS:
+        import_module(f"catchment_edge.c.{name}")
+    make = form_maker("q15", features)
+    if make is not None:
+        coarser: FeatureMap = make(features)
+        return coarser
+    raise ValueError(
+        f"{type(features).__name__} has no form in q15; export it with --number whole or float32"
+    )

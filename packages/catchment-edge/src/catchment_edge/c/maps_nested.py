@@ -1,9 +1,13 @@
-"""Maps inside maps in C: side by side, with a norm, projected, and random features of rows."""
+"""Maps inside maps in C: side by side, with a norm, projected, and random features of rows.
+
+Maps side by side in C: one row of several maps, which share a window where they read one.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,13 +18,23 @@ from catchment.features import (
     VALUE_DIGITS,
     WEIGHT_DIGITS,
     AppendNorm,
+    FeatureMap,
+    FeatureUnion,
     RandomFourierFeatures,
     RandomProjection,
     form,
 )
-from catchment_edge.c.map_code import Field, MapCode, Setting, Table
-from catchment_edge.c.maps_steps import enter_text, sources_of
-from catchment_edge.c.maps_windows import fitting, row_grid
+from catchment_edge.c.map_code import (
+    Field,
+    MapCode,
+    Setting,
+    Table,
+    each_input,
+    functions_text,
+    map_code,
+)
+from catchment_edge.c.maps_steps import sources_of, word_text
+from catchment_edge.c.maps_windows import WindowMap, fitting, group_code, row_grid
 
 MOST_NORM = 256  # channels whose squares a double holds
 MOST_WORD = 31  # bits of a sum that fits a word
@@ -29,8 +43,6 @@ MOST_WORD = 31  # bits of a sum that fits a word
 @form("c", AppendNorm)
 def norm_code(one: AppendNorm, setting: Setting, prefix: str) -> MapCode:
     """Return the code of a map that sees the length of the samples too."""
-    from catchment_edge.c.maps import map_code
-
     n, p = one.n_inputs, f"{prefix}_n"
     assert n is not None
     if n > MOST_NORM:
@@ -39,22 +51,17 @@ def norm_code(one: AppendNorm, setting: Setting, prefix: str) -> MapCode:
             "fewer, or export with --to onnx"
         )
     inner = map_code(one.map, setting, p)
-    enter = f"""
-static void {prefix}_enter(const value *u, word *v)
-{{
-    value all[{n + 1}];
-    uint32_t i;
-    for (i = 0; i < {n}; i++)
-        all[i] = u[i];
-    all[{n}] = norm_of(u, {n}, {math.isqrt(n << 2 * NORM_DIGITS)});
-    {p}_enter(all, v);
-}}
-"""
+    enter = f"""value all[{n + 1}];
+uint32_t i;
+for (i = 0; i < {n}; i++)
+    all[i] = u[i];
+all[{n}] = norm_of(u, {n}, {math.isqrt(n << 2 * NORM_DIGITS)});
+{p}_enter(all, v);"""
     return replace(
         inner,
         prefix=prefix,
         n_inputs=n,
-        text=inner.text + enter + _forwarded(inner, prefix, "row", ""),
+        text=inner.text + _forwarded(inner, prefix, "row", "", enter),
         sources=tuple(dict.fromkeys([*inner.sources, "numbers.c", "norm.c"])),
         operations=inner.operations + n,
     )
@@ -62,17 +69,10 @@ static void {prefix}_enter(const value *u, word *v)
 
 def _of_row(inner: MapCode, prefix: str) -> str:
     """Return the functions of a map that makes its row of an inner one by PREFIX_of_row."""
-    enter = f"""
-static void {prefix}_enter(const value *u, word *v)
-{{
-    {inner.prefix}_enter(u, v);
-}}
-"""
-    after = f"    {prefix}_of_row(s, row);\n"
-    return enter + _forwarded(inner, prefix, f"s->{prefix}_inner", after)
+    return _forwarded(inner, prefix, f"s->{prefix}_inner", f"\n{prefix}_of_row(s, row);")
 
 
-def _forwarded(inner: MapCode, prefix: str, row: str, after: str) -> str:
+def _forwarded(inner: MapCode, prefix: str, row: str, after: str, enter: str = "") -> str:
     """Return the functions of a map that call those of the map inside.
 
     Parameters
@@ -81,39 +81,26 @@ def _forwarded(inner: MapCode, prefix: str, row: str, after: str) -> str:
         Where the inner row goes.
     after
         Statements that make the row of it.
+    enter
+        Statements that take in the values; those of the map inside if not given.
     """
     p = inner.prefix
+    enter = enter or f"{p}_enter(u, v);"
     if not inner.streams:
-        return f"""
-static void {prefix}_window(state *s, const word *v, uint32_t steps, feature *row)
-{{
-    {p}_window(s, v, steps, {row});
-{after}}}
-"""
-    ignored = "" if row == "row" else "    (void)row;\n"
-    return f"""
-static void {prefix}_reset(state *s)
-{{
-    {p}_reset(s);
-}}
-
-static void {prefix}_step(state *s, const word *v, uint32_t t, uint32_t steps, feature *row)
-{{
-{ignored}    {p}_step(s, v, t, steps, {row});
-}}
-
-static void {prefix}_row(state *s, const word *v, uint32_t t, feature *row)
-{{
-    {p}_row(s, v, t, {row});
-{after}}}
-"""
+        window = f"{p}_window(s, v, steps, {row});{after}"
+        return functions_text(prefix, enter=enter, window=window)
+    return functions_text(
+        prefix,
+        enter=enter,
+        reset=f"{p}_reset(s);",
+        step=f"{p}_step(s, v, t, steps, {row});",
+        row=f"{p}_row(s, v, t, {row});{after}",
+    )
 
 
 @form("c", RandomProjection)
 def projected_code(one: RandomProjection, setting: Setting, prefix: str) -> MapCode:
     """Return the code of features that are mixed into fewer."""
-    from catchment_edge.c.maps import map_code
-
     p = prefix
     inner = map_code(one.inner, setting, f"{p}_p")
     flips, kept = one._drawn
@@ -124,11 +111,7 @@ def projected_code(one: RandomProjection, setting: Setting, prefix: str) -> MapC
     ]
     if inner.digits is not None and len(set(inner.digits.tolist())) > 1:
         tables.append(Table("int8_t", f"{p}_shifts", inner.digits.max() - inner.digits))
-    sums = f"""
-static void {p}_of_row(state *s, feature *row)
-{{
-{_projection_text(inner, one, setting, p, work)}}}
-"""
+    sums = functions_text(p, of_row=_projection_text(inner, one, p, work))
     fields = (
         Field(setting.feature, f"{p}_inner", inner.n_features),
         Field(work, f"{p}_sums", one._padded),
@@ -163,9 +146,7 @@ def _projection_work(inner: MapCode, one: RandomProjection, setting: Setting) ->
     return "int32_t" if reach < 2.0**MOST_WORD else "int64_t"
 
 
-def _projection_text(
-    inner: MapCode, one: RandomProjection, setting: Setting, p: str, work: str
-) -> str:
+def _projection_text(inner: MapCode, one: RandomProjection, p: str, work: str) -> str:
     """Return the statements that mix a row."""
     F, n = inner.n_features, one._padded
     digits = 0
@@ -185,25 +166,22 @@ def _projection_text(
         unit = float(np.ldexp(1.0, -inner.digits.max()))
         sum_ = f"(double)s->{p}_sums[{p}_kept[k]] * {unit.hex()}"
         numbers = f"{root.hex()}, {bound.hex()}"
-    return f"""    uint32_t j, k;
-    for (j = 0; j < {F}; j++) {{
-        {work} x = {value};
-        s->{p}_sums[j] = projected_flips({p}_flips, j) ? -x : x;
-    }}
-    for (; j < {n}; j++)
-        s->{p}_sums[j] = 0;
-    {name}(s->{p}_sums, {n});
-    for (k = 0; k < {one.features}; k++)
-        row[k] = projected_feature({sum_}, {numbers},
-                                   {digits}, {one.grid or 0});
-"""
+    return f"""uint32_t j, k;
+for (j = 0; j < {F}; j++) {{
+    {work} x = {value};
+    s->{p}_sums[j] = projected_flips({p}_flips, j) ? -x : x;
+}}
+for (; j < {n}; j++)
+    s->{p}_sums[j] = 0;
+{name}(s->{p}_sums, {n});
+for (k = 0; k < {one.features}; k++)
+    row[k] = projected_feature({sum_}, {numbers},
+                               {digits}, {one.grid or 0});"""
 
 
 @form("c", RandomFourierFeatures)
 def fourier_code(one: RandomFourierFeatures, setting: Setting, prefix: str) -> MapCode:
     """Return the code of random features of inputs or of another map's rows."""
-    from catchment_edge.c.maps import map_code
-
     p, (W, phases) = prefix, one._weights
     scaled = np.rint(np.ldexp(W.T, WEIGHT_DIGITS)).astype(np.int64)
     narrow = int(np.abs(scaled).max()) < 2**15
@@ -283,38 +261,9 @@ static void {p}_mixed(const word *x, feature *row)
 
 
 def _fourier_inputs(n_inputs: int, setting: Setting, p: str) -> str:
-    enter = enter_text(p, n_inputs, VALUE_DIGITS, setting, int(FARTHEST))
-    if setting.number == "float32":
-        enter = f"""
-static void {p}_enter(const value *u, word *v)
-{{
-    uint32_t i;
-    for (i = 0; i < {n_inputs}; i++)
-        v[i] = fourier_value(u[i]);
-}}
-"""
-    return f"""{enter}
-static void {p}_reset(state *s)
-{{
-    (void)s;
-}}
-
-static void {p}_step(state *s, const word *v, uint32_t t, uint32_t steps, feature *row)
-{{
-    (void)s;
-    (void)v;
-    (void)t;
-    (void)steps;
-    (void)row;
-}}
-
-static void {p}_row(state *s, const word *v, uint32_t t, feature *row)
-{{
-    (void)s;
-    (void)t;
-    {p}_mixed(v, row);
-}}
-"""
+    word = word_text(VALUE_DIGITS, setting, int(FARTHEST))
+    enter = each_input(n_inputs, "fourier_value(u[i])" if setting.number == "float32" else word)
+    return functions_text(p, enter=enter, reset="", step="", row=f"{p}_mixed(v, row);")
 
 
 def _fourier_values(inner: MapCode, setting: Setting, p: str) -> tuple[str, list[Table]]:
@@ -324,13 +273,144 @@ def _fourier_values(inner: MapCode, setting: Setting, p: str) -> tuple[str, list
         assert inner.digits is not None
         tables = [Table("int8_t", f"{p}_digits", inner.digits)]
         digits = f", {p}_digits[j]"
-    text = f"""
-static void {p}_of_row(state *s, feature *row)
-{{
-    uint32_t j;
-    for (j = 0; j < {inner.n_features}; j++)
-        s->{p}_values[j] = fourier_value(s->{p}_inner[j]{digits});
-    {p}_mixed(s->{p}_values, row);
-}}
-"""
+    text = functions_text(
+        p,
+        of_row=f"""uint32_t j;
+for (j = 0; j < {inner.n_features}; j++)
+    s->{p}_values[j] = fourier_value(s->{p}_inner[j]{digits});
+{p}_mixed(s->{p}_values, row);""",
+    )
     return text, tables
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One of the maps: its code, where its words and its features begin, and its coarser grid.
+
+    `place` is None for maps of windows that are together: they know their places themselves.
+    """
+
+    code: MapCode
+    word: int
+    place: int
+
+    def call(self, stride: int) -> str:
+        """Return statements that write its features of a window."""
+        p, row = self.code.prefix, _plus("row", self.place)
+        if not self.code.streams:
+            return f"{p}_window(s, {_plus('v', self.word)}, steps, {row});\n"
+        last = _plus(f"v + (steps - 1) * {stride}u", self.word)
+        return f"""{p}_reset(s);
+for (t = 0; t < steps; t++)
+    {p}_step(s, {_plus(f"v + t * {stride}u", self.word)}, t, steps, {row});
+{p}_row(s, {last}, steps - 1, {row});
+"""
+
+
+@form("c", FeatureUnion)
+def concat_code(features: FeatureUnion, setting: Setting, prefix: str) -> MapCode:
+    """Return the code of maps side by side."""
+    leaves = list(_leaves(features, 0))
+    parts = _parts(leaves, setting, prefix, 0)
+    stride = setting.stride or sum(one.code.n_words for one in parts)
+    windows = any(not one.code.streams for one in parts)
+    if windows:
+        parts = _parts(leaves, setting, prefix, stride)
+    codes = [one.code for one in parts]
+    bits, digits = row_grid(features, setting)
+    shifts = _shift_text(features, leaves, setting)
+    texts = [one.text for one in codes]
+    texts.append(_concat_functions(prefix, parts, stride if windows else 0, shifts))
+    return MapCode(
+        prefix,
+        codes[0].n_inputs,
+        sum(one.n_words for one in codes),
+        features.n_features,
+        bits,
+        digits,
+        "".join(texts),
+        sum(one.operations for one in codes),
+        streams=not windows,
+        per_step=features.per_step,
+        washout=features.washout,
+        least_steps=max(one.least_steps for one in codes),
+        needs_steps=any(one.needs_steps for one in codes),
+        sources=tuple(dict.fromkeys(name for one in codes for name in one.sources)),
+        tables=tuple(table for one in codes for table in one.tables),
+        fields=tuple(field for one in codes for field in one.fields),
+        activations=frozenset[str]().union(*(one.activations for one in codes)),
+        traits=tuple(dict.fromkeys(trait for one in codes for trait in one.traits)),
+    )
+
+
+def _leaves(features: FeatureMap, place: int) -> Iterator[tuple[FeatureMap, int]]:
+    """Yield the maps that are side by side, those of nested ones too, and their first features."""
+    if not isinstance(features, FeatureUnion):
+        yield features, place
+        return
+    for one in features.maps:
+        yield from _leaves(one, place)
+        place += one.n_features
+
+
+def _parts(
+    leaves: list[tuple[FeatureMap, int]], setting: Setting, prefix: str, stride: int
+) -> list[Part]:
+    """Return the parts: all maps of windows as one, which come first, and each of the others."""
+    placed = replace(setting, stride=stride)
+    found: list[Part] = []
+    windows = [(one, place) for one, place in leaves if isinstance(one, WindowMap)]
+    if windows:
+        found.append(Part(group_code(windows, placed, f"{prefix}_w"), 0, 0))
+    word = found[0].code.n_words if found else 0
+    for k, (one, place) in enumerate(leaves):
+        if not isinstance(one, WindowMap):
+            code = map_code(one, placed, f"{prefix}_{k}")
+            found.append(Part(code, word, place))
+            word += code.n_words
+    return found
+
+
+def _plus(name: str, number: int) -> str:
+    return f"{name} + {number}" if number else name
+
+
+def _shift_text(
+    features: FeatureUnion, leaves: list[tuple[FeatureMap, int]], setting: Setting
+) -> str:
+    """Return statements that bring maps with fewer bits to the grid of all."""
+    lines = ""
+    for one, place in leaves:
+        if setting.number == "float32" or one.feature_grid == features.feature_grid:
+            continue
+        assert features.feature_grid is not None
+        assert one.feature_grid is not None
+        factor, end = 1 << (features.feature_grid - one.feature_grid), place + one.n_features
+        lines += f"for (j = {place}; j < {end}; j++)\n"
+        lines += f"    row[j] = (feature)(row[j] * {factor});\n"
+    return lines
+
+
+def _concat_functions(prefix: str, parts: list[Part], stride: int, shifts: str) -> str:
+    """Return the functions of maps side by side; of windows if their words have a stride."""
+
+    def calls(name: str, arguments: str) -> str:
+        found = ""
+        for one in parts:
+            given = arguments.replace("V", _plus("v", one.word))
+            given = given.replace("ROW", _plus("row", one.place))
+            found += f"{one.code.prefix}_{name}({given});\n"
+        return found
+
+    declared = "uint32_t j;\n" if shifts else ""
+    if not stride:
+        return functions_text(
+            prefix,
+            enter=calls("enter", "u, V"),
+            reset=calls("reset", "s"),
+            step=calls("step", "s, V, t, steps, ROW"),
+            row=declared + calls("row", "s, V, t, ROW") + shifts,
+        )
+    declared += "uint32_t t;\n" if any(one.code.streams for one in parts) else ""
+    window = declared + "".join(one.call(stride) for one in parts) + shifts
+    return functions_text(prefix, enter=calls("enter", "u, V"), window=window)

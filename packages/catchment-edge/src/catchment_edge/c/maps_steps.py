@@ -16,9 +16,16 @@ from catchment.features.diagonal import (
     LEAK_DIGITS,
     MIX_DIGITS,
 )
-from catchment_edge.c.map_code import Field, MapCode, Setting, Table
+from catchment_edge.c.echo_state import whole
+from catchment_edge.c.map_code import (
+    Field,
+    MapCode,
+    Setting,
+    Table,
+    each_input,
+    functions_text,
+)
 from catchment_edge.c.maps_windows import fitting, row_grid
-from catchment_edge.whole_map import whole
 
 NVAR_DIGITS, DIAGONAL_DIGITS = 22, 24  # of inputs
 LIMIT = 8  # where both cut inputs off
@@ -34,28 +41,16 @@ def nvar_code(one: NVAR, setting: Setting, prefix: str) -> MapCode:
 static const struct nvar {p}_map = {{
     {n_inputs}, {one.delays}, {one.stride}, {one.order}, {one.grid or 0}
 }};
-{enter_text(p, n_inputs, NVAR_DIGITS, setting)}
-static void {p}_reset(state *s)
-{{
-    nvar_reset(&{p}_map, s->{p}_ring, s->{p}_at);
-}}
-
-static void {p}_step(state *s, const word *v, uint32_t t, uint32_t steps, feature *row)
-{{
-    (void)t;
-    (void)steps;
-    (void)row;
-    nvar_step(&{p}_map, s->{p}_ring, s->{p}_at, v);
-}}
-
-static void {p}_row(state *s, const word *v, uint32_t t, feature *row)
-{{
-    (void)v;
-    (void)t;
-    nvar_delayed(&{p}_map, s->{p}_ring, s->{p}_at[0], s->{p}_x);
-    nvar_row(&{p}_map, s->{p}_x, row);
-}}
 """
+    map_, ring = f"&{p}_map", f"s->{p}_ring"
+    text += functions_text(
+        p,
+        enter=each_input(n_inputs, word_text(NVAR_DIGITS, setting)),
+        reset=f"nvar_reset({map_}, {ring}, s->{p}_at);",
+        step=f"nvar_step({map_}, {ring}, s->{p}_at, v);",
+        row=f"nvar_delayed({map_}, {ring}, s->{p}_at[0], s->{p}_x);\n"
+        f"nvar_row({map_}, s->{p}_x, row);",
+    )
     return MapCode(
         p,
         n_inputs,
@@ -89,7 +84,22 @@ static const struct diagonal {p}_map = {{
     {n_inputs}, {k}, {P}, {Q}, {one.grid or 0}, {size}, {p}_eigenvalues, {p}_input,
     {p}_shifts, {p}_turns, {p}_signs, {p}_bias, {p}_leak
 }};
-{enter_text(p, n_inputs, DIAGONAL_DIGITS, setting)}{_diagonal_functions(one, p, setting)}"""
+"""
+    near = "" if setting.number == "float32" else f"s->{p}_near, "
+    seen = f"v, s->{p}_x, s->{p}_q"
+    step = f"diagonal_step(&{p}_map, v, s->{p}_x, {near}s->{p}_q);"
+    row = f"diagonal_row(&{p}_map, {seen}, row);"
+    if one.pool is not None:
+        when = f"if (t >= {one.washout})\n    " if one.washout else ""
+        step += f"\n{when}diagonal_add(&{p}_map, {seen}, t == {one.washout}, s->{p}_sums);"
+        row = f"diagonal_pooled(&{p}_map, s->{p}_sums, t + 1 - {one.washout}, row);"
+    text += functions_text(
+        p,
+        enter=each_input(n_inputs, word_text(DIAGONAL_DIGITS, setting)),
+        reset=f"diagonal_reset(&{p}_map, s->{p}_x, s->{p}_q);",
+        step=step,
+        row=row,
+    )
     return MapCode(
         p,
         n_inputs,
@@ -106,37 +116,6 @@ static const struct diagonal {p}_map = {{
         tables=_diagonal_tables(one, p, setting),
         fields=_diagonal_fields(one, p, setting),
     )
-
-
-def _diagonal_functions(one: DiagonalReservoir, p: str, setting: Setting) -> str:
-    near = "" if setting.number == "float32" else f"s->{p}_near, "
-    add, row = "", f"diagonal_row(&{p}_map, v, s->{p}_x, s->{p}_q, row);"
-    unused = "    (void)t;\n"
-    if one.pool is not None:
-        when = f"    if (t >= {one.washout})\n    " if one.washout else ""
-        first = f"t == {one.washout}"
-        add = f"{when}    diagonal_add(&{p}_map, v, s->{p}_x, s->{p}_q, {first}, s->{p}_sums);\n"
-        row = f"diagonal_pooled(&{p}_map, s->{p}_sums, t + 1 - {one.washout}, row);"
-        unused = "    (void)v;\n"
-    return f"""
-static void {p}_reset(state *s)
-{{
-    diagonal_reset(&{p}_map, s->{p}_x, s->{p}_q);
-}}
-
-static void {p}_step(state *s, const word *v, uint32_t t, uint32_t steps, feature *row)
-{{
-    (void)t;
-    (void)steps;
-    (void)row;
-    diagonal_step(&{p}_map, v, s->{p}_x, {near}s->{p}_q);
-{add}}}
-
-static void {p}_row(state *s, const word *v, uint32_t t, feature *row)
-{{
-{unused}    {row}
-}}
-"""
 
 
 def _diagonal_tables(one: DiagonalReservoir, p: str, setting: Setting) -> tuple[Table, ...]:
@@ -190,18 +169,8 @@ def sources_of(*names: str, setting: Setting) -> tuple[str, ...]:
     return ("numbers.c", f"feature_{form_of(setting)}.c", *names)
 
 
-def enter_text(
-    prefix: str, n_inputs: int, digits: int, setting: Setting, limit: int = LIMIT
-) -> str:
-    """Return the function that rounds inputs to so many digits and cuts them off."""
-    word = f"(word)number_from_double(u[i], {digits}, {limit << digits})"
+def word_text(digits: int, setting: Setting, limit: int = LIMIT) -> str:
+    """Return the word of input u[i], rounded to so many digits and cut off."""
     if setting.number == "float32":
-        word = f"u[i] > {limit}.0f ? {limit}.0f : u[i] < -{limit}.0f ? -{limit}.0f : u[i]"
-    return f"""
-static void {prefix}_enter(const value *u, word *v)
-{{
-    uint32_t i;
-    for (i = 0; i < {n_inputs}; i++)
-        v[i] = {word};
-}}
-"""
+        return f"u[i] > {limit}.0f ? {limit}.0f : u[i] < -{limit}.0f ? -{limit}.0f : u[i]"
+    return f"(word)number_from_double(u[i], {digits}, {limit << digits})"

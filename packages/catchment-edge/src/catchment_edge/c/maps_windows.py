@@ -31,7 +31,14 @@ from catchment.features import (
 from catchment.features.hydra import WEIGHT_BITS, group_channels, group_list, input_digits, weights
 from catchment.features.minirocket import _schedule
 from catchment.features.window_statistics import DIGITS
-from catchment_edge.c.map_code import Field, MapCode, Setting, Table
+from catchment_edge.c.map_code import (
+    Field,
+    MapCode,
+    Setting,
+    Table,
+    each_input,
+    functions_text,
+)
 
 WindowMap = MiniRocket | WindowStatistics | Hydra
 MOST_CHANNELS = 255  # that a list of bytes can name
@@ -195,21 +202,11 @@ def _joined(
     assert n_inputs is not None
     assert steps is not None
     whole = setting.number != "float32"
-    calls = "\n".join(f"    {one.call}" for one in leaves)
-    text = f"""{"".join(one.text for one in leaves)}
-static void {prefix}_enter(const value *u, word *v)
-{{
-    uint32_t i;
-    for (i = 0; i < {n_inputs}; i++)
-        v[i] = {words.entered if whole else "u[i]"};
-}}
-
-static void {prefix}_window(state *s, const word *v, uint32_t steps, feature *row)
-{{
-    (void)steps;
-{calls}
-}}
-"""
+    text = "".join(one.text for one in leaves) + functions_text(
+        prefix,
+        enter=each_input(n_inputs, words.entered if whole else "u[i]"),
+        window="\n".join(one.call for one in leaves),
+    )
     form = "whole" if whole else "float"
     sources = dict.fromkeys(
         ["numbers.c", f"feature_{form}.c", f"window_{form}.c"]

@@ -1,18 +1,148 @@
-"""What a model needs on a device: RAM, flash, operations; known before a compiler has run."""
+"""What a model needs on a device: RAM, flash, operations; known before a compiler has run.
+
+How well a model that was rounded for a device agrees with the one that was trained.
+
+Bytes of instructions, known before a compiler runs: a sum over what a program is made of.
+
+Every trait of a program (a pool, an activation, windows that overlap, ...) adds about as many bytes
+wherever it occurs. `code_sizes.json` has them, fitted by `python -m tools.code_sizes` to programs
+that arm-none-eabi-gcc compiled for size for a Cortex-M4; the tests compare with the compiler.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any
+
+import numpy as np
 
 from catchment.data import Recording
 from catchment.readout import Model
-from catchment_edge.c.agreement import Agreement
-from catchment_edge.c.code_size import code_bytes
 from catchment_edge.c.golden import golden, in_steps
 from catchment_edge.c.layout import Layout
+from catchment_edge.c.map_code import MapCode
+from catchment_edge.c.pieces import Piece, needed
+from catchment_edge.c.program import pieces_of
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Of `rows` rows: the share with the same class, and the largest difference of a score.
+
+    >>> Agreement(200, 0.995, 0.01, "recordings made up").text()
+    'on 200 rows of recordings made up 99.5 % have the same class; scores differ by at most 0.01'
+    """
+
+    rows: int
+    same: float | None  # None where outputs are numbers
+    difference: float
+    data: str
+
+    @classmethod
+    def between(
+        cls, trained: Model, exported: Model, recordings: Sequence[Recording], data: str
+    ) -> Agreement:
+        """Return the agreement of two models on raw recordings."""
+        first, second = (
+            np.concatenate(one.outputs(list(recordings))) for one in (trained, exported)
+        )
+        same = None
+        if trained.classes is not None:
+            same = float((first.argmax(axis=1) == second.argmax(axis=1)).mean())
+        return cls(len(first), same, float(np.abs(first - second).max(initial=0.0)), data)
+
+    def text(self) -> str:
+        """Return it for people."""
+        classes = "" if self.same is None else f" {100 * self.same:.1f} % have the same class;"
+        scores = f"scores differ by at most {self.difference:.2g}"
+        return f"on {self.rows:,} rows of {self.data}{classes} {scores}"
+
+
+def traits(layout: Layout) -> list[str]:
+    """Return what adds instructions to a program: its frame's traits and its map's."""
+    return with_pairs([*_frame_traits(layout), *map_traits(layout.map, pieces_of(layout))])
+
+
+def map_traits(code: MapCode, pieces: Sequence[Piece]) -> list[str]:
+    """Return what adds instructions to a map.
+
+    What it names itself; and for maps that name nothing the functions that they take from the
+    sources.
+
+    Parameters
+    ----------
+    pieces
+        What the program takes from the sources.
+    """
+    told = {"grid.h", "grid.c", "float_reservoir.c", "prepare.c"}
+    others = [name for name in code.sources if name not in told]
+    taken = {name for piece in pieces if piece.is_function for name in piece.names}
+    own = {name for piece in needed(others, taken) for name in piece.names}
+    return [*code.traits, *sorted(taken & own)]
+
+
+def bytes_of(found: Sequence[str], *, whole: bool) -> int:
+    """Return the bytes of instructions that some traits add up to, about."""
+    known = _sizes()["whole" if whole else "float32"]
+    return max(0, round(sum(known.get(trait, 0.0) for trait in found)))
+
+
+def with_pairs(found: list[str]) -> list[str]:
+    """Return traits, and pairs of them that a compiler makes more or less of than of each alone.
+
+    Loops over one channel vanish, and the type of a feature shows in what writes a row.
+
+    >>> with_pairs(["features float", "hold, one channel", "nvar_row()"])[-1]
+    'nvar_row(), one channel'
+    """
+    kinds = [one for one in found if one.startswith("features ")]
+    kinds += ["one channel"] if any(one.endswith(", one channel") for one in found) else []
+    maps = [one for one in found if one.endswith("_row()") or one.startswith("echo state, pool")]
+    return [*found, *(f"{one}, {kind}" for one in maps for kind in kinds)]
+
+
+def code_bytes(layout: Layout) -> int:
+    """Return the bytes of instructions of a program, about."""
+    return bytes_of(traits(layout), whole=layout.whole)
+
+
+def _frame_traits(layout: Layout) -> list[str]:
+    cutting, mode = layout.cutting, "recording"
+    if layout.map.per_step:
+        mode = "steps"
+    elif cutting.window:
+        mode = "windows"
+    held = "hold" if layout.holds else "refuse"
+    scaled = "scaled" if layout.scaler is not None else "raw"
+    one = "one channel" if layout.map.n_inputs == 1 else "channels"
+    return [
+        f"{mode}, {'kept' if layout.kept_steps else 'streamed'}",
+        f"{held}, {scaled}",
+        f"{held}, {one}",
+        f"{scaled}, {one}",
+        "one output" if layout.n_outputs == 1 else "outputs",
+        *(["classes"] if layout.model.classes is not None else []),
+        *(["window"] if layout.map.per_step and cutting.window else []),
+        *(["gap between windows"] if cutting.step > cutting.window else []),
+        *(["overlap"] if cutting.window and cutting.overlaps else []),
+        *(["washout"] if layout.map.washout else []),
+        *(["told steps"] if layout.told_steps else []),
+        f"features {layout.feature}",
+    ]
+
+
+@cache
+def _sizes() -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = json.loads(
+        (files("catchment_edge") / "c" / "code_sizes.json").read_text()
+    )
+    return found
+
 
 MADE_UP = 50  # recordings to compare a rounded model on
 # What libgcc and newlib add to a linked program on a Cortex-M4, measured: arithmetic in double

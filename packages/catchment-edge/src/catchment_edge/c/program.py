@@ -1,16 +1,290 @@
-"""The text of the C file and of its header."""
+"""The text of the C file and of its header.
+
+The functions between samples and scores: preparation, pieces of time, readout, and the API.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 import catchment
-from catchment_edge.c.driver import driver_texts
 from catchment_edge.c.golden import golden_text
 from catchment_edge.c.layout import Layout
-from catchment_edge.c.map_code import MapCode
+from catchment_edge.c.map_code import MapCode, table_text
 from catchment_edge.c.pieces import Piece, needed, uses_of
-from catchment_edge.c.tables import table_text
+
+
+def driver_texts(layout: Layout) -> list[str]:
+    """Return the functions, in the order in which they call each other."""
+    return [
+        _prepared(layout),
+        _readout(layout),
+        _entered(layout),
+        _reset(layout),
+        _step(layout),
+        _finish(layout),
+        _predict(layout),
+        _class(layout),
+    ]
+
+
+def _prepared(layout: Layout) -> str:
+    """Return the function that fills gaps and scales."""
+    kind = f"kind_of_{layout.setting.value}"
+    I = layout.map.n_inputs
+    refused = "2" if layout.holds else "0"
+    compare = "==" if layout.holds else "!="
+    lines = [
+        "/* Samples as the map takes them; 0 if one cannot be. */",
+        "static int prepared(state *s, const value *sample, value *u)",
+        "{",
+        "    uint32_t i;",
+        *([] if layout.holds else ["    (void)s;"]),
+        f"    for (i = 0; i < {I}; i++)",
+        f"        if ({kind}(sample[i]) {compare} {refused})",
+        "            return 0;",
+        f"    for (i = 0; i < {I}; i++) {{",
+    ]
+    raw = "sample[i]"
+    if layout.holds:
+        lines += [
+            f"        if ({kind}(sample[i]) == 0) {{",
+            "            s->held[i] = sample[i];",
+            "            s->known[i] = 1;",
+            "        }",
+        ]
+        raw = "s->held[i]"
+    scaled = raw if layout.scaler is None else f"({raw} - scale_mean[i]) / scale_size[i]"
+    lines.append(
+        f"        u[i] = {'s->known[i] ? ' + scaled + ' : 0' if layout.holds else scaled};"
+    )
+    return "\n".join([*lines, "    }", "    return 1;", "}"])
+
+
+def _readout(layout: Layout) -> str:
+    F, K = layout.map.n_features, layout.n_outputs
+    whole = layout.map.bits is not None
+    total, product = ("int64_t", "(int64_t)w[j] * row[j]") if whole else ("float", "w[j] * row[j]")
+    weight = "int32_t" if whole else "float"
+    score = "(float)sum * readout_unit[k]" if whole else "sum"
+    return f"""
+static void readout(const feature *row, float *scores)
+{{
+    const {weight} *w = readout_weights;
+    uint32_t j, k;
+    for (k = 0; k < {K}; k++, w += {F}) {{
+        {total} sum = readout_intercept[k];
+        for (j = 0; j < {F}; j++)
+            sum += {product};
+        scores[k] = {score};
+    }}
+}}"""
+
+
+def _entered(layout: Layout) -> str:
+    """Return the function that takes the words of one step and says whether a row came out."""
+    if layout.kept_steps:
+        return _entered_kept(layout)
+    washout, W, S = layout.map.washout, layout.cutting.window, layout.cutting.step
+    lines = ["    uint32_t t = s->t[0];"]
+    steps = f"{W}u" if W else "s->steps[0]" if layout.told_steps else "0"
+    if W:
+        lines += ["    if (t == 0)\n        map_reset(s);"]
+        lines += [f"    s->t[0] = t + 1 == {S} ? 0 : t + 1;"]
+        lines += [f"    if (t >= {W})\n        return 0;"] if S > W else []
+    elif layout.map.per_step:
+        lines += [f"    s->t[0] = t < {washout} ? t + 1 : t;"] if washout else []
+    else:
+        most = layout.setting.steps  # sums have room for so many
+        lines += [f"    if (t >= {most})\n        return -1;"] if most else []
+        lines += ["    s->t[0] = t + 1;"]
+    lines += [f"    map_step(s, v, t, {steps}, s->row);"]
+    if layout.map.per_step:
+        lines += [f"    if (t < {washout})\n        return 0;"] if washout else []
+        lines += ["    map_row(s, v, t, s->row);", "    return 1;"]
+    elif W:
+        lines += [f"    if (t + 1 < {W})\n        return 0;"]
+        lines += ["    map_row(s, v, t, s->row);", "    return 1;"]
+    else:
+        n = layout.map.n_words
+        lines[0] += "\n    uint32_t i;"
+        lines += [f"    for (i = 0; i < {n}; i++)\n        s->last[i] = v[i];", "    return 0;"]
+    return "static int entered(state *s, const word *v)\n{\n" + "\n".join(lines) + "\n}"
+
+
+def _entered_kept(layout: Layout) -> str:
+    n, W, S = layout.map.n_words, layout.kept_steps, layout.cutting.step
+    lines = ["    uint32_t t = s->t[0], i;"]
+    if layout.by_recording:
+        lines += [f"    if (t >= {W})\n        return -1;"]
+    elif S > W:
+        lines += [
+            f"    if (t >= {W}) {{",
+            f"        s->t[0] = t + 1 == {S} ? 0 : t + 1;\n        return 0;\n    }}",
+        ]
+    lines += [
+        f"    for (i = 0; i < {n}; i++)\n        s->kept[t * {n} + i] = v[i];",
+        "    s->t[0] = t + 1;",
+    ]
+    if layout.by_recording:
+        lines += ["    return 0;"]
+        return "static int entered(state *s, const word *v)\n{\n" + "\n".join(lines) + "\n}"
+    lines += [f"    if (t + 1 < {W})\n        return 0;", _window_row(layout)]
+    if S < W:
+        lines += [
+            "    /* The next window begins with what this one ends with. */",
+            f"    for (i = 0; i < {(W - S) * n}; i++)\n        s->kept[i] = s->kept[i + {S * n}];",
+        ]
+    rest = "0" if S == W else f"{W - S}" if S < W else f"{W}"
+    lines += [f"    s->t[0] = {rest};", "    return 1;"]
+    return "static int entered(state *s, const word *v)\n{\n" + "\n".join(lines) + "\n}"
+
+
+def _window_row(layout: Layout, steps: str = "") -> str:
+    n, W = layout.map.n_words, steps or f"{layout.kept_steps}u"
+    if not layout.map.streams:
+        return f"    map_window(s, s->kept, {W}, s->row);"
+    return f"""    map_reset(s);
+    for (t = 0; t < {W}; t++)
+        map_step(s, s->kept + t * {n}, t, {W}, s->row);
+    map_row(s, s->kept + ({W} - 1) * {n}, {W} - 1, s->row);"""
+
+
+def _reset(layout: Layout) -> str:
+    name, lines = layout.name, ["    s->t[0] = 0;"]
+    if layout.holds:
+        lines.insert(0, "    uint32_t i;")
+        lines.append(f"    for (i = 0; i < {layout.map.n_inputs}; i++)\n        s->known[i] = 0;")
+    if layout.told_steps:
+        lines.append("    s->steps[0] = 0;")
+    if layout.map.streams and not layout.kept_steps:
+        lines.append("    map_reset(s);")
+    body = "\n".join(lines)
+    text = f"void {name}_reset(struct {name}_state *s)\n{{\n{body}\n}}"
+    if layout.told_steps:
+        text += f"""
+
+void {name}_begin(struct {name}_state *s, uint32_t steps)
+{{
+    {name}_reset(s);
+    s->steps[0] = steps;
+}}"""
+    return text
+
+
+def _step(layout: Layout) -> str:
+    name = layout.name
+    return f"""
+int {name}_step(struct {name}_state *s, const {name}_value *sample, float *scores)
+{{
+    value u[{layout.map.n_inputs}];
+    word v[{layout.map.n_words}];
+    int found;
+    if (!prepared(s, sample, u))
+        return -1;
+    map_enter(u, v);
+    found = entered(s, v);
+    if (found > 0)
+        readout(s->row, scores);
+    return found;
+}}"""
+
+
+def _finish(layout: Layout) -> str:
+    name = layout.name
+    head = f"int {name}_finish(struct {name}_state *s, float *scores)"
+    if not layout.by_recording:
+        return f"{head}\n{{\n    (void)s;\n    (void)scores;\n    return 0;\n}}"
+    least = layout.map.least_steps
+    known = " || t != s->steps[0]" if layout.told_steps else ""
+    row = "    map_row(s, s->last, t - 1, s->row);"
+    if layout.kept_steps:
+        row = _window_row(layout, "t")
+    return f"""
+{head}
+{{
+    uint32_t t = s->t[0];
+    if (t < {least}{known})
+        return 0;
+{row}
+    readout(s->row, scores);
+    return 1;
+}}"""
+
+
+def _predict(layout: Layout) -> str:
+    name, I, K = layout.name, layout.map.n_inputs, layout.n_outputs
+    begin = f"{name}_begin(s, steps)" if layout.told_steps else f"{name}_reset(s)"
+    W, S, held, cut = layout.cutting.window, layout.cutting.step, "", ""
+    if layout.map.per_step and W:
+        # Rows of a window come before it is whole; what is left at the end has none.
+        cut = f"\n    steps = steps < {W} ? 0 : (steps - {W}) / {S} * {S} + {W};"
+    if layout.holds:
+        held = f"""
+    for (k = 0; k < {I}; k++) {{
+        for (t = 0; t < steps && kind_of_{layout.setting.value}(samples[t * {I} + k]) == 1; t++)
+            ;
+        if (t < steps) {{
+            s->held[k] = samples[t * {I} + k];
+            s->known[k] = 1;
+        }}
+    }}"""
+    return f"""
+int {name}_predict(struct {name}_state *s, const {name}_value *samples, uint32_t steps,
+{" " * (len(name) + 13)}float *scores)
+{{
+    double total[{K}];
+    uint32_t t, k, rows = 0;
+    int found = 0;
+    for (k = 0; k < {K}; k++)
+        total[k] = 0;
+    {begin};{held}{cut}
+    for (t = 0; t <= steps; t++) {{
+        found = t < steps ? {name}_step(s, samples + t * {I}, scores) : {name}_finish(s, scores);
+        if (found < 0)
+            return found;
+        for (k = 0; found && k < {K}; k++)
+            total[k] += (double)scores[k];
+        rows += (uint32_t)found;
+    }}
+    for (k = 0; rows && k < {K}; k++)
+        scores[k] = (float)(total[k] / rows);
+    return rows > 0;
+}}"""
+
+
+def _class(layout: Layout) -> str:
+    if layout.model.classes is None:
+        return ""
+    name, K = layout.name, layout.n_outputs
+    names = ",\n    ".join(_string(one) for one in layout.model.classes)
+    return f"""
+const char *const {name}_classes[{K}] = {{
+    {names}
+}};
+
+int {name}_class(const float *scores)
+{{
+    int k, best = 0;
+    for (k = 1; k < {K}; k++)
+        if (scores[k] > scores[best])
+            best = k;
+    return best;
+}}"""
+
+
+def _string(text: str) -> str:
+    """Return a C string; what is not ASCII is written as octal bytes of UTF-8.
+
+    >>> print(_string("Z\u00fcrich"))
+    "Z\\303\\274rich"
+    """
+    found = "".join(
+        chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode()
+    )
+    return f'"{found}"'
+
 
 _WHOLE_ACTIVATIONS = {
     "tanh": "tanh_of(p, p_digits, digits)",
@@ -34,25 +308,36 @@ _ACTIVATE = {
 
 def source_text(layout: Layout) -> str:
     """Return the C file."""
-    pieces = pieces_of(layout)
+    own = [*(table_text(one) for one in layout.tables), *_own_texts(layout), golden_text(layout)]
+    library = library_text(layout.map, pieces_of(layout), whole=layout.whole)
+    return joined([_source_head(layout), library, *own])
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Return parts of a C file as one, with at most one empty line between lines."""
+    text = "\n".join(part.strip("\n") + "\n" for part in parts if part)
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def library_text(code: MapCode, pieces: Sequence[Piece], *, whole: bool) -> str:
+    """Return what a file takes from the library's C sources, functions declared first."""
+    # So that the order of the files does not matter.
+    heads = [piece.head for piece in pieces if piece.is_function]
+    heads += [_ACTIVATE[whole]] if code.activations else []
     types = [piece.text for piece in pieces if not piece.is_function]
     functions = [piece.text for piece in pieces if piece.is_function]
-    # Declared first, so that the order of the files does not matter.
-    heads = [piece.head for piece in pieces if piece.is_function]
-    heads += [activate_head(whole=layout.whole)] if layout.map.activations else []
-    forward = "\n".join(f"{head};" for head in heads) + "\n"
-    own = [*(table_text(one) for one in layout.tables), *_own_texts(layout), golden_text(layout)]
-    body = "\n".join(part.strip("\n") + "\n" for part in own if part)
-    text = "\n".join([_source_head(layout), *types, forward, *functions, body])
-    return re.sub(r"\n{3,}", "\n\n", text)
+    return "\n".join([*types, *(f"{head};" for head in heads), "", *functions])
 
 
 def pieces_of(layout: Layout) -> list[Piece]:
     """Return what the file takes from the library's C sources."""
-    defined = {"grid_word", "grid_index"}
-    defined |= {"grid_activate()"} if layout.map.activations else set()
-    uses = uses_of("\n".join(_own_texts(layout)))
-    return needed(("prepare.c", *layout.map.sources), uses, defined)
+    return map_pieces(layout.map, _own_texts(layout))
+
+
+def map_pieces(code: MapCode, texts: Iterable[str]) -> list[Piece]:
+    """Return what texts around a map take from the library's C sources."""
+    defined = {"grid_word", "grid_index"} | ({"grid_activate()"} if code.activations else set())
+    return needed(("prepare.c", *code.sources), uses_of("\n".join(texts)), defined)
 
 
 def _own_texts(layout: Layout) -> list[str]:
@@ -191,11 +476,6 @@ typedef {n}_value value;
 typedef {layout.setting.word} word;
 typedef {layout.feature} feature;
 {types}"""
-
-
-def activate_head(*, whole: bool) -> str:
-    """Return the head of the function that chooses among activations."""
-    return _ACTIVATE[whole]
 
 
 def activate_text(code: MapCode, *, whole: bool) -> str:

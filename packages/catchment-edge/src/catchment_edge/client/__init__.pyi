@@ -2,15 +2,15 @@ from catchment_edge.client.device import EdgeClient as EdgeClient
 from catchment_edge.client.hello import DeviceHello as DeviceHello
 
 # For the other packages and the tests; may change without notice.
-from catchment_edge.client.address import Address as Address
-from catchment_edge.client.frames import (
+from catchment_edge.client.link import (
+    Address as Address,
     Frame as Frame,
     HEAD as HEAD,
+    Link as Link,
     n_after_head as n_after_head,
+    opened as opened,
     read_frame as read_frame,
 )
-from catchment_edge.client.lines import opened as opened
-from catchment_edge.client.link import Link as Link
 from catchment_edge.client.vault import (
     PLACE as PLACE,
     UPLOAD as UPLOAD,
@@ -18,6 +18,6 @@ from catchment_edge.client.vault import (
 )
 
 __all__ = [
-    "EdgeClient",
     "DeviceHello",
+    "EdgeClient",
 ]

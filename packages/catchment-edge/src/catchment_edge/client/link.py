@@ -1,16 +1,363 @@
-"""A conversation with a device: frames there, frames back, within limits of time and size."""
+"""A conversation with a device: frames there, frames back, within limits of time and size.
+
+Where a device is: `tcp://127.0.0.1:7007` or `serial:///dev/ttyACM0?baud=115200`.
+
+Lines to devices: bytes over TCP, or over a serial port by the system's own termios.
+
+Frames on the line between a gateway and a device.
+
+    CA 7C | kind u8 | length u32 | payload | CRC-32 u32 of kind, length and payload
+
+Numbers are little-endian. A length is compared with a limit before anything is allocated.
+"""
 
 from __future__ import annotations
 
+import ipaddress
+import math
+import os
+import select
+import socket
+import struct
 import time
+import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import final
+from dataclasses import dataclass
+from typing import Self, final
+from urllib.parse import parse_qsl, urlsplit
 
 from catchment.errors import DeviceError
 from catchment.wire import plain_text
-from catchment_edge.client.address import Address
-from catchment_edge.client.frames import HEAD, MAGIC, Frame, n_after_head, read_frame
-from catchment_edge.client.lines import Line
+
+EXAMPLES = '"tcp://127.0.0.1:7007" or "serial:///dev/ttyACM0?baud=115200"'
+SETTINGS = {"tcp": ("network", "timeout", "patience"), "serial": ("baud", "timeout", "patience")}
+TIMEOUT, PATIENCE, BAUD = 10.0, 600.0, 115200
+
+
+@dataclass(frozen=True)
+class Address:
+    """A device's address, read from its text.
+
+    Parameters
+    ----------
+    scheme
+        "tcp" or "serial".
+    host, port
+        Of a device behind TCP.
+    path, baud
+        Of a device on a serial line.
+    timeout
+        Seconds without a byte, in the middle of an answer, after which it is given up.
+    patience
+        Seconds for an answer that the device makes by reading its sensor.
+    """
+
+    scheme: str
+    host: str = ""
+    port: int = 0
+    path: str = ""
+    baud: int = BAUD
+    timeout: float = TIMEOUT
+    patience: float = PATIENCE
+
+    @classmethod
+    def of(cls, text: str) -> Address:
+        """Return the address that a text names; ValueError if it names none that may be used.
+
+        >>> Address.of("tcp://127.0.0.1:7007?patience=60").patience
+        60.0
+        >>> Address.of("tcp://10.0.0.7:7007")
+        Traceback (most recent call last):
+        ValueError: the device at 10.0.0.7 is on a network, where everybody on the way can read ...
+        """
+        parts = urlsplit(text)
+        if parts.scheme not in SETTINGS:
+            raise ValueError(f"the device's address is {text[:80]!r}; write {EXAMPLES}")
+        given = dict(parse_qsl(parts.query, keep_blank_values=True))
+        for name in given:
+            if name not in SETTINGS[parts.scheme]:
+                known = ", ".join(SETTINGS[parts.scheme])
+                raise ValueError(f"{text[:80]!r} has {name!r}; choose from {known}")
+        timeout = _seconds("timeout", given.get("timeout", TIMEOUT))
+        patience = _seconds("patience", given.get("patience", PATIENCE))
+        if parts.scheme == "serial":
+            if parts.netloc or not parts.path:
+                raise ValueError(
+                    f"{text[:80]!r} names no serial line; write three slashes before its path, as "
+                    "in serial:///dev/ttyACM0"
+                )
+            baud = _whole(given.get("baud", BAUD))
+            return cls("serial", path=parts.path, baud=baud, timeout=timeout, patience=patience)
+        try:
+            host, port = parts.hostname, parts.port
+        except ValueError as error:
+            raise ValueError(f"{text[:80]!r} has no port: {error}") from error
+        if not host or not port:
+            raise ValueError(f"{text[:80]!r} lacks host or port; write {EXAMPLES}")
+        if given.get("network", "no") not in ("yes", "no"):
+            raise ValueError(f"network is {given['network']!r}; write yes or no")
+        if given.get("network") != "yes" and not is_loopback(host):
+            raise ValueError(
+                f"the device at {host} is on a network, where everybody on the way can read and "
+                "change what it sends; use a cable or a tunnel that ends at 127.0.0.1, or add "
+                "?network=yes if you trust that network"
+            )
+        return cls("tcp", host=host, port=port, timeout=timeout, patience=patience)
+
+    @property
+    def place(self) -> str:
+        """What no two clients share."""
+        return self.path if self.scheme == "serial" else f"{self.host}:{self.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine itself.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("10.0.0.7")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _seconds(name: str, text: str | float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name} is {str(text)[:20]!r}; pass a number of seconds above 0")
+    return value
+
+
+def _whole(text: str | int) -> int:
+    if not str(text).isdecimal():
+        raise ValueError(f"baud is {str(text)[:20]!r}; pass an integer such as {BAUD}")
+    return int(text)
+
+
+CONNECTING = 10.0  # seconds
+CHUNK = 4096
+
+
+class Line(ABC):
+    """Bytes to a device and back; it is closed at the end of a `with`."""
+
+    def __init__(self, named: str) -> None:
+        self._named = named
+
+    def __enter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    def __exit__(self, *error: object) -> None: ...
+
+    def receive(self, seconds: float) -> bytes:
+        """Return some bytes; nothing if none came in that time. DeviceError if it was closed."""
+        try:
+            came = self.take(seconds)
+        except TimeoutError:
+            return b""
+        except OSError as error:
+            raise self._lost(f" ({error.strerror or error})") from error
+        if not came:
+            raise self._lost("")
+        return came
+
+    def send(self, content: bytes, seconds: float) -> None:
+        """Send all bytes; DeviceError if the line does not take them in that time."""
+        try:
+            self.give(content, seconds)
+        except TimeoutError as error:
+            raise DeviceError(
+                "silent",
+                f"the device at {self._named} took no bytes for {seconds:g} seconds; reset it",
+            ) from error
+        except OSError as error:
+            raise self._lost(f" ({error.strerror or error})") from error
+
+    @abstractmethod
+    def take(self, seconds: float) -> bytes:
+        """Return what came, nothing if the line was closed; TimeoutError if nothing came."""
+
+    @abstractmethod
+    def give(self, content: bytes, seconds: float) -> None:
+        """Send all bytes; TimeoutError if the line does not take them."""
+
+    def _lost(self, why: str) -> DeviceError:
+        return DeviceError(
+            "lost",
+            f"the device at {self._named} closed the line{why}; it was reset, or talks to somebody "
+            "else",
+        )
+
+
+def opened(address: Address) -> Line:
+    """Return the open line of an address; DeviceError if there is nothing at its end."""
+    return TcpLine(address) if address.scheme == "tcp" else SerialLine(address)
+
+
+@final
+class TcpLine(Line):
+    """A connection to a device's port, or to whatever hands on its serial line."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(f"tcp://{address.place}")
+        try:
+            self._socket = socket.create_connection((address.host, address.port), CONNECTING)
+        except OSError as error:
+            raise DeviceError(
+                "unreachable",
+                f"no device answers at {self._named} ({error}); start it, or check the address",
+            ) from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __exit__(self, *error: object) -> None:
+        self._socket.close()
+
+    def take(self, seconds: float) -> bytes:
+        self._socket.settimeout(max(seconds, 0.001))
+        return self._socket.recv(CHUNK)
+
+    def give(self, content: bytes, seconds: float) -> None:
+        self._socket.settimeout(max(seconds, 0.001))
+        self._socket.sendall(content)
+
+
+@final
+class SerialLine(Line):
+    """A serial port: eight bits, no parity, no flow control, for one process at a time."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__(f"serial://{address.path}")
+        try:
+            self._fd = os.open(address.path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+        except OSError as error:
+            raise DeviceError(
+                "unreachable",
+                f"{self._named} cannot be opened ({error.strerror}); plug the device in, or check "
+                "the path and your rights to it",
+            ) from error
+        try:
+            _make_raw(self._fd, self._named, address.baud)
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self._fd)
+
+    def take(self, seconds: float) -> bytes:
+        if not select.select([self._fd], [], [], max(seconds, 0))[0]:
+            raise TimeoutError
+        return os.read(self._fd, CHUNK)
+
+    def give(self, content: bytes, seconds: float) -> None:
+        left = memoryview(content)
+        while left:
+            if not select.select([], [self._fd], [], seconds)[1]:
+                raise TimeoutError
+            left = left[os.write(self._fd, left) :]
+
+
+def _make_raw(fd: int, named: str, baud: int) -> None:
+    """Set a port to plain bytes at a speed, and keep it from other processes."""
+    try:
+        import fcntl
+        import termios
+    except ModuleNotFoundError as error:
+        raise DeviceError(
+            "unreachable",
+            f"this system has no termios, which {named} needs; put a bridge from the line to a "
+            "port of this machine, and write tcp://127.0.0.1:PORT",
+        ) from error
+
+    speed = vars(termios).get(f"B{baud}")
+    if speed is None:
+        raise ValueError(f"baud is {baud}, which this system does not have; pass 115200 or 9600")
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise DeviceError(
+            "busy", f"another process talks to the device at {named}; end it, and ask again"
+        ) from error
+    try:
+        _, _, cflag, _, _, _, cc = termios.tcgetattr(fd)
+    except termios.error as error:
+        raise DeviceError(
+            "unreachable", f"{named} is no serial line ({error}); check the path"
+        ) from error
+    # Without HUPCL a board that resets on hang-up keeps its sums when the line is closed.
+    cflag &= ~(termios.PARENB | termios.CSTOPB | termios.CSIZE | termios.HUPCL)
+    cflag |= termios.CS8 | termios.CLOCAL | termios.CREAD
+    termios.tcsetattr(fd, termios.TCSANOW, [0, 0, cflag, 0, speed, speed, cc])
+    termios.tcflush(fd, termios.TCIOFLUSH)
+
+
+MAGIC = b"\xca\x7c"
+MOST_PAYLOAD = 4096  # bytes of a device's frame; long answers come in several
+HEAD = struct.Struct("<2sBI")
+CRC = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame: a letter that says what it is, and its payload.
+
+    >>> frame = Frame("T", bytes([0, 0, 0, 0, 1]))
+    >>> frame.to_bytes().hex(" ", 4)
+    'ca7c5405 00000000 00000001 9d3be56e'
+    """
+
+    kind: str
+    payload: bytes = b""
+
+    def to_bytes(self) -> bytes:
+        head = HEAD.pack(MAGIC, ord(self.kind), len(self.payload))
+        body = head[len(MAGIC) :] + self.payload
+        return MAGIC + body + CRC.pack(zlib.crc32(body))
+
+
+def n_after_head(head: bytes, most: int = MOST_PAYLOAD) -> int:
+    """Return how many bytes follow the head of a frame; DeviceError if it is none, or too long.
+
+    >>> n_after_head(Frame("e").to_bytes()[:7])
+    4
+    """
+    magic, kind, length = HEAD.unpack(head)
+    if magic != MAGIC:
+        raise DeviceError(
+            "frame",
+            f"the device sent {head[:2].hex(' ')} where a frame begins with {MAGIC.hex(' ')}; "
+            "check the baud rate, and that nothing else prints on that line",
+        )
+    if length > most:
+        raise DeviceError(
+            "frame",
+            f"the device announced a frame {chr(kind)!r} of {length} bytes, the most is {most}; "
+            "is it firmware that catchment exported?",
+        )
+    return int(length) + CRC.size
+
+
+def read_frame(content: bytes) -> Frame:
+    """Return a frame from all its bytes; DeviceError if its CRC does not match.
+
+    >>> read_frame(Frame("k").to_bytes())
+    Frame(kind='k', payload=b'')
+    """
+    body, (crc,) = content[len(MAGIC) : -CRC.size], CRC.unpack(content[-CRC.size :])
+    if zlib.crc32(body) != crc:
+        raise DeviceError(
+            "frame", "a frame of the device is damaged: its CRC does not match; ask again"
+        )
+    return Frame(chr(body[0]), body[HEAD.size - len(MAGIC) :])
+
 
 HELLO, SCALE, MOMENTS, TRAIN, ACKNOWLEDGED, READOUT, PREDICT = "HSMTARP"
 KEYS, DEAL, OPEN, NEIGHBOR, MASKED = "KBONX"

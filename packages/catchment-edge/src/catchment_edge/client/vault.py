@@ -13,7 +13,6 @@ import math
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -30,6 +29,7 @@ from catchment.privacy.secure_aggregation import (
     Outline,
     Residues,
     Terms,
+    Vault,
 )
 from catchment.wire import measured
 from catchment_edge.client import link as kinds
@@ -49,12 +49,11 @@ class Masking(Protocol):
     def masked(self, ask: Masked, memory: Memory, /) -> bytes: ...
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceVault:
+class DeviceVault(Vault):
     """A client's secrets of secure aggregation, on its device."""
 
-    device: Masking
-    memory: Memory
+    def __init__(self, device: Masking, memory: Memory) -> None:
+        self.device, self.memory = device, memory
 
     def new_keys(self, me: Me) -> bytes:
         with self.device.link() as link:

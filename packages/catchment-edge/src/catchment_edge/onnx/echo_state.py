@@ -1,4 +1,19 @@
-"""Echo states as an ONNX graph: a Scan over the steps of each layer."""
+"""Echo states as an ONNX graph: a Scan over the steps of each layer.
+
+Activations as nodes.
+
+In fixed point they are the very operations of `catchment.features.echo_state.kernels`. There every
+product is exact and every rounding written down, so the same operations in the same order give the
+same numbers in any runtime that follows IEEE 754. What float32 cannot hold is left to the runtime's
+own functions.
+
+Rows of a whole recording from the features of its steps; in fixed point by exact sums.
+
+A deviation in fixed point is `catchment.features.echo_state.run`'s: the sum of the squares of
+integers d = k - m is exact there. Here d is split, d = 2^16 h + l, the sums of h h, h l and
+l l are exact in float64, and carries are brought up before the two halves are added, which rounds
+once, as the conversion of that sum to float64 does.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +25,166 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.features import EchoState, form
-from catchment.features.echo_state import ROUND, Program
-from catchment_edge.onnx.activations import mixed, rounded
-from catchment_edge.onnx.pooling import pooled
-from catchment_edge.onnx.sequences import Sequences, on_grid
-from catchment_edge.onnx.values import Value
+from catchment.features.echo_state import ACTIVATIONS, LINEAR_BOUND, ROUND, Program
+from catchment.features.echo_state import kernels as exact
+from catchment_edge.onnx.builder import INT64, Sequences, Value, on_grid
+
+MOST_DOUBLINGS = 32  # 2^k below is of k = round(20 log2 e) = 29 at most
+
+
+def rounded(x: Value, rounder: float) -> Value:
+    """Return numbers rounded by adding and subtracting, as every grid here does."""
+    return x + rounder - rounder
+
+
+def copied_sign(size: Value, x: Value) -> Value:
+    """Return sizes with the signs of x."""
+    return size.builder.where(x < 0.0, -size, size)
+
+
+def growth(y: Value) -> Value:
+    """Return e^y - 1 for y in 0..20 with 26 binary digits after the point."""
+    k = y * exact.LOG2E + ROUND - ROUND
+    r = y - k * exact.LN2
+    p = exact.C4 * r + (exact.C3 + exact.R27) - exact.R27
+    for c in (exact.C2, exact.C1, exact.C0, 0.0):
+        p = p * r + (c + exact.R27) - exact.R27
+    p = p * r + (r + exact.R27) - exact.R27
+    powers = y.builder.constant(np.ldexp(1.0, np.arange(MOST_DOUBLINGS)))
+    scale = powers.take(k.cast(INT64), axis=0)
+    return scale * p + (scale - 1.0)
+
+
+def grid_tanh(x: Value, G: float, top: float) -> Value:
+    """Return tanh on the grid of rounder G, at most `top` in absolute value."""
+    e = growth(rounded((x + x).size(), exact.R26).at_most(exact.LARGEST))
+    return copied_sign(rounded(e / (e + 2.0), G).at_most(top), x)
+
+
+def grid_sigmoid(x: Value, G: float, top: float) -> Value:
+    """Return the logistic function on the grid."""
+    e = growth(rounded(x.size(), exact.R26).at_most(exact.LARGEST))
+    upper = rounded((e + 1.0) / (e + 2.0), G).at_most(top)
+    return x.builder.where(x < 0.0, 1.0 - upper, upper)
+
+
+def grid_sin(x: Value, G: float, top: float) -> Value:
+    """Return sin on the grid; arguments beyond 64 count as 64."""
+    a = x.size().at_most(exact.FARTHEST)
+    k = rounded(a, exact.R26) * exact.OVER_PI + ROUND - ROUND
+    r = rounded(a - k * exact.PI, exact.R25)
+    z = rounded(r * r, exact.R24)
+    p = exact.S4 * z + (exact.S3 + exact.R36) - exact.R36
+    p = p * z + (exact.S2 + exact.R30) - exact.R30
+    p = p * z + (exact.S1 + exact.R30) - exact.R30
+    p = p * z + (exact.S0 + exact.R29) - exact.R29
+    p = p * z + exact.R27 - exact.R27
+    p = p * r + (r + exact.R27) - exact.R27
+    p = rounded(p, G).clip(-top, top)
+    odd = k - 2.0 * (k * 0.5).floor()
+    return copied_sign(p * (1.0 - 2.0 * odd), x)
+
+
+def grid_linear(x: Value, G: float) -> Value:
+    """Return x on the grid, cut off."""
+    return rounded(x, G).clip(-LINEAR_BOUND, LINEAR_BOUND)
+
+
+def activated(name: str, p: Value, grid: tuple[()] | tuple[float, float]) -> Value:
+    """Return an activation of pre-activations, on the grid of a rounder and a top if given."""
+    if not grid:
+        plain = {"tanh": "Tanh", "sigmoid": "Sigmoid", "relu": "Relu", "sin": "Sin"}
+        return p if name == "identity" else p.apply(plain[name])
+    G, top = grid
+    match name:
+        case "tanh":
+            return grid_tanh(p, G, top)
+        case "sigmoid":
+            return grid_sigmoid(p, G, top)
+        case "sin":
+            return grid_sin(p, G, top)
+        case "relu":
+            return grid_linear(p.at_least(0.0), G)
+    return grid_linear(p, G)
+
+
+def mixed(codes: np.ndarray, p: Value, grid: tuple[()] | tuple[float, float]) -> Value:
+    """Return the activations of units (.., N), each of its own kind.
+
+    Parameters
+    ----------
+    codes
+        (N,) places in ACTIVATIONS.
+    """
+    kinds = sorted(set(codes.tolist()))
+    if len(kinds) == 1:
+        return activated(ACTIVATIONS[kinds[0]], p, grid)
+    # Each kind is computed for its own units; the last step puts them back into their order.
+    places = [np.flatnonzero(codes == kind) for kind in kinds]
+    parts = [
+        activated(ACTIVATIONS[kind], p.take(where, axis=-1), grid)
+        for kind, where in zip(kinds, places, strict=True)
+    ]
+    order = np.argsort(np.concatenate(places), kind="stable")
+    return p.builder.concat(parts, axis=-1).take(order, axis=-1)
+
+
+HALF = 2.0**16
+
+
+def pooled(z: Value, n: Value, pool: str, *, digits: int | None) -> Value:
+    """Return the features (B, F or 2 F) of recordings from those (B, T, n_base) of their steps.
+
+    Parameters
+    ----------
+    n
+        T, as a fraction.
+    digits
+        Of the states' grid; None if there is none, or fractions are float32.
+    """
+    builder = z.builder
+    if pool == "last":
+        return z.take(-1, axis=1)
+    if pool == "max":
+        return z.max(axis=1)
+    if digits is not None:
+        total = z.sum(axis=1)
+        mean = total / n
+        if pool == "mean":
+            return mean
+        return builder.concat([mean, exact_deviation(z, total, n, digits)], axis=-1)
+    if pool == "mean":
+        return z.sum(axis=1) / n
+    # About the first step, for accuracy.
+    first = z.part(0, 1, axis=1)
+    about = z - first
+    shift = about.sum(axis=1) / n
+    variance = (about * about).sum(axis=1) / n - shift * shift
+    return builder.concat([first.squeeze(1) + shift, variance.at_least(0.0).sqrt()], axis=-1)
+
+
+def exact_deviation(z: Value, total: Value, n: Value, digits: int) -> Value:
+    """Return standard deviations (B, F) of steps (B, T, F) in fixed point with sums `total`."""
+    unit = 2.0**digits
+    S1 = total * unit
+    m = (S1 / n).floor()
+    squares = sum_of_squares(z * unit - m.unsqueeze(1))
+    d = (S1 - n * m) / n
+    return (squares / n - d * d).sqrt() * (1.0 / unit)
+
+
+def sum_of_squares(d: Value) -> Value:
+    """Return the sums (B, F) over steps of squares of integers (B, T, F), rounded once."""
+    h = (d * (1.0 / HALF)).floor()
+    l = d - h * HALF
+    high, cross, low = ((one * other).sum(axis=1) for one, other in ((h, h), (h, l), (l, l)))
+    # The sum is high 2^32 + cross 2^17 + low; what of the last two passes 2^32 goes to the first.
+    above = (cross * 2.0**-15).floor()
+    up = (low * 2.0**-32).floor()
+    rest = (cross - above * 2.0**15) * 2.0**17 + (low - up * 2.0**32)
+    carry = (rest * 2.0**-32).floor()
+    return (high + above + up + carry) * 2.0**32 + (rest - carry * 2.0**32)
+
 
 # Units from which a product with all weights is slow, and how many there should be for each weight
 # of a unit before picking out its few states is faster.
@@ -64,10 +234,6 @@ class Layer:
         return rounded(follows, grid[0]) if grid else follows
 
 
-def layers_of(features: EchoState) -> list[Layer]:
-    return [Layer.of(program) for program in features.programs]
-
-
 def inputs_on_grid(features: EchoState, u: Value) -> Value:
     """Return inputs cut off at the range of the grid and rounded to it, if there is one."""
     reservoir = features.reservoir
@@ -81,13 +247,13 @@ def inputs_on_grid(features: EchoState, u: Value) -> Value:
 def rows(features: EchoState, given: Sequences) -> Value:
     """Return the feature rows (B, T - washout, F), or (B, F) if pooled."""
     u = inputs_on_grid(features, given.u)
-    builder, layers = u.builder, layers_of(features)
+    builder, layers = u.builder, [Layer.of(program) for program in features.programs]
     L, M = features.reservoir.cut
     whole = L == 0 or not builder.exact or (given.steps is not None and given.steps <= L)
     states = run(layers, u) if whole else cut_states(layers, u, L, M)
     z = selected(features, u, states)
     if features.pool is None:
-        return rounded_rows(features, after(z, features.washout, given))
+        return rounded_rows(features, given.after(z, features.washout))
     return on_features_grid(features, pooled_parts(features, z, given))
 
 
@@ -155,11 +321,6 @@ def selected(features: EchoState, u: Value, states: Value) -> Value:
     if features.state:
         parts.append(states)
     return u.builder.concat(parts, axis=-1)
-
-
-def after(z: Value, washout: int, given: Sequences) -> Value:
-    """Return the rows (B, T - washout, F) after the washout."""
-    return z if washout == 0 else z.part(washout, given.length, axis=1)
 
 
 def rounded_rows(features: EchoState, z: Value) -> Value:

@@ -1,27 +1,136 @@
-"""Write a model as one ONNX file, and compare the file with the model before it is left."""
+"""Write a model as one ONNX file, and compare the file with the model before it is left.
+
+A file against the model it was made of, in onnxruntime, on recordings that are made up.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from catchment import replace_file
-from catchment.errors import IntegrityError
-from catchment.features import Encoder
+from catchment import Array, replace_file
+from catchment.data import Recording, Scaler
+from catchment.errors import ClippingWarning, IntegrityError, MissingExtraError
+from catchment.features import Encoder, Pipeline
 from catchment.readout import Predictor
-from catchment_edge.onnx.check import compared
-from catchment_edge.onnx.encoder import network_of, opset_of
-from catchment_edge.onnx.file import Source, batch_graph
-from catchment_edge.onnx.maps import maps_within
-from catchment_edge.onnx.sources import source_of
-from catchment_edge.onnx.streaming import streaming_graph
-from catchment_edge.onnx.values import OPSET
+from catchment_edge.onnx.builder import OPSET
+from catchment_edge.onnx.file import SAMPLES, SCORES, Source, batch_graph, source_of
+from catchment_edge.onnx.maps import maps_within, network_of, opset_of
+from catchment_edge.onnx.streaming import CLOCK, NEXT, READY, SAMPLE, streaming_graph
 
 if TYPE_CHECKING:
     from catchment.sklearn import PreparedEstimator
+
+
+SHORT = 120  # steps of a made-up recording, where any length will do
+LONGEST_CUT = 4096  # parts of a grid's cut up to which a recording is made long enough for it...
+MOST_WORK = 5e8  # ...if all its steps take no more products than this
+MISSING = 0.03  # share of values that are missing, where gaps are filled
+
+
+def made_up(source: Source, seed: int = 0, *, streaming: bool = False) -> list[Array]:
+    """Return raw recordings (T, I) of the lengths that matter, with gaps where they are filled."""
+    rng = np.random.default_rng(seed)
+    found = [_waves(rng, T, source) for T in _lengths(source)]
+    if source.preprocessing.gaps != "error":
+        for u in found[1:]:
+            begin = u[0].copy()
+            u[rng.random(u.shape) < MISSING] = np.nan
+            # A stream cannot take a first value before it came.
+            u[0] = begin if streaming else np.where(np.arange(u.shape[1]) == 0, np.nan, u[0])
+    return found
+
+
+def _lengths(source: Source) -> list[int]:
+    if source.steps is not None:
+        return [source.steps] * 3
+    window = source.preprocessing.window
+    if isinstance(window, int):
+        return [window, 3 * window + 1]
+    least = source.model.washout + 8
+    cuts = [L for L, work in _cuts(source) if 0 < L <= LONGEST_CUT and work < MOST_WORK]
+    longest = [max(least, L + L // 4) for L in cuts]
+    return [least, least + SHORT, least + SHORT, *longest[:1]]
+
+
+def _cuts(source: Source) -> list[tuple[int, int]]:
+    """Return the lengths at which echo states are cut, and the products of so many steps.
+
+    They may stand anywhere in the map.
+    """
+    several = maps_within(source.model.features)
+    reservoirs = [one.reservoir for one in several if one.reservoir is not None]
+    return [(one.cut[0], one.cut[0] * one.n_units**2) for one in reservoirs]
+
+
+def _waves(rng: np.random.Generator, T: int, source: Source) -> Array:
+    """Return a slow wave and noise in each channel, in the units of the training data."""
+    t, I = np.arange(T)[:, None], source.channels
+    u = np.sin(t * rng.uniform(0.02, 0.6, I) + rng.uniform(0, 6, I)) + 0.4 * rng.normal(size=(T, I))
+    scale = source.preprocessing.scale
+    return scale.undo(u) if isinstance(scale, Scaler) else u
+
+
+def compared(content: bytes, source: Source, *, streaming: bool) -> tuple[float, float]:
+    """Return how far scores of a file are from the model's, in onnxruntime, over some recordings.
+
+    The largest difference, and the largest in units of what is added up in a score.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtraError("edge", needed_for="files in ONNX") from error
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what is wrong is raised, and said once
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    model = replace(source.model, before=Pipeline(source.preprocessing, source.model.features))
+    # A stream has a row for a recording so far at every step, and the last is the recording's.
+    last = streaming and not model.per_step and source.preprocessing.window is None
+    W = np.abs(model.readout.weights)
+    largest = relative = 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ClippingWarning)
+        for u in made_up(source, streaming=streaming):
+            z = np.concatenate(model.pipeline.rows([Recording(u)]))
+            found = (_streamed if streaming else _at_once)(session, source, u)
+            # NaN where there should be none counts as infinite.
+            apart = np.abs((found[-1:] if last else found) - model.readout(z))
+            apart = np.nan_to_num(apart, nan=np.inf)
+            size = np.maximum(1.0, np.abs(z) @ W)
+            largest = max(largest, float(apart.max(initial=0.0)))
+            relative = max(relative, float((apart / size).max(initial=0.0)))
+    return largest, relative
+
+
+def _at_once(session: Any, source: Source, u: Array) -> Array:
+    """Return the scores of a recording from a file of whole recordings."""
+    given = u.astype(_real(session))
+    return np.asarray(session.run([SCORES], {SAMPLES: given if source.alone else given[None]})[0])
+
+
+def _streamed(session: Any, source: Source, u: Array) -> Array:
+    """Return the scores of the steps of a recording that are ready."""
+    real, shapes = _real(session), {one.name: one.shape for one in session.get_inputs()}
+    states = [name for name in shapes if name != SAMPLE]
+    outputs = [SCORES, READY, *(name + NEXT for name in states)]
+    held = {name: np.zeros(shapes[name], np.int64 if name == CLOCK else real) for name in states}
+    rows = [np.zeros((0, 1))]
+    for sample in u.astype(real):
+        scores, ready, *new = session.run(outputs, {SAMPLE: sample, **held})
+        held = dict(zip(states, new, strict=True))
+        if ready:
+            rows.append(scores)
+    return np.concatenate(rows[1:] or rows)
+
+
+def _real(session: Any) -> np.dtype[Any]:
+    kind = session.get_inputs()[0].type
+    return np.dtype(np.float64 if kind == "tensor(double)" else np.float32)
+
 
 Precision = Literal["float64", "float32"]
 # Largest difference of a score, in units of the sizes that are added up in it (1 at least). In
@@ -47,15 +156,8 @@ class OnnxFile:
 
     def facts(self) -> dict[str, Any]:
         """Return what it is as plain JSON values."""
-        return {
-            "path": str(self.path),
-            "bytes": self.n_bytes,
-            "opset": self.opset,
-            "precision": self.precision,
-            "streaming": self.streaming,
-            "largest_difference": self.largest_difference,
-            "relative_difference": self.relative_difference,
-        }
+        known = asdict(self)
+        return {"path": str(known.pop("path")), "bytes": known.pop("n_bytes"), **known}
 
     def text(self) -> str:
         """Return what it is in two lines."""
@@ -114,33 +216,20 @@ def to_onnx(
     if Path(path).is_dir():
         raise ValueError(f"{path} is a folder; name a file for the model, such as model.onnx")
     source = source_of(model, steps, rate)
+    maps = maps_within(source.model.features)
+    encoders = [one for one in maps if isinstance(one, Encoder)]
+    # The lowest opset that has all operators: that of an encoder's network, if higher.
+    opset = max([OPSET, *(opset_of(network_of(one)) for one in encoders)])
     made = streaming_graph if streaming else batch_graph
-    graph = made(source, np.dtype(precision), _opset(source))
-    content = graph.SerializeToString()
-    found = compared(content, source, streaming=streaming)
-    if not found.relative <= _tolerance(source, precision):
+    content = made(source, np.dtype(precision), opset).SerializeToString()
+    largest, relative = compared(content, source, streaming=streaming)
+    # A map that is in float32 itself, or a network, has no closer one.
+    single = bool(encoders) or any(one.precision == "float32" for one in maps)
+    if not relative <= TOLERANCE["float32" if single else precision]:
         raise IntegrityError(
-            f"scores of the graph are {found.largest:.1e} from the model's, so nothing was "
+            f"scores of the graph are {largest:.1e} from the model's, so nothing was "
             "written; export with precision='float64', and report it if that fails too"
         )
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     replace_file(Path(path), content)
-    opset = graph.opset_import[0].version
-    return OnnxFile(
-        Path(path), len(content), opset, precision, streaming, found.largest, found.relative
-    )
-
-
-def _encoders(source: Source) -> list[Encoder]:
-    return [one for one in maps_within(source.model.features) if isinstance(one, Encoder)]
-
-
-def _opset(source: Source) -> int:
-    """Return the lowest opset that has all operators: that of an encoder's network, if higher."""
-    return max([OPSET, *(opset_of(network_of(one)) for one in _encoders(source))])
-
-
-def _tolerance(source: Source, precision: Precision) -> float:
-    """Return the tolerance; a map that is in float32 itself, or a network, has no closer one."""
-    single = any(one.precision == "float32" for one in maps_within(source.model.features))
-    return TOLERANCE["float32" if single or _encoders(source) else precision]
+    return OnnxFile(Path(path), len(content), opset, precision, streaming, largest, relative)

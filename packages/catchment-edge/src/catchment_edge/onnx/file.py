@@ -1,10 +1,20 @@
-"""The file: inputs, outputs, nodes and what its metadata say."""
+"""The file: inputs, outputs, nodes and what its metadata say.
+
+From raw samples to what the map takes: gaps, scale and windows as nodes.
+
+The order and the numbers are those of `catchment.data.preprocessing`. What depends on clocks stays
+outside: samples come at the rate that the file's metadata names.
+
+From feature rows to scores, probabilities and labels, as nodes.
+
+What can be exported: a model, or an estimator of `catchment.sklearn` that holds one.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +22,136 @@ import onnx
 from onnx import helper
 
 import catchment
-from catchment.data import Preprocessing
-from catchment.readout import Model
-from catchment_edge.onnx.builder import Builder, described
-from catchment_edge.onnx.maps import map_rows
-from catchment_edge.onnx.outputs import labels_of, probabilities_of, scores_of
-from catchment_edge.onnx.preparation import filled, scaled, usable, windows_of, without_clock
-from catchment_edge.onnx.sequences import Sequences
-from catchment_edge.onnx.values import OPSET, Array, Value
+from catchment.data import Preprocessing, Scaler
+from catchment.features import Pipeline
+from catchment.readout import Model, PersonalModels, Predictor
+from catchment_edge.c.layout import Cutting
+from catchment_edge.onnx.builder import (
+    BOOL,
+    INT64,
+    OPSET,
+    Array,
+    Builder,
+    Sequences,
+    Value,
+    described,
+)
+
+
+def without_clock(preprocessing: Preprocessing, rate: float | None = None) -> Preprocessing:
+    """Return the preparation of samples that come at its rate: windows are counted in steps.
+
+    ValueError for what a graph cannot do.
+
+    Parameters
+    ----------
+    rate
+        At which samples come, where the preparation does not say it.
+
+    >>> without_clock(Preprocessing(rate=50, window="2s", scale="none")).window
+    100
+    """
+    cutting = Cutting.of(preprocessing, rate)
+    if preprocessing.gaps == "restart":
+        raise ValueError(
+            'gaps is "restart", which cuts a recording into as many pieces as it has gaps, and a '
+            'graph has one; train with gaps="hold" or "interpolate"'
+        )
+    if preprocessing.scale == "own":
+        raise ValueError(
+            'scale is "own", by the recordings that are handed in together, which one recording '
+            'does not show; train with scale="federated"'
+        )
+    if not preprocessing.is_fitted:
+        raise ValueError('scale is "federated" and not fitted; export a model that was trained')
+    alone = replace(preprocessing, horizon=None, predicted=None, rate=None)
+    step = cutting.step if preprocessing.step is not None else None
+    return replace(alone, window=cutting.window or None, step=step)
+
+
+def filled(u: Value, gaps: str) -> Value:
+    """Return inputs (B, T, I) with gaps filled; a channel without any value stays missing.
+
+    The k-th known step of each channel is written down at place k. The known steps so far are then
+    the place of the last one.
+    """
+    builder = u.builder
+    known = ~u.missing()
+    count = known.cast(INT64).running_sum(axis=1)
+    T, shape = u.length(1), builder.op("Shape", u, result=INT64)
+    steps = builder.op("Expand", builder.arange(0, T).unsqueeze(1), shape)
+    spare = builder.zeros(u.length(0), T + 1, u.length(2), dtype=INT64)
+    slots = builder.where(known, count - 1, T)
+    places = builder.op("ScatterElements", spare, slots, steps, axis=1)
+    last = places.take_along((count - 1).at_least(0), axis=1)
+    before = u.take_along(last, axis=1)
+    if gaps == "hold":
+        return builder.where(known, u, before)
+    n = count.part(-1, np.iinfo(np.int64).max, axis=1)
+    following = places.take_along(count.at_most(n - 1).at_least(0), axis=1)
+    after = u.take_along(following, axis=1)
+    apart = following - last
+    slope = (after - before) / apart.at_least(1).cast(builder.real)
+    drawn = slope * (steps - last).cast(builder.real) + before
+    return builder.where(known, u, builder.where(apart > 0, drawn, before))
+
+
+def scaled(u: Value, preprocessing: Preprocessing) -> Value:
+    """Return inputs scaled, and zeros for channels without any value."""
+    if isinstance(preprocessing.scale, Scaler):
+        u = (u - preprocessing.scale.mean) / preprocessing.scale.scale
+    return u if preprocessing.gaps == "error" else u.builder.where(u.missing(), 0.0, u)
+
+
+def windows_of(u: Value, window: int, step: int) -> Value:
+    """Return the whole windows (n, window, I) of one recording (1, T, I)."""
+    builder = u.builder
+    one = u.squeeze(0)
+    n = ((one.length(0) - window + step) / step).at_least(0)
+    starts = (builder.arange(0, n) * step).unsqueeze(1)
+    return one.take(starts + builder.constant(np.arange(window)), axis=0)
+
+
+def usable(u: Value, preprocessing: Preprocessing) -> tuple[Value, Value]:
+    """Return inputs (B, T, I) without what the model refuses, and (B,) NaN where there was some.
+
+    What is added to scores is 0 for all other recordings. A graph cannot raise.
+    """
+    builder = u.builder
+    bad = builder.op("IsInf", u, result=BOOL)
+    if preprocessing.gaps == "error":
+        bad = bad | u.missing()
+    number = bad.cast(builder.real).sum(axis=-1).sum(axis=-1)
+    return builder.where(bad, 0.0, u), builder.where(number > 0.0, np.nan, number * 0.0)
+
+
+def scores_of(model: Model, z: Value) -> Value:
+    """Return the outputs (rows, K) of feature rows (.., F)."""
+    flat = z.reshape(-1, model.readout.n_features)
+    return flat @ model.readout.weights + model.readout.intercept
+
+
+def probabilities_of(model: Model, scores: Value) -> Value:
+    """Return class probabilities (rows, K), as `Model.probabilities` does."""
+    if model.temperature is not None:
+        return scores.builder.op("Softmax", scores / model.temperature, axis=-1)
+    return nearest_probabilities(scores, model.n_outputs)
+
+
+def nearest_probabilities(scores: Value, K: int) -> Value:
+    """Return the nearest rows that are not negative and sum to 1."""
+    ordered = scores.sorted(K, axis=1, largest=True)
+    excess = (ordered.running_sum(axis=1) - 1.0) / np.arange(1.0, K + 1.0)
+    kept = (ordered > excess).cast(np.int64).sum(axis=1, keep=True)
+    # Scores that are missing keep nothing, and have no place before the first.
+    threshold = excess.take_along((kept - 1).at_least(0), axis=1)
+    return (scores - threshold).at_least(0.0)
+
+
+def labels_of(scores: Value, labels: Array) -> Value:
+    """Return the label (rows,) of the largest score of each row, the first of equals."""
+    return scores.builder.constant(labels).take(scores.place_of_max(axis=1), axis=0)
+
 
 SAMPLES, SCORES, PROBABILITIES, LABEL = "samples", "scores", "probabilities", "label"
 Named = tuple[str, Value, Sequence[int | str]]
@@ -92,7 +224,7 @@ def batch_graph(source: Source, real: np.dtype[Any], opset: int = OPSET) -> onnx
             windows_of(u, preprocessing.window, preprocessing.step or preprocessing.window),
             preprocessing.window,
         )
-    z = map_rows(model.features, Sequences(u, steps, source.channels))
+    z = Sequences(u, steps, source.channels).rows(model.features)
     scores = scores_of(model, z) + poison.unsqueeze(1)
     size: int | str = "steps" if source.steps is None else source.steps
     shape = [size, source.channels] if source.alone else ["recordings", size, source.channels]
@@ -164,3 +296,49 @@ def texts(facts: Mapping[str, Any]) -> dict[str, str]:
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in facts.items()
     }
+
+
+def source_of(model: Any, steps: int | None, rate: float | None) -> Source:
+    """Return what to export of a model or a fitted estimator."""
+    if isinstance(model, Model):
+        return Source.of(model, steps=steps, rate=rate)
+    if isinstance(model, PersonalModels):
+        raise ValueError(
+            "these are models by client, and a file holds one; say whose with --client NAME, or in "
+            'Python export models.model or models.of("name")'
+        )
+    from catchment.sklearn import PreparedEstimator
+
+    if isinstance(model, PreparedEstimator):
+        return _of_estimator(model, steps, rate)
+    # What can be trained and has no form here is a value that the command may meet.
+    kind = ValueError if isinstance(model, Predictor) else TypeError
+    raise kind(
+        f"{type(model).__name__} has no form in ONNX; export a model with one map and one readout, "
+        "or a fitted estimator of catchment.sklearn"
+    )
+
+
+def _of_estimator(estimator: Any, steps: int | None, rate: float | None) -> Source:
+    """Return what to export of an estimator: rows and labels are those of its `predict`."""
+    from sklearn.utils.validation import check_is_fitted
+
+    from catchment.sklearn import EchoStateFeatures, SequenceClassifier, SequenceScaler
+
+    if isinstance(estimator, EchoStateFeatures | SequenceScaler):
+        raise ValueError(
+            f"{type(estimator).__name__} does not predict; export an estimator that does, such as "
+            "EchoStateClassifier"
+        )
+    check_is_fitted(estimator)
+    model: Model = estimator.model_
+    features: Any = model.features
+    if features.reservoir is not None and model.per_step:
+        # Estimators answer for the steps of the washout, too.
+        features = replace(features, washout=0)
+        model = replace(model, before=Pipeline(model.preprocessing, features), statistics=None)
+    labels = None
+    if isinstance(estimator, SequenceClassifier):
+        known = np.asarray(estimator.classes_)
+        labels = known.astype(np.int64) if known.dtype.kind in "iub" else known.astype(np.str_)
+    return Source.of(model, labels=labels, steps=steps, rate=rate)

@@ -1,38 +1,51 @@
-"""Feature maps as nodes: functions that write them register themselves."""
+"""Feature maps as nodes: functions that write them register themselves.
+
+Diagonal reservoirs are in fixed point as in `catchment.features.diagonal`: two Scans, one over the
+modes and one over what follows products and mixtures; what is between them is done for all steps at
+once. A pretrained network is inside the graph of a model that uses it as a feature map.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from dataclasses import replace
+from itertools import combinations_with_replacement
 
+import numpy as np
+import onnx
+from onnx import compose, version_converter
+
+from catchment import Integers
 from catchment.features import (
+    DIGITS,
+    FARTHEST,
+    LARGEST_RELU,
+    LIMIT,
     NVAR,
+    R_DELAY,
+    R_SINE,
+    RANGE,
+    TOP,
+    TURN,
+    VALUE_DIGITS,
     AppendNorm,
     DiagonalReservoir,
     Encoder,
     FeatureMap,
     FeatureUnion,
-    Layers,
     RandomFourierFeatures,
     RandomProjection,
     form,
-    form_maker,
-    name_of,
+    locate,
 )
-from catchment_edge.onnx import convolutions, diagonal, echo_state, window_statistics, with_matrices
-from catchment_edge.onnx.sequences import Sequences, on_grid
-from catchment_edge.onnx.values import Value
+from catchment.features import diagonal as kernels
+from catchment.features.diagonal import Wiring
+from catchment_edge.onnx import echo_state, windows
+from catchment_edge.onnx.builder import IR_VERSION, OPSET, Sequences, Value
+from catchment_edge.onnx.echo_state import grid_sin, rounded
 
-REGISTERED = (convolutions, echo_state, window_statistics)  # files with forms of their own
-
-
-def map_rows(features: FeatureMap, given: Sequences) -> Value:
-    """Return the feature rows of sequences: (B, T - washout, F), or (B, F) if one row each."""
-    make = form_maker("onnx", features)
-    if make is None:
-        raise refused(features)
-    z: Value = make(features, given)
-    done = features.feature_grid is None or features.reservoir is not None
-    return z if done else gridded(features, z)
+REGISTERED = (echo_state, windows)  # files with forms of their own
+STANDARD = ("", "ai.onnx")
 
 
 def maps_within(features: FeatureMap) -> list[FeatureMap]:
@@ -40,67 +53,243 @@ def maps_within(features: FeatureMap) -> list[FeatureMap]:
     return [features, *(part for one in features.inner_maps for part in maps_within(one))]
 
 
-def gridded(features: FeatureMap, z: Value) -> Value:
-    """Return features rounded to the grid of their map."""
-    return on_grid(z, features.grid_digits, features.feature_grid)
-
-
-def refused(features: FeatureMap) -> ValueError:
-    if isinstance(features, Layers):
-        return ValueError(
-            'layers that were trained are not exported; train with algorithm = "ridge" in place '
-            'of "deep"'
-        )
-    return ValueError(
-        f"{name_of(features)} is a map of one's own, whose code no graph knows; export a model "
-        "with a map of the library"
-    )
-
-
-@form("onnx", DiagonalReservoir)
-def _diagonal_rows(settings: DiagonalReservoir, given: Sequences) -> Value:
-    z = echo_state.after(diagonal.steps_rows(settings, given.u), settings.washout, given)
-    return z if settings.pool is None else diagonal.mean_and_deviation(z)
-
-
-@form("onnx", NVAR)
-def _delay_rows(settings: NVAR, given: Sequences) -> Value:
-    x = given.u.builder.concat(with_matrices.delayed(settings, given.u), axis=-1)
-    return echo_state.after(with_matrices.monomials(settings, x), settings.washout, given)
+@form("onnx", AppendNorm)
+@form("onnx step", AppendNorm)
+def norm_rows(settings: AppendNorm, given: Sequences) -> Value:
+    """Return the rows of inputs (.., I) and their length, less its usual size, as one more."""
+    u, unit = given.u, 2.0**DIGITS
+    x = (u.clip(-RANGE, RANGE) * unit).rint()
+    usual = math.isqrt(given.channels << 2 * DIGITS)
+    length = (x * x).sum(axis=-1, keep=True).sqrt().floor() - float(usual)
+    both = u.builder.concat([u, length / unit], axis=-1)
+    return replace(given, u=both, channels=given.channels + 1).rows(settings.map)
 
 
 @form("onnx", RandomFourierFeatures)
-def _fourier_rows(settings: RandomFourierFeatures, given: Sequences) -> Value:
-    x = given.u if settings.map is None else map_rows(settings.map, given)
-    return with_matrices.random_features(settings, x)
-
-
-@form("onnx", Encoder)
-def _encoder_rows(settings: Encoder, given: Sequences) -> Value:
-    from catchment_edge.onnx.encoder import encoded
-
-    return encoded(settings, given.u)
-
-
-@form("onnx", AppendNorm)
-def _norm_rows(settings: AppendNorm, given: Sequences) -> Value:
-    u = with_matrices.inputs_with_norm(given.u, given.channels)
-    return map_rows(settings.map, Sequences(u, given.steps, given.channels + 1))
+@form("onnx step", RandomFourierFeatures)
+def fourier_rows(settings: RandomFourierFeatures, given: Sequences) -> Value:
+    """Return the cosines or rectifiers of rows (.., F)."""
+    x = given.u if settings.map is None else given.rows(settings.map)
+    W, phases = settings._weights
+    unit = 2.0**VALUE_DIGITS
+    values = (x.clip(-FARTHEST, FARTHEST) * unit).rint() / unit @ W
+    if settings.activation == "relu":
+        return values.clip(0.0, LARGEST_RELU)
+    v = values + (phases + 0.25)
+    v = v - v.rint()
+    return grid_sin(v * TURN, R_SINE, TOP) if x.builder.exact else (v * TURN).apply("Sin")
 
 
 @form("onnx", RandomProjection)
-def _projected_rows(settings: RandomProjection, given: Sequences) -> Value:
-    return with_matrices.mixed_into_few(settings, map_rows(settings.inner, given))
+@form("onnx step", RandomProjection)
+def projected_rows(settings: RandomProjection, given: Sequences) -> Value:
+    """Return the signed sums of features (.., F) that the projection keeps."""
+    flips, kept = settings._drawn
+    F = len(flips)
+    crossings = np.bitwise_count(np.arange(F)[:, None] & kept[None, :])
+    H = np.where(crossings % 2, -1.0, 1.0)
+    sums = given.rows(settings.inner) @ (flips[:, None] * H)
+    # A vector: onnxruntime takes a single number into the product before it, and as a float32.
+    return (sums / np.full(len(kept), math.sqrt(F))).clip(-settings.bound, settings.bound)
 
 
 @form("onnx", FeatureUnion)
-def _concat_rows(settings: FeatureUnion, given: Sequences) -> Value:
-    rows = [_late_rows(one, settings, given) for one in settings.maps]
+@form("onnx step", FeatureUnion)
+def concat_rows(settings: FeatureUnion, given: Sequences) -> Value:
+    """Return the rows of all maps, from where the one with the longest washout begins."""
+    rows = [
+        given.after(given.rows(one), settings.washout - one.washout if one.per_step else 0)
+        for one in settings.maps
+    ]
     return given.u.builder.concat(rows, axis=-1)
 
 
-def _late_rows(one: FeatureMap, whole: FeatureUnion, given: Sequences) -> Value:
-    """Return the rows of one map from where the one with the longest washout begins."""
-    z = map_rows(one, given)
-    late = whole.washout - one.washout if one.per_step else 0
-    return z if late == 0 else z.part(late, np.iinfo(np.int64).max, axis=1)
+@form("onnx", NVAR)
+def delay_rows(settings: NVAR, given: Sequences) -> Value:
+    """Return the monomials of inputs and those before them; zeros before the first step."""
+    assert settings.n_inputs is not None
+    reach = (settings.delays - 1) * settings.stride
+    x, T, builder = delay_inputs(given.u), given.u.length(1), given.u.builder
+    if reach:
+        rest = builder.zeros(x.length(0), reach, settings.n_inputs)
+        padded = builder.concat([rest, x], axis=1)
+        shifts = [reach - d * settings.stride for d in range(settings.delays)]
+        delayed = [padded.part(shift, T + shift, axis=1) for shift in shifts]
+        x = builder.concat(delayed, axis=-1)
+    return given.after(monomials(settings, x), settings.washout)
+
+
+def delay_inputs(u: Value) -> Value:
+    """Return inputs cut off, and rounded where fractions are fine enough for it."""
+    cut = u.clip(-LIMIT, LIMIT)
+    return rounded(cut, R_DELAY) if u.builder.exact else cut
+
+
+def monomials(settings: NVAR, x: Value) -> Value:
+    """Return a constant, delayed inputs x (.., n) and their products."""
+    assert settings.n_inputs is not None
+    n = settings.delays * settings.n_inputs
+    parts = [x.take([0], axis=-1) * 0.0 + 1.0, x]
+    if settings.order > 1:
+        i, j = np.array(list(combinations_with_replacement(range(n), 2))).T
+        parts.append(x.take(i, axis=-1) * x.take(j, axis=-1))
+    if settings.order > 2:
+        i, j, k = np.array(list(combinations_with_replacement(range(n), 3))).T
+        pair = x.take(i, axis=-1) * x.take(j, axis=-1)
+        pair = rounded(pair, R_DELAY) if x.builder.exact else pair
+        parts.append(pair * x.take(k, axis=-1))
+    return x.builder.concat(parts, axis=-1)
+
+
+@form("onnx", DiagonalReservoir)
+def diagonal_rows(settings: DiagonalReservoir, given: Sequences) -> Value:
+    """Return the features of all steps of recordings (B, T, I), or their means and deviations."""
+    drawn, builder = settings.wiring, given.u.builder
+    u = diagonal_inputs(given.u)
+    rest = builder.zeros(u.length(0), drawn.eigenvalues.shape[1])
+
+    def advance(states: list[Value], steps: list[Value]) -> tuple[list[Value], list[Value]]:
+        new = list(next_modes(drawn, states[0], states[1], steps[0]))
+        return new, new
+
+    _, parts = builder.over_time(advance, [rest, rest], [u @ drawn.W])
+    if len(drawn.leak):
+
+        def follow(states: list[Value], steps: list[Value]) -> tuple[list[Value], list[Value]]:
+            new = [followed(drawn, states[0], steps[0])]
+            return new, new
+
+        still = builder.zeros(u.length(0), len(drawn.leak))
+        _, q = builder.over_time(follow, [still], [products_and_mixtures(drawn, u, *parts)])
+        parts = [*parts, *q]
+    z = given.after(builder.concat([u, *parts], axis=-1), settings.washout)
+    if settings.pool is None:
+        return z
+    first = z.part(0, 1, axis=1)
+
+    def add(states: list[Value], steps: list[Value]) -> tuple[list[Value], list[Value]]:
+        return [states[0] + steps[0], states[1] + steps[0] * steps[0]], []
+
+    # Added one after another, as the kernel does.
+    zero, n = builder.zeros(z.length(0), z.length(2)), z.length(1).cast(builder.real)
+    (total, squares), _ = builder.over_time(add, [zero, zero], [z - first])
+    shift = total / n
+    spread = (squares / n - shift * shift).at_least(0.0).sqrt()
+    return builder.concat([first.squeeze(1) + shift, spread], axis=-1)
+
+
+def on(x: Value, rounder: float) -> Value:
+    """Return numbers on the grid of a rounder, where fractions are fine enough for it."""
+    return rounded(x, rounder) if x.builder.exact else x
+
+
+def cut(x: Value) -> Value:
+    return x.clip(-kernels.LIMIT, kernels.LIMIT)
+
+
+def diagonal_inputs(u: Value) -> Value:
+    return on(cut(u), kernels.R_INPUT)
+
+
+def next_modes(drawn: Wiring, re: Value, im: Value, drive: Value) -> tuple[Value, Value]:
+    """Return real and imaginary parts (.., k) of the modes after one step."""
+    a, b = drawn.eigenvalues
+    new = cut(on(re * a - im * b + cut(drive), kernels.R_STATE))
+    return new, cut(on(re * b + im * a, kernels.R_STATE))
+
+
+def products_and_mixtures(drawn: Wiring, u: Value, re: Value, im: Value) -> Value:
+    """Return what the units (.., P + Q) that are no modes follow."""
+    builder = u.builder
+    ring = on(builder.concat([re, im], axis=-1), kernels.R_FACTOR)
+    N, Q = 2 * drawn.eigenvalues.shape[1], drawn.M.shape[1]
+    P, I = len(drawn.leak) - Q, len(drawn.W)
+    parts = []
+    if P:
+        both = builder.concat([ring, u], axis=-1)
+        one, other = factors(drawn.shifts, N, I, P)
+        parts.append(on(ring.take(one, axis=-1) * both.take(other, axis=-1), kernels.R_STATE))
+    if Q:
+        i = np.arange(Q)
+        places = (drawn.turns[i // N].T + i % N) % N  # (3, Q) of the states that mixed units see
+        mixed = ring.take(places[0], axis=-1) * drawn.M[0]
+        for k in (1, 2):
+            mixed = mixed + ring.take(places[k], axis=-1) * drawn.M[k]
+        # Bent nearly as tanh does.
+        x = on((mixed + drawn.M[3]).clip(-3.0, 3.0), kernels.R_BEND)
+        y = on(x * x, kernels.R_SQUARE)
+        found = on(x * (y + 27.0) / (9.0 * y + 27.0), kernels.R_BENT)
+        parts.append(found.clip(-kernels.TOP, kernels.TOP))
+    return builder.concat(parts, axis=-1)
+
+
+def factors(shifts: Integers, N: int, I: int, P: int) -> tuple[Integers, Integers]:
+    """Return the places (P,) of both factors: of states 0 to N - 1, and of inputs from N on."""
+    i = np.arange(P)
+    within, shift = i % N, shifts[i // N]
+    return within, np.where(shift < 0, N + within % I, (within + shift) % N)
+
+
+def followed(drawn: Wiring, q: Value, p: Value) -> Value:
+    """Return the units (.., P + Q) after one step."""
+    return on(q * (1.0 - drawn.leak) + p * drawn.leak, kernels.R_STATE)
+
+
+def network_of(settings: Encoder) -> onnx.ModelProto:
+    """Return the network of an encoder, brought to the opset of the graph if it is older."""
+    network = onnx.load(locate(settings.onnx, settings.sha256), load_external_data=False)
+    others = [one.domain for one in network.opset_import if one.domain not in STANDARD]
+    outside = [one.name for one in network.graph.initializer if one.data_location]
+    if others or outside or network.functions:
+        what = f"operators of {others[0]}" if others else "parts outside its graph"
+        raise ValueError(
+            f"the encoder's network has {what}, which do not fit into the file of a model; export "
+            "the network to standard ONNX operators in one file"
+        )
+    if opset_of(network) >= OPSET:
+        return network
+    try:
+        return version_converter.convert_version(network, OPSET)
+    except Exception as error:  # its errors have no other base
+        raise ValueError(
+            f"the encoder's network has opset {opset_of(network)} and cannot be brought to {OPSET} "
+            f"({str(error).splitlines()[0][:200]}); export it again with opset {OPSET} or later"
+        ) from error
+
+
+def opset_of(network: onnx.ModelProto) -> int:
+    return int(next(one.version for one in network.opset_import if one.domain in STANDARD))
+
+
+@form("onnx", Encoder)
+def encoded(settings: Encoder, given: Sequences) -> Value:
+    """Return the features (B, F) of recordings (B, T, I): one run of the network for each."""
+    u, builder = given.u, given.u.builder
+    prefix = builder.fresh("encoder") + "_"
+    network = compose.add_prefix(network_of(settings), prefix)
+    builder.ir_version = max(builder.ir_version, network.ir_version, IR_VERSION)
+    builder.initializers.extend(network.graph.initializer)
+    fed = {one.name for one in network.graph.initializer}
+    (entry,) = [one.name for one in network.graph.input if one.name not in fed]
+    wanted = prefix + settings.output if settings.output else network.graph.output[0].name
+    (kind,) = [
+        np.dtype(onnx.helper.tensor_dtype_to_np_dtype(one.type.tensor_type.elem_type))
+        for one in network.graph.output
+        if one.name == wanted
+    ]
+
+    def body(_: list[Value], steps: list[Value]) -> tuple[list[Value], list[Value]]:
+        x = steps[0].cast(np.float32)
+        sizes: dict[str, Value | int] = {"T": x.length(0), "I": x.length(1), "1": 1}
+        laid = x.transpose(1, 0) if settings.layout.replace("1", "") == "IT" else x
+        laid = laid.reshape(*(sizes[axis] for axis in settings.layout))
+        builder.scopes[-1].append(onnx.helper.make_node("Identity", [laid.name], [entry]))
+        builder.scopes[-1].extend(network.graph.node)
+        z = Value(builder, wanted, kind).cast(builder.real)
+        if settings.pool == "flatten":
+            return [], [z.reshape(settings.n_features)]
+        several = z.reshape(-1, settings.n_features)
+        return [], [several.sum(axis=0) / several.length(0).cast(z.dtype)]
+
+    _, (rows,) = builder.scan(body, [], [u], rank=1)
+    return rows.reshape(-1, settings.n_features).clip(-settings.bound, settings.bound)

@@ -14,14 +14,10 @@ struct sums {
 #if DEVICE_CLASSES
     DEVICE_SUM cross[DEVICE_FEATURES * DEVICE_OUTPUTS];
     uint32_t classes[DEVICE_OUTPUTS];
-#elif DEVICE_WHOLE
+#else
     uint32_t cross[DEVICE_FEATURES * DEVICE_OUTPUTS][4];
     uint32_t target_sum[DEVICE_OUTPUTS][4];
     uint32_t target_gram[SUMS_TARGETS][6];
-#else
-    DEVICE_SUM cross[DEVICE_FEATURES * DEVICE_OUTPUTS];
-    DEVICE_SUM target_sum[DEVICE_OUTPUTS];
-    DEVICE_SUM target_gram[SUMS_TARGETS];
 #endif
 };
 
@@ -66,7 +62,7 @@ static void sums_add_target(const feature *row, const struct target *target)
         *cross += (DEVICE_SUM)row[i];
     sums.classes[target->label]++;
 }
-#elif DEVICE_WHOLE
+#else
 static void sums_add_target(const feature *row, const struct target *target)
 {
     uint32_t size[DEVICE_OUTPUTS][3], product[6], i, k, m, at = 0;
@@ -87,19 +83,6 @@ static void sums_add_target(const feature *row, const struct target *target)
             wide_product(size[k], 3, size[m], 3, product);
             wide_add(sums.target_gram[at++], 6, product, 6, negative[k] != negative[m]);
         }
-}
-#else
-static void sums_add_target(const feature *row, const struct target *target)
-{
-    uint32_t i, k, m, at = 0;
-    for (k = 0; k < DEVICE_OUTPUTS; k++) {
-        DEVICE_SUM y = (DEVICE_SUM)target->number[k];
-        sums.target_sum[k] += y;
-        for (i = 0; i < DEVICE_FEATURES; i++)
-            sums.cross[i * DEVICE_OUTPUTS + k] += (DEVICE_SUM)row[i] * y;
-        for (m = k; m < DEVICE_OUTPUTS; m++)
-            sums.target_gram[at++] += y * (DEVICE_SUM)target->number[m];
-    }
 }
 #endif
 

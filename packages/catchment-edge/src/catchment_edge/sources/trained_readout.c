@@ -1,6 +1,6 @@
 /* The readout that comes back, kept in four bytes a weight.
  *
- * For whole rows the weights of an output become integers of one unit, a power of two, as fine
+ * The weights of an output become integers of one unit, a power of two, as fine
  * as sums of 63 bits allow: scores then need no floating point but a last rounding. Weights arrive
  * as float64 and are rounded to float32 on the way, since their unit is known when all are there. */
 
@@ -14,18 +14,14 @@ union readout_weight {
 static struct {
     union readout_weight weight[READOUT_SIZE]; /* (features, outputs) */
     double intercept[DEVICE_OUTPUTS];
-#if DEVICE_WHOLE
     int digits[DEVICE_OUTPUTS];
-#endif
     int held, possible;
 } readout;
 
-#if DEVICE_WHOLE
 static double readout_power(int exponent)
 {
     return double_of_bits((uint64_t)(1023 + exponent) << 52);
 }
-#endif
 
 static void readout_begin(void)
 {
@@ -40,17 +36,11 @@ static void readout_take(uint32_t index, double value)
         readout.possible = 0;
     else if (index >= READOUT_SIZE)
         readout.intercept[index - READOUT_SIZE] = value;
-#if DEVICE_WHOLE
     else
         readout.weight[index].number =
             (float)(value * readout_power(-FEATURE_DIGITS[index / DEVICE_OUTPUTS]));
-#else
-    else
-        readout.weight[index].number = (float)value;
-#endif
 }
 
-#if DEVICE_WHOLE
 /* Makes integers below 2^DEVICE_WEIGHT_BITS of the weights of an output. */
 static void readout_rounded(uint32_t k)
 {
@@ -89,21 +79,3 @@ static void readout_scores(const feature *row, float *scores)
         scores[k] = (float)((double)sum * readout_power(-readout.digits[k]) + readout.intercept[k]);
     }
 }
-#else
-static int readout_end(void)
-{
-    readout.held = readout.possible;
-    return readout.held;
-}
-
-static void readout_scores(const feature *row, float *scores)
-{
-    uint32_t k, i;
-    for (k = 0; k < DEVICE_OUTPUTS; k++) {
-        float sum = (float)readout.intercept[k];
-        for (i = 0; i < DEVICE_FEATURES; i++)
-            sum += row[i] * readout.weight[i * DEVICE_OUTPUTS + k].number;
-        scores[k] = sum;
-    }
-}
-#endif

@@ -13,8 +13,6 @@ static uint64_t upload_counts(uint32_t index)
     return bits_of_double((double)sums.rows);
 }
 
-#if DEVICE_WHOLE
-
 /* Limb `limb` of `limbs` of a number of 64 bits. */
 static uint64_t upload_limb(int64_t value, uint32_t limb, uint32_t limbs)
 {
@@ -82,52 +80,4 @@ static uint64_t upload_target_gram(uint32_t index)
     return upload_wide(sums.target_gram[index % SUMS_TARGETS], 6, index / SUMS_TARGETS, 5);
 }
 
-#endif
-#else
-
-static uint64_t upload_feature_sum(uint32_t index)
-{
-    return bits_of_double((double)sums.feature_sum[index]);
-}
-
-static uint64_t upload_gram(uint32_t index)
-{
-    return bits_of_double((double)sums.gram[index]);
-}
-
-static uint64_t upload_cross(uint32_t index)
-{
-    return bits_of_double((double)sums.cross[index]);
-}
-
-#if DEVICE_CLASSES
-
-static uint64_t upload_target_sum(uint32_t index)
-{
-    return bits_of_double((double)sums.classes[index]);
-}
-
-static uint64_t upload_target_gram(uint32_t index)
-{
-    uint32_t k = 0, length = DEVICE_OUTPUTS;
-    while (index >= length) {
-        index -= length--;
-        k++;
-    }
-    return index ? 0 : bits_of_double((double)sums.classes[k]);
-}
-
-#else
-
-static uint64_t upload_target_sum(uint32_t index)
-{
-    return bits_of_double((double)sums.target_sum[index]);
-}
-
-static uint64_t upload_target_gram(uint32_t index)
-{
-    return bits_of_double((double)sums.target_gram[index]);
-}
-
-#endif
 #endif

@@ -7,8 +7,7 @@ from catchment_edge.training.write import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment_edge.training.layout import Layout as Layout
-from catchment_edge.training.sums_form import SumsForm as SumsForm
+from catchment_edge.training.layout import Layout as Layout, SumsForm as SumsForm
 from catchment_edge.training.task import Task as Task
 
 __all__ = [

@@ -1,25 +1,100 @@
-"""The C of a device that trains: constants, tables, and the pieces that it needs, as one file."""
+"""The C of a device that trains: constants, tables, and the pieces that it needs, as one file.
+
+What a device sends, as the C that writes it: descriptions of arrays, and the header's text.
+
+They are taken from an empty value of the library itself, so that a device's bytes cannot differ
+from a client's in anything but the numbers.
+"""
 
 from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Sequence
 from importlib import resources
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import catchment
 from catchment.data import Scaler
-from catchment_edge.c.code_size import bytes_of, map_traits
-from catchment_edge.c.map_code import Table
-from catchment_edge.c.pieces import Piece, needed, uses_of
-from catchment_edge.c.plan import struct_bytes
-from catchment_edge.c.program import activate_head, activate_text
-from catchment_edge.c.tables import table_text
+from catchment.federation.learn import FederatedScaling
+from catchment.readout import SUMS, Grid, RidgeStatistics, statistics_name
+from catchment.wire import CHUNK, FEWEST, Message
+from catchment_edge.c.map_code import Table, table_text
+from catchment_edge.c.plan import bytes_of, map_traits, struct_bytes
+from catchment_edge.c.program import activate_text, joined, library_text, map_pieces
 from catchment_edge.training.layout import PIECE, Layout
-from catchment_edge.training.messages import message_text, moments_parts, sums_parts
 
-FORMS = ("float32", "whole", "q15")  # as the hello counts them
+_NAMES = {"upload": ("counts", *SUMS), "moments": ("count", "total", "squares")}
+
+
+def sums_parts(layout: Layout) -> Message:
+    """Return the statistics of no rows, as they travel."""
+    task, features = layout.task, layout.task.features
+    grid = Grid.of(features, classes=task.classes is not None)
+    name = statistics_name(features, row_stride=task.row_stride)
+    return RidgeStatistics.zero(features.n_features, task.outputs, name, grid).parts()
+
+
+def moments_parts(layout: Layout) -> Message:
+    """Return the moments of no samples, as they travel."""
+    return FederatedScaling(channels=layout.task.channels).start().parts()
+
+
+def message_text(name: str, parts: Message, prefix: str) -> str:
+    """Return the tables of a message, whose numbers functions with a prefix give.
+
+    >>> len(message_text("MOMENTS", FederatedScaling(channels=2).start().parts(), "moments"))
+    308
+    """
+    lines = [f"static const struct wire_array {name}_ARRAYS[{len(parts.arrays)}] = {{"]
+    for one, array in zip(_NAMES[prefix], parts.arrays, strict=True):
+        whole = array.dtype == np.int64
+        shape = ",".join(map(str, array.shape))
+        described = _quoted(f'["{"i8" if whole else "f8"}",[{shape}]')
+        lines.append(f"    {{{described}, {whole:d}, {array.size}, &{prefix}_{one}}},")
+    lines += [
+        "};",
+        f"static const struct wire_message {name}_MESSAGE = {{{name}_ARRAYS, {len(parts.arrays)},",
+        f"    {_quoted(_after_arrays(parts))}}};",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def most_bytes(parts: Message, bits: Sequence[int]) -> int:
+    """Return the most bytes of a message of these arrays, whose entries have so many bits.
+
+    >>> most_bytes(Message("x", {}, (np.zeros(100, dtype=np.int64),)), [8])
+    250
+    """
+    # The header says in how many bytes an array is packed, here perhaps with more digits.
+    total = len(parts.to_bytes()) + 4 * len(parts.arrays)
+    total -= sum(_packed(array, 0) for array in parts.arrays)
+    return total + sum(_packed(array, n) for array, n in zip(parts.arrays, bits, strict=True))
+
+
+def _packed(array: NDArray[Any], bits: int) -> int:
+    """Return the bytes of an array, with a bit for the sign of each entry."""
+    if array.dtype != np.int64 or array.size <= CHUNK:
+        return int(array.nbytes)
+    chunks = -(-array.size // CHUNK)
+    return min(int(array.nbytes), chunks * (1 + 8 * max(FEWEST, bits + 1)))
+
+
+def _after_arrays(parts: Message) -> str:
+    """Return what stands after the arrays in a header."""
+    message = Message(parts.kind, parts.facts).to_bytes()
+    begin = b'{"arrays":['
+    return message[message.index(begin) + len(begin) :].decode()
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 GAPS = ("hold", "error", "restart")
 _SOURCES = resources.files("catchment_edge") / "sources"
 _INCLUDE = re.compile(r'^#include ".*"\n', re.MULTILINE)
@@ -29,16 +104,11 @@ _BASE = (
 )
 # Bytes of instructions, measured with arm-none-eabi-gcc 12.2 -Os for a Cortex-M4F.
 _CODE = {
-    "whole": 6080,
-    "scale 0, whole": 0,
-    "scale 1, whole": 120,
-    "scale 2, whole": 1420,
-    "numbers, whole": 530,
-    "float32": 5050,
-    "scale 0, float32": 0,
-    "scale 1, float32": 130,
-    "scale 2, float32": 1730,
-    "numbers, float32": 70,
+    "device": 6080,
+    "scale 0": 0,
+    "scale 1": 120,
+    "scale 2": 1420,
+    "numbers": 530,
     "kept": 180,
     "majority": 60,
     "masks": 11060,
@@ -63,21 +133,25 @@ def source_text(layout: Layout) -> str:
     moments = []
     if layout.scale == 2:
         moments = [_source("moments.c"), message_text("MOMENTS", moments_parts(layout), "moments")]
-    parts = [
-        _head(layout),
-        _settings(layout),
-        *map(_source, _BASE),
-        _map_text(layout),
-        *map(table_text, _tables(layout)),
-        _source("sums.c"),
-        _source("upload.c"),
-        message_text("SUMS", sums_parts(layout), "upload"),
-        *moments,
-        *map(_source, ("feed.c", "trained_readout.c", "link.c")),
-        *map(_source, _MASKS if layout.neighbors else ()),
-        f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
-    ]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(parts))
+    texts = _map_texts(layout)
+    return joined(
+        [
+            _head(layout),
+            _settings(layout),
+            *map(_source, _BASE),
+            library_text(layout.map, map_pieces(layout.map, texts), whole=True),
+            *map(table_text, layout.map.tables),
+            *texts,
+            *map(table_text, _tables(layout)),
+            _source("sums.c"),
+            _source("upload.c"),
+            message_text("SUMS", sums_parts(layout), "upload"),
+            *moments,
+            *map(_source, ("feed.c", "trained_readout.c", "link.c")),
+            *map(_source, _MASKS if layout.neighbors else ()),
+            f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
+        ]
+    )
 
 
 def header_text(layout: Layout) -> str:
@@ -125,29 +199,27 @@ def _source(name: str) -> str:
 
 def _head(layout: Layout) -> str:
     fields = "\n".join(f"    {one.type} {one.name}[{one.length}];" for one in layout.state)
-    grid = "int16_t" if layout.number == "q15" else "int32_t"
-    types = f"typedef {grid} grid_word;\ntypedef uint16_t grid_index;\n" if layout.whole else ""
-    include = "" if layout.whole else "#include <float.h>\n#include <math.h>\n"
     secret = f'#include "monocypher.h"\n#include "{layout.name}_secret.h"\n'
     secret *= layout.neighbors > 0
     return f"""/* {_title(layout)} */
 #include "{layout.name}.h"
-{secret}{include}
+{secret}
 typedef struct {{
 {fields}
 }} state;
 typedef {layout.setting.value} value;
 typedef {layout.setting.word} word;
 typedef {layout.feature} feature;
-{types}"""
+typedef int32_t grid_word;
+typedef uint16_t grid_index;
+"""
 
 
 def _settings(layout: Layout) -> str:
     task, code, F = layout.task, layout.map, layout.map.n_features
     bits = code.bits or 0
     values: dict[str, object] = {
-        "NUMBER": FORMS.index(layout.number),
-        "WHOLE": int(layout.whole),
+        "NUMBER": 1,  # whole, as the hello counts forms
         "CHANNELS": task.channels,
         "WORDS": code.n_words,
         "OUTPUTS": task.outputs,
@@ -177,28 +249,8 @@ def _settings(layout: Layout) -> str:
     return "".join(f"#define DEVICE_{key} {value}\n" for key, value in values.items())
 
 
-def _map_text(layout: Layout) -> str:
-    """Return the map's tables and functions, and those of the sources that they need."""
-    code, pieces = layout.map, map_pieces(layout)
-    own = [*map(table_text, code.tables), *_own_texts(layout)]
-    body = "\n".join(part.strip("\n") + "\n" for part in own if part)
-    types = [piece.text for piece in pieces if not piece.is_function]
-    functions = [piece.text for piece in pieces if piece.is_function]
-    heads = [piece.head for piece in pieces if piece.is_function]
-    heads += [activate_head(whole=layout.whole)] if code.activations else []
-    return "\n".join([*types, *(f"{head};" for head in heads), *functions, body])
-
-
-def map_pieces(layout: Layout) -> list[Piece]:
-    """Return what the map takes from the library's C sources."""
-    defined = {"grid_word", "grid_index"}
-    defined |= {"grid_activate()"} if layout.map.activations else set()
-    uses = uses_of("\n".join(_own_texts(layout)))
-    return needed(("prepare.c", *layout.map.sources), uses, defined)
-
-
-def _own_texts(layout: Layout) -> list[str]:
-    return [activate_text(layout.map, whole=layout.whole), layout.map.text]
+def _map_texts(layout: Layout) -> list[str]:
+    return [activate_text(layout.map, whole=True), layout.map.text]
 
 
 def _tables(layout: Layout) -> list[Table]:
@@ -225,13 +277,14 @@ def table_bytes(layout: Layout) -> int:
 def code_bytes(layout: Layout) -> int:
     """Return the bytes of instructions, about, for an ARM Cortex-M4 compiled for size."""
     own = sum(_CODE[one] for one in _traits(layout))
-    return own + bytes_of(map_traits(layout.map, map_pieces(layout)), whole=layout.whole)
+    pieces = map_pieces(layout.map, _map_texts(layout))
+    return own + bytes_of(map_traits(layout.map, pieces), whole=True)
 
 
 def _traits(layout: Layout) -> list[str]:
     """Return what adds instructions to a device beside its map."""
-    kind = "whole" if layout.whole else "float32"
-    numbers = [f"numbers, {kind}"] if layout.task.classes is None else []
-    kept, majority = ["kept"] * (layout.kept > 0), ["majority"] * layout.majority
-    masks = ["masks"] * (layout.neighbors > 0)
-    return [kind, f"scale {layout.scale}, {kind}", *numbers, *kept, *majority, *masks]
+    found = ["device", f"scale {layout.scale}"]
+    found += ["numbers"] if layout.task.classes is None else []
+    found += ["kept"] if layout.kept else []
+    found += ["majority"] if layout.majority else []
+    return [*found, *(["masks"] if layout.neighbors else [])]

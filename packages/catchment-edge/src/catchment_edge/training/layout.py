@@ -1,4 +1,7 @@
-"""A device as C, decided before it is text: the map's code, sums, buffers, and what they take."""
+"""A device as C, decided before it is text: the map's code, sums, buffers, and what they take.
+
+How wide the sums of a device are, and how many rows they hold.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,44 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from catchment.data import Scaler
-from catchment_edge.c.map_code import BYTES, Field, MapCode, Number, Setting
-from catchment_edge.c.maps import in_q15, map_code
-from catchment_edge.training.sums_form import SumsForm
+from catchment_edge.c.map_code import BYTES, Field, MapCode, Setting, map_code
 from catchment_edge.training.task import Task
+
+ROWS = 10_000  # that a device has room for if nothing is said
+_COUNTED = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class SumsForm:
+    """Types in C of the Gram matrix and of sums of features, and the rows that they hold.
+
+    >>> SumsForm.whole(8, 10_000)
+    SumsForm(gram='int32_t', sum='int32_t', most_rows=32767)
+    >>> SumsForm.whole(12, 10_000).gram
+    'int64_t'
+    """
+
+    gram: str
+    sum: str
+    most_rows: int
+
+    @classmethod
+    def whole(cls, bits: int, rows: int) -> SumsForm:
+        """Return the narrowest sums of rows of integers up to 2^bits; ValueError if none."""
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            raise ValueError(f"rows is {rows!r}; pass an integer of 1 or more")
+        types = {"int32_t": 2**31 - 1, "int64_t": 2**63 - 1}
+        holds = {name: (most >> 2 * bits, most >> bits) for name, most in types.items()}
+        gram = next((name for name in types if holds[name][0] >= rows), None)
+        if gram is None:
+            most = holds["int64_t"][0]
+            raise ValueError(
+                f"sums of {rows} rows of {bits}-bit features do not fit 63 bits, {most} do; pass "
+                f"rows={most}, or give the map a feature_grid of fewer bits"
+            )
+        total = next(name for name in types if holds[name][1] >= rows)
+        return cls(gram, total, min(holds[gram][0], holds[total][1], _COUNTED))
+
 
 PIECE = 512  # bytes of an upload in one frame
 MOST_NEIGHBORS = 255
@@ -27,8 +64,6 @@ class Layout:
         The map, the preparation and the targets.
     name
         What its files are called, and the beginning of their names in C.
-    number
-        How numbers are held.
     rows
         That its sums must have room for.
     steps
@@ -39,38 +74,21 @@ class Layout:
 
     task: Task
     name: str
-    number: Number
     rows: int
     steps: int | None = None
     neighbors: int = 0
 
     def __post_init__(self) -> None:
         features = self.task.features
-        if self.number == "float32" and features.feature_grid is not None:
+        if features.feature_grid is None:
             raise ValueError(
-                f"the plan's features lie in fixed point of {features.feature_grid} bits, and "
-                "sums in float32 do not; export integers, or set the grids of the map to none in "
-                "the plan"
-            )
-        if self.number != "float32" and features.feature_grid is None:
-            raise ValueError(
-                f"the plan's map has no grid, which --number {self.number} needs; export it with "
-                "--number float32, or give the map a grid in the plan"
-            )
-        if self.number == "q15" and in_q15(features) is not features:
-            raise ValueError(
-                "the plan's map has more than 15 binary digits, and rounded to 15 it is another "
-                "one than the server's; write grid = 15 under [features]"
+                "the plan's map has no grid, and a device adds up integers; give the map a "
+                "grid in the plan"
             )
         if not 0 <= self.neighbors <= MOST_NEIGHBORS:
             raise ValueError(
                 f"--masks is {self.neighbors}; a device has room for 1 to {MOST_NEIGHBORS} "
                 "neighbors of secure aggregation"
-            )
-        if self.neighbors and self.number == "float32":
-            raise ValueError(
-                "masks on the device are for integers, and this map has none; give the map a "
-                "grid in the plan, or leave --masks out: the gateway then masks"
             )
         if self.task.per_step and self.task.window:
             raise ValueError(
@@ -78,14 +96,9 @@ class Layout:
                 "a map with a pool"
             )
 
-    @property
-    def whole(self) -> bool:
-        """Whether rows are integers."""
-        return self.number != "float32"
-
     @cached_property
     def sums(self) -> SumsForm:
-        return SumsForm.of(self.task.features, self.rows, whole=self.whole)
+        return SumsForm.whole(self.task.features.feature_grid or 0, self.rows)
 
     @property
     def entry_bits(self) -> tuple[int, ...]:
@@ -99,7 +112,7 @@ class Layout:
     @property
     def setting(self) -> Setting:
         window = self.task.window
-        return Setting(self.number, window or self.steps, window > 0)
+        return Setting("whole", window or self.steps, window > 0)
 
     @cached_property
     def map(self) -> MapCode:
@@ -133,9 +146,7 @@ class Layout:
     @property
     def feature(self) -> str:
         """C type of a feature."""
-        if self.map.bits is None:
-            return "float"
-        return "int16_t" if self.map.bits <= 14 else "int32_t"
+        return "int16_t" if (self.map.bits or 0) <= 14 else "int32_t"
 
     @property
     def majority(self) -> bool:
@@ -158,39 +169,23 @@ class Layout:
     def ram(self) -> dict[str, int]:
         """Bytes of what is kept, by what it is for."""
         F, K, I = self.map.n_features, self.task.outputs, self.task.channels
-        state = struct_size([(BYTES[one.type], one.length) for one in self.state])
-        found = {"sums": self._sums_bytes, "map": state, "readout": self._readout_bytes(F, K)}
-        found["samples"] = self._feed_bytes(I, K)
-        found["scale"] = (
-            struct_size([(_WORD, 15), (8, 1), (_WORD, 1)]) * I if self.scale == 2 else 0
-        )
-        found["link"] = self._link_bytes(I, K)
-        found["masks"] = self._masks_bytes
-        return found
-
-    @property
-    def _masks_bytes(self) -> int:
-        """Bytes of a session: its text, names, keys, and a key for each neighbor."""
-        texts = 384 + 65 + 5 * 32
-        fields = [(4, 4), (1, texts), (4, 10 * self.neighbors), (1, 2)]
-        return struct_size(fields) if self.neighbors else 0
-
-    @property
-    def _sums_bytes(self) -> int:
-        F, K = self.map.n_features, self.task.outputs
-        triangle, targets = F * (F + 1) // 2, K * (K + 1) // 2
         gram, total = BYTES[self.sums.gram], BYTES[self.sums.sum]
-        fields = [(4, 1), (gram, triangle), (total, F)]
+        sums = [(4, 1), (gram, F * (F + 1) // 2), (total, F)]
         if self.task.classes is not None:
-            fields += [(total, F * K), (4, K)]
-        elif self.whole:
-            fields += [(4, 4 * F * K), (4, 4 * K), (4, 6 * targets)]
+            sums += [(total, F * K), (4, K)]
         else:
-            fields += [(total, F * K + K + targets)]
-        return struct_size(fields)
-
-    def _readout_bytes(self, F: int, K: int) -> int:
-        return struct_size([(4, F * K), (8, K), (4, K if self.whole else 0), (4, 2)])
+            sums += [(4, 4 * F * K), (4, 4 * K), (4, 6 * K * (K + 1) // 2)]
+        # A session of masks: its text, names, keys, and a key for each neighbor.
+        session = [(4, 4), (1, 384 + 65 + 5 * 32), (4, 10 * self.neighbors), (1, 2)]
+        return {
+            "sums": struct_size(sums),
+            "map": struct_size([(BYTES[one.type], one.length) for one in self.state]),
+            "readout": struct_size([(4, F * K), (8, K), (4, K), (4, 2)]),
+            "samples": self._feed_bytes(I, K),
+            "scale": struct_size([(_WORD, 15), (8, 1), (_WORD, 1)]) * I * (self.scale == 2),
+            "link": self._link_bytes(I, K),
+            "masks": struct_size(session) if self.neighbors else 0,
+        }
 
     def _feed_bytes(self, I: int, K: int) -> int:
         word, kept = BYTES[self.setting.word], self.kept

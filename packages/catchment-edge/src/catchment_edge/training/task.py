@@ -10,7 +10,6 @@ from catchment.features import FeatureMap
 from catchment.federation import LowRankUpload, Workflow
 from catchment.federation.learn import FederatedRidge
 from catchment.plans import PlanFile, read_plan
-from catchment.readout import Grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +84,7 @@ def task_of(plan_file: str | Path) -> Task:
             f"the plan's algorithm is {file.algorithm!r}; a device sends the statistics of a "
             'ridge regression, so write algorithm = "ridge" under [learn]'
         )
-    _check_upload(course, features)
+    _check_upload(course)
     outputs = course.n_targets
     if outputs is None:
         raise ValueError("the plan does not say how many targets there are; name them in [data]")
@@ -113,9 +112,8 @@ def _check_course(file: PlanFile, course: Workflow) -> None:
         )
 
 
-def _check_upload(course: Workflow, features: FeatureMap) -> None:
-    smallest = any(isinstance(one, LowRankUpload) for one in course.protections)
-    if smallest and Grid.of(features, classes=course.classes is not None) is not None:
+def _check_upload(course: Workflow) -> None:
+    if any(isinstance(one, LowRankUpload) for one in course.protections):
         raise ValueError(
             "clients of this plan send the smaller form of their statistics, and a device sends "
             'plain ones; write upload = "statistics" under [learn]'

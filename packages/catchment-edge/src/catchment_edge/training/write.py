@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from catchment import replace_file
-from catchment_edge.c.map_code import NUMBERS, Number
-from catchment_edge.c.names import check_name
+from catchment_edge.c.code import check_name
 from catchment_edge.ports import CODE, MASKS, port_files
 from catchment_edge.training.code import (
     code_bytes,
     header_text,
+    most_bytes,
     secret_text,
     source_text,
+    sums_parts,
     table_bytes,
 )
-from catchment_edge.training.layout import Layout
-from catchment_edge.training.messages import most_bytes, sums_parts
-from catchment_edge.training.sums_form import ROWS
+from catchment_edge.training.layout import ROWS, Layout
 from catchment_edge.training.task import task_of
 
 MONOCYPHER = resources.files("catchment_edge") / "vendor" / "monocypher"
@@ -60,7 +59,6 @@ class TrainingDevice:
         step, row = self.operations
         return {
             "name": self.layout.name,
-            "number": self.layout.number,
             "features": self.layout.map.n_features,
             "rows": self.layout.sums.most_rows,
             "sums": self.layout.sums.gram,
@@ -79,7 +77,7 @@ class TrainingDevice:
         known, of = self.facts(), self.layout.ram
         parts = ", ".join(f"{name} {size:,}" for name, size in of.items() if size)
         return (
-            f"{known['name']}: trains in {known['number']}, {known['features']} features, room for "
+            f"{known['name']}: trains in integers, {known['features']} features, room for "
             f"{known['rows']:,} rows in {known['sums']}\n"
             f"RAM {known['ram']:,} bytes ({parts}); flash about {known['flash']:,} "
             f"({known['tables']:,} tables); upload at most {known['upload']:,}\n"
@@ -119,7 +117,6 @@ class TrainingDevice:
 def device_of(
     plan_file: str | Path,
     *,
-    number: str | None = None,
     rows: int = ROWS,
     steps: int | None = None,
     name: str = "model",
@@ -127,8 +124,6 @@ def device_of(
 ) -> TrainingDevice:
     """Return the device of a plan, not yet written; the parameters are those of `to_device`."""
     check_name(name)
-    if number is not None and number not in NUMBERS:
-        raise ValueError(f"--number is {number!r}; choose one of {', '.join(NUMBERS)}")
     task = task_of(plan_file)
     if masks and not task.secure:
         raise ValueError(
@@ -136,8 +131,7 @@ def device_of(
             "sums would "
             'leave; add [[protections]] with name = "secure_aggregation", or leave --masks out'
         )
-    form: Number = number or ("float32" if task.features.feature_grid is None else "whole")
-    layout = Layout(task, name, form, rows, steps, masks)
+    layout = Layout(task, name, rows, steps, masks)
     _ = layout.ram, layout.sums  # what cannot be done is said now
     return TrainingDevice(layout)
 
@@ -146,7 +140,6 @@ def to_device(
     plan_file: str | Path,
     folder: str | Path,
     *,
-    number: str | None = None,
     rows: int = ROWS,
     steps: int | None = None,
     name: str = "model",
@@ -157,9 +150,6 @@ def to_device(
 
     Parameters
     ----------
-    number
-        "whole" (default where the map has a grid) or "q15": sums of integers, the very ones
-        of the library; "float32" for maps in float64.
     rows
         How many rows its sums have room for at least.
     steps
@@ -172,6 +162,6 @@ def to_device(
         Neighbors of secure aggregation for which the device has room, if it is to mask its sums
         itself; its secret is written beside it, for this device alone. 0: the gateway masks.
     """
-    device = device_of(plan_file, number=number, rows=rows, steps=steps, name=name, masks=masks)
+    device = device_of(plan_file, rows=rows, steps=steps, name=name, masks=masks)
     device.write(folder, port=port)
     return device

@@ -20,18 +20,17 @@ from pathlib import Path
 
 from catchment.data import Recording
 from catchment.errors import BudgetError, DeviceError, IntegrityError, RuleError
-from catchment.features import FeatureMap, Recipe, building_only
+from catchment.features import FeatureMap, Reservoir, building_only
 from catchment.federation import (
     EVALUATION,
     AnyPlan,
-    DeliveredEvaluation,
     Memory,
     Place,
     StageInputs,
     Workflow,
     sha256_of,
 )
-from catchment.federation.measure import Score
+from catchment.federation.measure import Evaluation, Score
 from catchment.plans import Files, PlanFile, own_classes
 from catchment.privacy import GaussianNoise, Policy, SecureAggregation
 from catchment.readout import Predictor, from_bytes
@@ -145,7 +144,7 @@ class ModelGuard:
             return self.course.describes(parts)
         recipe = parts.facts.get("recipe")
         largest = max((getattr(one, "units", 0) for one in self.course.maps), key=_sum, default=0)
-        return recipe is None or _sum(Recipe.from_json(str(recipe)).units) <= _sum(largest)
+        return recipe is None or _sum(Reservoir.from_json(str(recipe)).units) <= _sum(largest)
 
     def model(self, sha256: str) -> Predictor:
         found = self.place.model(sha256)
@@ -305,7 +304,7 @@ class ScoreGuard:
 def guarded(plan: AnyPlan, policy: Policy, course: Workflow, memory: Memory) -> AnyPlan:
     """Return the plan of a stage with the node's rules for scores; its fingerprint is the same."""
     algorithm = plan.algorithm
-    if not isinstance(algorithm, DeliveredEvaluation):
+    if not isinstance(algorithm, Evaluation):
         return plan
     rule = ScoreGuard(policy, course.fingerprint, memory)
     return replace(plan, algorithm=replace(algorithm, rule=rule))

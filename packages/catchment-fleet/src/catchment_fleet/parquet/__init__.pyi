@@ -1,6 +1,6 @@
 from catchment_fleet.parquet.clients import (
-    ParquetClients as ParquetClients,
     ParquetClient as ParquetClient,
+    ParquetClients as ParquetClients,
     read_parquet as read_parquet,
     slow_parts as slow_parts,
 )
@@ -11,8 +11,8 @@ from catchment_fleet.parquet.storage import find_parquet as find_parquet
 from catchment_fleet.parquet.clients import HELD as HELD
 
 __all__ = [
-    "ParquetClients",
     "ParquetClient",
+    "ParquetClients",
     "find_parquet",
     "read_parquet",
     "schemas_of",

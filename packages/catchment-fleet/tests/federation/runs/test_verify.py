@@ -125,9 +125,10 @@ def test_digests_are_those_of_each_clients_statistics(original: Path) -> None:
     people = parse_plan(WAVES).load_data().train
     assert sorted(said) == ["", *sorted(people)]
     preprocessing, features = Preprocessing(scale="own"), Waves(6)
-    parts = {
-        name: accumulate(features, preprocessing.apply(source())) for name, source in people.items()
-    }  # type: ignore[operator]
+    parts = {}
+    for name, source in people.items():
+        recordings = source()  # type: ignore[operator]
+        parts[name] = accumulate(features, preprocessing.apply(recordings))
     for name, part in parts.items():
         assert said[name] == Digest(name, part.digest(), True)
     backwards = sum((parts[name] for name in sorted(parts)[-2::-1]), parts[max(parts)])

@@ -81,7 +81,8 @@ def statistics_on(
     """
     place, weights = usable_device(device), np.array([s.weight for s in window])
     if grid is None:
-        return _float_statistics(place, features, window, targets, threads)
+        told, owners = Targets.of(features, targets, None, place), np.zeros(len(window), np.int64)
+        return _sums(features, None, window, told, owners, 1, threads)[0]
     parts = []
     for weight in whole_weights(weights):
         group = np.flatnonzero(weights == weight).tolist()
@@ -175,28 +176,6 @@ def _stacked(parts: Sequence[integers.Whole], axis: int) -> integers.Whole:
     return np.concatenate(parts, axis=axis)
 
 
-def _float_statistics(
-    device: torch.device,
-    features: FeatureMap,
-    window: Sequence[Recording],
-    targets: Sequence[Array],
-    threads: int | None,
-) -> RidgeStatistics:
-    """Return statistics in float64; each row is multiplied by the root of its weight."""
-    roots = np.sqrt([s.weight for s in window])
-    F = features.n_features
-    size = F + targets[0].shape[-1] + 1
-    total = torch.zeros((size, size), dtype=torch.float64, device=device)
-    n_rows = torch.zeros((), dtype=torch.float64, device=device)
-    made = Targets.of(features, targets, None, device)
-    for columns in made.columns(features, [s.u for s in window], threads):
-        E = float_rows(columns, roots)
-        n_rows += E.shape[1] if columns.used is None else columns.used.sum()
-        total.addmm_(E, E.T)
-    M = total.cpu().numpy()
-    return RidgeStatistics.from_moments(M, int(n_rows), features.fingerprint, F)
-
-
 def float_rows(columns: Columns, roots: Array) -> Tensor:
     """Return [Z; Y'; 1] (F + K + 1, n) of some columns, zeros where they do not count.
 
@@ -246,19 +225,26 @@ def _sums(
     targets: Targets,
     owners: Integers,
     n: int,
+    threads: int | None = 1,
 ) -> list[RidgeStatistics]:
-    """Return the statistics of n clients, whose (owners) the recordings are."""
+    """Return the statistics of n clients, whose (owners) the recordings are.
+
+    In float64 each row is multiplied by the root of its weight.
+    """
     size = features.n_features + targets.width + 1 if rows is None else rows.height
     device, kind = targets.y.device, torch.float64 if rows is None else torch.int64
     sums = torch.zeros((n, size, size), dtype=kind, device=device)
     counts = torch.zeros(n, dtype=torch.float64, device=device)
     roots = np.sqrt([one.weight for one in recordings])
-    for columns in targets.columns(features, [one.u for one in recordings], 1):
+    for columns in targets.columns(features, [one.u for one in recordings], threads):
         E = float_rows(columns, roots) if rows is None else rows.stacked(columns, short=False)
         whose = owners[columns.recording.cpu().numpy()]
         if rows is None:
             used = torch.ones_like(E[0]) if columns.used is None else columns.used.double()
             counts.index_add_(0, torch.from_numpy(whose).to(device), used)
+        if n == 1 and rows is None:
+            sums[0].addmm_(E, E.T)
+            continue
         longest = E.shape[1] if rows is None else EXACT // rows.largest**2
         for clients, blocks in _by_client(E, whose, longest):
             sums.index_add_(0, clients, torch.bmm(blocks, blocks.transpose(1, 2)).to(kind))
@@ -304,7 +290,7 @@ def outputs_on(
 ) -> list[Array]:
     """Return the outputs (rows, K) of each sequence of inputs (T, I).
 
-    Where the map has no form on the device, its rows and their products are made on the CPU.
+    Where the map has no form on the device, its rows are made on the CPU.
 
     >>> from catchment import EchoState
     >>> features = EchoState(10).build(1, per_step=True)
@@ -313,8 +299,6 @@ def outputs_on(
     [(4, 2), (7, 2)]
     """
     form = form_of(features, usable_device(device))
-    if form is None:
-        return [readout(z) for z in features.rows(inputs)]
     weights, found = torch.tensor(readout.weights.T, device=form.device), []
     for some in _some(inputs):
         made = ((torch.mm(weights, block.z), block) for block in form.blocks(some))
@@ -325,8 +309,6 @@ def outputs_on(
 def device_rows(device: str, features: FeatureMap, inputs: Sequence[Array]) -> list[Array]:
     """Return the rows (n, F) of each sequence, made on a device where the map has a form there."""
     form = form_of(features, usable_device(device))
-    if form is None:
-        return features.rows(inputs)
     return [z for some in _some(inputs) for z in rows_on(form, some)]
 
 

@@ -16,10 +16,9 @@ from catchment.readout import (
     PIECE,
     TARGET_DIGITS,
     Grid,
-    check_largest,
-    refuse_parts_of_classes,
+    check_targets,
 )
-from catchment_gpu.rows import HostForm, form_of, joined
+from catchment_gpu.rows import form_of, joined
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +91,7 @@ class Targets:
 
         Rows are made on the device if the map has a form for it, else on the CPU.
         """
-        form = form_of(features, self.y.device)
-        if form is None:
-            form = HostForm(features, self.y.device)
-            form.threads = threads
+        form = form_of(features, self.y.device, threads)
         for rows in form.blocks(inputs, whole=True):
             place = self.begin[rows.recording] + self.apart[rows.recording] * (self.skip + rows.row)
             y, used = self.y[place.clamp_(max=len(self.y) - 1)], rows.used
@@ -119,10 +115,9 @@ class Targets:
 def _places(y: Tensor, grid: Grid) -> tuple[int, ...]:
     """Return the pieces that targets (n, K) have in fixed point; ValueError if they do not fit."""
     largest = float(torch.nan_to_num(y, nan=0.0).abs().max()) if y.numel() else 0.0
-    check_largest(largest, grid)
+    parts = grid.is_whole and bool(((y.round() != y) & ~y.isnan()).any())
+    check_targets(largest, grid, parts)
     if not grid.is_whole:
         few = largest * 2.0**TARGET_DIGITS < 2.0 ** (2 * PIECE - 1)
         return tuple(range(2 if few else N_PIECES))
-    if bool(((y.round() != y) & ~y.isnan()).any()):
-        refuse_parts_of_classes(largest)
     return (0,)

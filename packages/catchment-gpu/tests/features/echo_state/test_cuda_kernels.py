@@ -14,8 +14,8 @@ pytest.importorskip("torch", reason="needs torch")
 
 import torch
 
-from catchment.features import Recipe, Reservoir
-from catchment.features.echo_state import Mixture, Program, advance
+from catchment.features import Reservoir
+from catchment.features.echo_state import MixedActivation, Program, advance
 from catchment_gpu.echo_state import activate, lanes_of_a_block, source
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
@@ -97,9 +97,9 @@ def test_a_step_adds_the_bias_and_leaks(kernels: ctypes.CDLL) -> None:
 
 
 def test_a_sparse_layer_runs_as_on_the_cpu(kernels: ctypes.CDLL) -> None:
-    mixed = Mixture(tanh=0.4, sin=0.3, sigmoid=0.2, relu=0.1)
-    recipe = Recipe(units=40, inputs=2, leak_rate=0.3, activation=mixed, seed=3, grid=DIGITS)
-    (program,) = Reservoir.from_recipe(recipe).programs()
+    mixed = MixedActivation(tanh=0.4, sin=0.3, sigmoid=0.2, relu=0.1)
+    recipe = Reservoir(units=40, inputs=2, leak_rate=0.3, activation=mixed, seed=3, grid=DIGITS)
+    (program,) = recipe.programs()
     assert isinstance(program, Program)
     T, B = 30, 8
     u = np.rint(np.random.default_rng(0).normal(size=(2, T, B)) * 2**DIGITS) / 2**DIGITS

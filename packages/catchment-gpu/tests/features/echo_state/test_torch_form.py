@@ -12,8 +12,8 @@ pytest.importorskip("torch", reason="needs torch")
 import torch
 
 from catchment import Array
-from catchment.features import EchoState, Recipe, Reservoir
-from catchment.features.echo_state import Mixture, Spread
+from catchment.features import EchoState, Reservoir
+from catchment.features.echo_state import MixedActivation, Uniform
 from catchment_gpu import rows_on
 from catchment_gpu.echo_state import EchoStateForm, form_on
 from catchment_gpu.echo_state import form as torch_form
@@ -27,8 +27,8 @@ RECIPES: dict[str, dict[str, Any]] = {
     "relu, two layers": {"units": (20, 15), "activation": "relu", "leak_rate": 0.9},
     "mixed": {
         "units": 40,
-        "activation": Mixture(tanh=0.4, sigmoid=0.3, identity=0.3),
-        "leak_rate": Spread("uniform", 0.1, 1.0),
+        "activation": MixedActivation(tanh=0.4, sigmoid=0.3, identity=0.3),
+        "leak_rate": Uniform(0.1, 1.0),
     },
 }
 
@@ -54,7 +54,7 @@ def with_cut(bits: int, cut: tuple[int, int]) -> Reservoir:
 @pytest.mark.parametrize("bits", [15, 20, 24])
 @pytest.mark.parametrize("name", RECIPES)
 def test_states_of_every_step(name: str, bits: int, device: str) -> None:
-    reservoir = Reservoir.from_recipe(Recipe(inputs=2, seed=5, grid=bits, **RECIPES[name]))
+    reservoir = Reservoir(inputs=2, seed=5, grid=bits, **RECIPES[name])
     assert_same_rows(EchoState.of(reservoir), sequences((50, 3, 41)), device)
     rounded = EchoState.of(reservoir, feature_grid=8, bias=True, state=False, washout=2)
     assert_same_rows(rounded, sequences((20, 3)), device)
@@ -100,14 +100,14 @@ def test_blocks_of_few_steps_and_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_large_sparse_layers_are_multiplied_as_such() -> None:
-    recipe = Recipe(units=1100, inputs=2, connections=5, grid=20)
-    assert_same_rows(EchoState.of(Reservoir.from_recipe(recipe)), sequences((12,)))
+    recipe = Reservoir(units=1100, inputs=2, connections=5, grid=20)
+    assert_same_rows(EchoState.of(recipe), sequences((12,)))
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", RECIPES)
 def test_without_a_grid_rows_agree_to_rounding(name: str, device: str) -> None:
-    reservoir = Reservoir.from_recipe(Recipe(inputs=2, seed=5, **RECIPES[name]))
+    reservoir = Reservoir(inputs=2, seed=5, **RECIPES[name])
     inputs = sequences((300, 3, 41))
     features = EchoState.of(reservoir, bias=True, washout=2)
     ours = rows_on(EchoStateForm(features, torch.device(device)), inputs)
@@ -121,7 +121,7 @@ def test_without_a_grid_rows_agree_to_rounding(name: str, device: str) -> None:
 def test_pooled_rows_without_a_grid(
     pool: Any, segments: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=(12, 9), inputs=2, seed=5))
+    reservoir = Reservoir(units=(12, 9), inputs=2, seed=5)
     features = EchoState.of(reservoir, bias=True, pool=pool, segments=segments, washout=4)
     inputs = sequences((60, 7, 33, 33))
     for numbers in (1 << 20, 400):
@@ -133,7 +133,7 @@ def test_pooled_rows_without_a_grid(
 
 def test_forms_are_kept_and_the_oldest_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_form, "KEPT_FORMS", 2)
-    maps = [EchoState.of(Reservoir.from_recipe(Recipe(units=n))) for n in (3, 4, 5)]
+    maps = [EchoState.of(Reservoir(units=n)) for n in (3, 4, 5)]
     forms = [form_on(features, CPU) for features in maps]
     assert form_on(maps[2], CPU) is forms[2]
     assert form_on(maps[1], CPU) is forms[1]

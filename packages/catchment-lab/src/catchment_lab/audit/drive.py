@@ -47,8 +47,8 @@ class _Layer:
 class Drive:
     """Rows (1, z) of features from any state, and their derivatives by the inputs.
 
-    >>> from catchment import Recipe, Reservoir
-    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=20, inputs=2, seed=1)))
+    >>> from catchment import Reservoir
+    >>> features = EchoState.of(Reservoir(units=20, inputs=2, seed=1))
     >>> row, by_input, x, _ = Drive(features).step(np.zeros(20), np.array([0.5, -0.5]))
     >>> bool(np.allclose(row[1:], features(np.array([[0.5, -0.5]]))))
     True

@@ -13,7 +13,7 @@ import numpy as np
 
 from catchment import Array
 from catchment.data import Recording
-from catchment.features import EchoState, FeatureMap, Recipe, Reservoir
+from catchment.features import EchoState, FeatureMap, Reservoir
 from catchment.privacy import Clip, GaussianNoise
 from catchment.privacy.dp import Clipped, rounded_normal
 from catchment.readout import RidgeStatistics, accumulate
@@ -36,7 +36,7 @@ PLAIN_ROWS = 20.0
 
 def standard_features() -> EchoState:
     """Return the features of the standard configuration: 100 units on three channels."""
-    return EchoState.of(Reservoir.from_recipe(Recipe(units=100, inputs=3, leak_rate=0.3, seed=1)))
+    return EchoState.of(Reservoir(units=100, inputs=3, leak_rate=0.3, seed=1))
 
 
 @dataclass(frozen=True, kw_only=True)

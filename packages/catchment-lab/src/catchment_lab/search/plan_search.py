@@ -29,7 +29,7 @@ from typing import TypeGuard
 
 from catchment.data import cohorts
 from catchment.engine import data_of
-from catchment.features import EchoState, FeatureMap, Recipe, Reservoir
+from catchment.features import EchoState, FeatureMap, Reservoir
 from catchment.plans import PlanFile, read
 from catchment_lab.search.space import PlasticitySpace, Space
 from catchment_lab.search.trials import SearchResult, SearchSettings, Watch, search
@@ -70,7 +70,7 @@ def read_search(file: PlanFile, *, per_step: bool = False) -> PlanSearch:
     own = {field.name for field in fields(SearchSettings)}
     settings = read(SearchSettings, {k: v for k, v in table.items() if k in own}, "[search]")
     ranges = {k: v for k, v in table.items() if k not in own}
-    recipe = _described(file).recipe(1, per_step=per_step)
+    recipe = _described(file).reservoir_for(1, per_step=per_step)
     left = [name for name in RANGES if name not in ranges]
     known: dict[str, object] = {name: _fixed(recipe, name) for name in left}
     known["units"] = (recipe.units,)
@@ -90,7 +90,7 @@ def _described(file: PlanFile) -> EchoState:
     return first
 
 
-def _fixed(recipe: Recipe, name: str) -> object:
+def _fixed(recipe: Reservoir, name: str) -> object:
     """Return a setting as a range of one value, or None where the plan leaves it open."""
     value = getattr(recipe, name)
     if value is None:
@@ -151,7 +151,7 @@ def search_plan(
         features=features,
         classes=held.about.classes,
         space=found.space,
-        base=described.recipe(n_inputs, per_step=per_step, classes=classes),
+        base=described.reservoir_for(n_inputs, per_step=per_step, classes=classes),
         settings=found.settings,
         storage=storage,
         watch=watch,
@@ -162,7 +162,7 @@ def search_plan(
 def advice(result: SearchResult) -> Mapping[str, object]:
     """Return the settings of the best trial as they would stand in [features]."""
     names = ("units", *RANGES)
-    values = {name: getattr(result.recipe, name) for name in names}
+    values = {name: getattr(result.reservoir, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from catchment.features import Recipe
+from catchment.features import Reservoir
 from catchment.plugins import plugin
 
 Range = tuple[float, float]
@@ -123,8 +123,8 @@ class Space:
     plasticity: PlasticitySpace | None = None
 
     def draw(
-        self, chooser: Chooser, *, inputs: int, base: Recipe | None = None
-    ) -> tuple[Recipe, Adaptation | None]:
+        self, chooser: Chooser, *, inputs: int, base: Reservoir | None = None
+    ) -> tuple[Reservoir, Adaptation | None]:
         """Return a recipe for this many inputs, and how it is to adapt.
 
         Parameters
@@ -134,7 +134,7 @@ class Space:
         """
         units = chooser.choice("units", self.units)
         recipe = replace(
-            Recipe(units=units) if base is None else base,
+            Reservoir(units=units) if base is None else base,
             units=units,
             inputs=inputs,
             spectral_radius=chooser.real("spectral_radius", *self.spectral_radius),

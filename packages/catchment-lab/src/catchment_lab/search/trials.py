@@ -33,7 +33,7 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError, MissingExtraError
-from catchment.features import FeatureMap, Recipe, Reservoir
+from catchment.features import FeatureMap, Reservoir
 from catchment.federation import Plan, Record, targets_of
 from catchment.plugins import plugin
 from catchment.readout import (
@@ -183,14 +183,14 @@ class SearchResult:
     metric: str
     trials: tuple[Trial, ...]
     best: Trial
-    recipe: Recipe
+    reservoir: Reservoir
     adaptation: Adaptation | None
 
     def save(self, path: Path) -> None:
         """Write the result as JSON."""
         content = {
             "metric": self.metric,
-            "recipe": json.loads(self.recipe.to_json()),
+            "recipe": json.loads(self.reservoir.to_json()),
             "adaptation": None if self.adaptation is None else asdict(self.adaptation),
             "best": asdict(self.best),
             "trials": [asdict(trial) for trial in self.trials],
@@ -250,7 +250,7 @@ def search(
     features: Map,
     classes: tuple[str, ...] | None = None,
     space: Space = SPACE,
-    base: Recipe | None = None,
+    base: Reservoir | None = None,
     settings: SearchSettings = SETTINGS,
     storage: Path | None = None,
     watch: Watch | None = None,
@@ -318,7 +318,7 @@ class Task:
     features: Map
     classes: tuple[str, ...] | None
     space: Space
-    base: Recipe | None
+    base: Reservoir | None
     settings: SearchSettings
     device: str | None = None
 
@@ -340,12 +340,11 @@ class Task:
     def metric(self) -> str:
         return "accuracy" if self.classes else "NRMSE"
 
-    def drawn(self, trial: optuna.trial.BaseTrial) -> tuple[Recipe, Adaptation | None]:
+    def drawn(self, trial: optuna.trial.BaseTrial) -> tuple[Reservoir, Adaptation | None]:
         return self.space.draw(OfTrial(trial), inputs=self.n_inputs, base=self.base)
 
     def objective(self, trial: optuna.Trial) -> float:
-        recipe, adaptation = self.drawn(trial)
-        reservoir = Reservoir.from_recipe(recipe)
+        reservoir, adaptation = self.drawn(trial)
         score = float("nan")
         for step, (value, ridge) in enumerate(self.scores(reservoir, adaptation)):
             score = value

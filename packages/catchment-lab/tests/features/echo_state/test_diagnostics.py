@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
 from catchment import Array
-from catchment.features import Recipe, Reservoir
-from catchment.features.echo_state import Mixture, Purpose, Spread, Words, uniform
+from catchment.features import Reservoir
+from catchment.features.echo_state import MixedActivation, Purpose, Uniform, Words, uniform
 from catchment_lab import echo_state_check, effective_spectral_radius, kernel_rank, memory_capacity
 
 pytestmark = pytest.mark.processor
 
 
-def built(recipe: Recipe) -> Reservoir:
-    return Reservoir.from_recipe(recipe)
+def built(recipe: Reservoir) -> Reservoir:
+    return recipe
 
 
 def delay_line(units: int, weight: float = 1.0) -> Reservoir:
@@ -34,14 +32,14 @@ def linear_step(reservoir: Reservoir, index: int) -> Array:
 @pytest.mark.parametrize(
     "recipe",
     [
-        Recipe(units=80, leak_rate=0.3),
-        Recipe(units=80, density=1.0, leak_rate=Spread("uniform", 0.1, 1.0), gain=1.7),
-        Recipe(units=(60, 40), leak_rate=(1.0, 0.05), topology=("random", "ring")),
-        Recipe(units=30, connections=0, leak_rate=0.25),
-        Recipe(units=520, leak_rate=0.02),
+        Reservoir(units=80, leak_rate=0.3),
+        Reservoir(units=80, density=1.0, leak_rate=Uniform(0.1, 1.0), gain=1.7),
+        Reservoir(units=(60, 40), leak_rate=(1.0, 0.05), topology=("random", "ring")),
+        Reservoir(units=30, connections=0, leak_rate=0.25),
+        Reservoir(units=520, leak_rate=0.02),
     ],
 )
-def test_effective_radius_agrees_with_dense_eigenvalues(recipe: Recipe) -> None:
+def test_effective_radius_agrees_with_dense_eigenvalues(recipe: Reservoir) -> None:
     reservoir = built(recipe)
     expected = [
         np.abs(np.linalg.eigvals(linear_step(reservoir, index))).max()
@@ -51,13 +49,13 @@ def test_effective_radius_agrees_with_dense_eigenvalues(recipe: Recipe) -> None:
 
 
 def test_effective_radius_follows_plasticity() -> None:
-    reservoir = built(Recipe(units=20, topology="ring", spectral_radius=0.5, leak_rate=1.0))
+    reservoir = built(Reservoir(units=20, topology="ring", spectral_radius=0.5, leak_rate=1.0))
     adapted = reservoir.with_plasticity(np.full(20, 3.0), np.zeros(20))
     assert effective_spectral_radius(adapted) == pytest.approx((1.5,))
 
 
 def test_a_contracting_reservoir_forgets_its_start() -> None:
-    report = echo_state_check(built(Recipe(units=50, inputs=3, spectral_radius=0.8)))
+    report = echo_state_check(built(Reservoir(units=50, inputs=3, spectral_radius=0.8)))
     assert report.converged
     assert report.steps is not None
     assert report.distance.shape == (2000,)
@@ -78,12 +76,12 @@ def test_a_delay_line_forgets_in_as_many_steps_as_units() -> None:
 
 
 def test_one_step_is_enough_without_recurrence() -> None:
-    assert echo_state_check(built(Recipe(units=5, connections=0, leak_rate=1.0))).steps == 1
+    assert echo_state_check(built(Reservoir(units=5, connections=0, leak_rate=1.0))).steps == 1
 
 
 @pytest.mark.parametrize("activation", ["tanh", "identity"])
 def test_an_expanding_reservoir_does_not_forget(activation: str) -> None:
-    recipe = Recipe(
+    recipe = Reservoir(
         units=40, spectral_radius=3.0, leak_rate=1.0, input_scaling=0.01, activation=activation
     )
     report = echo_state_check(built(recipe))
@@ -100,8 +98,8 @@ def test_the_input_decides_whether_the_start_is_forgotten() -> None:
 
 
 def test_echo_state_check_of_a_stack_covers_all_layers() -> None:
-    deep = built(Recipe(units=(30, 20), spectral_radius=(0.5, 4.0), leak_rate=1.0))
-    shallow = replace(deep, layers=deep.layers[:1], recipe=None)
+    deep = built(Reservoir(units=(30, 20), spectral_radius=(0.5, 4.0), leak_rate=1.0))
+    shallow = Reservoir.of_layers(deep.layers[:1])
     assert echo_state_check(shallow).converged
     assert not echo_state_check(deep).converged
 
@@ -115,7 +113,7 @@ def test_a_delay_line_remembers_one_step_less_than_it_has_units(units: int) -> N
 
 
 def test_a_linear_ring_remembers_nearly_as_much_as_it_has_units() -> None:
-    recipe = Recipe(
+    recipe = Reservoir(
         units=30, topology="ring", spectral_radius=0.95, leak_rate=1.0, activation="identity"
     )
     assert 27.0 < memory_capacity(built(recipe), 100).total < 30.5
@@ -123,14 +121,14 @@ def test_a_linear_ring_remembers_nearly_as_much_as_it_has_units() -> None:
 
 def test_saturation_costs_memory() -> None:
     def total(input_scaling: float) -> float:
-        recipe = Recipe(units=40, leak_rate=1.0, input_scaling=input_scaling, bias_scaling=0.0)
+        recipe = Reservoir(units=40, leak_rate=1.0, input_scaling=input_scaling, bias_scaling=0.0)
         return memory_capacity(built(recipe)).total
 
     assert total(0.05) > 1.5 * total(5.0)
 
 
 def test_memory_capacity_agrees_with_scikit_learn() -> None:
-    reservoir = built(Recipe(units=25, inputs=2, seed=1))
+    reservoir = built(Reservoir(units=25, inputs=2, seed=1))
     capacity = memory_capacity(reservoir, 6, steps=1000, seed=3)
     signal = uniform(Words(seed=3, layer=0, purpose=Purpose.PROBE), 1106, -1.0, 1.0)
     x = reservoir.states(np.stack([signal, signal], axis=1))
@@ -142,7 +140,7 @@ def test_memory_capacity_agrees_with_scikit_learn() -> None:
 
 
 def test_a_dead_reservoir_remembers_nothing() -> None:
-    capacity = memory_capacity(built(Recipe(units=5, input_scaling=0.0, bias_scaling=0.0)))
+    capacity = memory_capacity(built(Reservoir(units=5, input_scaling=0.0, bias_scaling=0.0)))
     assert capacity.total < 1e-9
 
 
@@ -157,7 +155,7 @@ def test_kernel_rank_of_linear_reservoirs() -> None:
 
 
 def test_kernel_rank_counts_the_same_in_groups() -> None:
-    reservoir = built(Recipe(units=70, inputs=2, activation=Mixture(tanh=0.5, sin=0.5)))
+    reservoir = built(Reservoir(units=70, inputs=2, activation=MixedActivation(tanh=0.5, sin=0.5)))
     inputs = uniform(Words(seed=0, layer=0, purpose=Purpose.PROBE), 150 * 40 * 2, -1.0, 1.0)
     last = np.array([x[-1] for x in reservoir.run(list(inputs.reshape(150, 40, 2)))])
     expected = np.linalg.matrix_rank(last, rtol=1e-3)
@@ -166,17 +164,17 @@ def test_kernel_rank_counts_the_same_in_groups() -> None:
 
 
 def test_a_dead_reservoir_has_rank_zero() -> None:
-    assert kernel_rank(built(Recipe(units=5, input_scaling=0.0, bias_scaling=0.0))) == 0
+    assert kernel_rank(built(Reservoir(units=5, input_scaling=0.0, bias_scaling=0.0))) == 0
 
 
 def test_wrong_arguments_are_named() -> None:
-    reservoir = built(Recipe(units=50))
+    reservoir = built(Reservoir(units=50))
     with pytest.raises(ValueError, match="steps is 90; give more than twice the 50 units"):
         memory_capacity(reservoir, steps=90)
     with pytest.raises(ValueError, match="max_delay is 0"):
         memory_capacity(reservoir, 0)
     with pytest.raises(ValueError, match="no inputs"):
-        memory_capacity(built(Recipe(units=5, inputs=0)))
+        memory_capacity(built(Reservoir(units=5, inputs=0)))
     with pytest.raises(ValueError, match="steps is 0"):
         echo_state_check(reservoir, steps=0)
     with pytest.raises(ValueError, match="tolerance is"):
@@ -186,7 +184,7 @@ def test_wrong_arguments_are_named() -> None:
 
 
 def test_states_that_overflow_are_refused() -> None:
-    reservoir = built(Recipe(units=9, spectral_radius=5.0, leak_rate=1.0, activation="identity"))
+    reservoir = built(Reservoir(units=9, spectral_radius=5.0, leak_rate=1.0, activation="identity"))
     with pytest.raises(ValueError, match="grow without bound; lower the spectral radius"):
         memory_capacity(reservoir)
     with pytest.raises(ValueError, match="grow without bound"):

@@ -9,29 +9,29 @@ import numpy as np
 import pytest
 
 import catchment as ct
-from catchment import Array, EchoState, Recipe, Reservoir
+from catchment import Array, EchoState, Reservoir
 from catchment.errors import ClippingWarning, FingerprintError, IntegrityError
-from catchment.features.echo_state import Mixture, Program, Spread, advance
+from catchment.features.echo_state import LogUniform, MixedActivation, Program, advance
 from catchment_lab import echo_state_check
 from catchment_research.learn import side_by_side
 from tests.features.echo_state import oracle as floats
 from tests.features.echo_state import whole_oracle as oracle
 
-MIXED = Mixture(tanh=0.4, sigmoid=0.2, sin=0.2, relu=0.1, identity=0.1)
+MIXED = MixedActivation(tanh=0.4, sigmoid=0.2, sin=0.2, relu=0.1, identity=0.1)
 
 
 def deep(bits: int, **settings: object) -> Reservoir:
-    recipe = Recipe(
+    recipe = Reservoir(
         units=(12, 8),
         inputs=2,
         activation=(MIXED, "tanh"),
-        leak_rate=(Spread("log_uniform", 0.05, 1.0), 0.5),
+        leak_rate=(LogUniform(0.05, 1.0), 0.5),
         gain=1.1,
         shift=0.05,
         seed=3,
         grid=bits,
     )
-    return Reservoir.from_recipe(replace(recipe, **settings))  # type: ignore[arg-type]
+    return replace(recipe, **settings)  # type: ignore[arg-type]
 
 
 def drawn(T: int, n_inputs: int = 2, seed: int = 0) -> Array:
@@ -62,7 +62,7 @@ def test_large_weights_have_fewer_digits_and_are_exact_all_the_same(size: int) -
 
 
 def test_fifteen_bits_make_weights_and_states_of_sixteen_bit_words() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=40, inputs=2, grid=15, spectral_radius=2.0))
+    reservoir = Reservoir(units=40, inputs=2, grid=15, spectral_radius=2.0)
     (program,) = reservoir.programs()
     for whole in (
         np.ldexp(program.values, program.weight_digits),
@@ -175,10 +175,10 @@ def test_no_zero_has_a_sign() -> None:
 
 def test_a_finer_grid_comes_closer_to_float64() -> None:
     u = 0.5 * drawn(300)
-    plain = Reservoir.from_recipe(Recipe(units=50, inputs=2, seed=1)).states(u)
+    plain = Reservoir(units=50, inputs=2, seed=1).states(u)
     errors = []
     for bits in (10, 15, 20, 24):
-        on_grid = Reservoir.from_recipe(Recipe(units=50, inputs=2, seed=1, grid=bits)).states(u)
+        on_grid = Reservoir(units=50, inputs=2, seed=1, grid=bits).states(u)
         errors.append(np.abs(on_grid - plain).max() * 2**bits)
     assert max(errors) < 40  # steps of the grid
 
@@ -195,24 +195,23 @@ def test_clipped_inputs_are_counted_over_the_whole_call() -> None:
 
 
 def test_recipes_with_a_grid_travel_and_old_ones_stay_as_they_were() -> None:
-    old = Recipe(units=20, inputs=2).prepared()
+    old = Reservoir(units=20, inputs=2).prepared()
     assert "grid" not in old.to_json()
     assert "input_range" not in old.to_json()
-    recipe = Recipe(units=20, inputs=2, grid=20)
-    assert Recipe.from_json(recipe.to_json()) == recipe
+    recipe = Reservoir(units=20, inputs=2, grid=20)
+    assert Reservoir.from_json(recipe.to_json()) == recipe
     prepared = recipe.prepared()
     assert prepared.scale == old.scale
-    assert prepared.cut is not None
     assert prepared.cut[0] >= 1536
-    assert Recipe.from_json(prepared.to_json()) == prepared
+    assert Reservoir.from_json(prepared.to_json()) == prepared
     others = [old, prepared, recipe_of(15), recipe_of(20, input_range=4.0)]
     assert len({other.fingerprint for other in others}) == 4
-    with pytest.raises(FingerprintError, match="clear scale, fingerprint and cut"):
-        Reservoir.from_recipe(replace(prepared, cut=(4096, 64)))
+    with pytest.raises(FingerprintError, match="its weights have"):
+        replace(prepared, known_cut=(4096, 64)).layers  # noqa: B018
 
 
-def recipe_of(bits: int, **settings: float) -> Recipe:
-    return Recipe(units=20, inputs=2, grid=bits, **settings).prepared()  # type: ignore[arg-type]
+def recipe_of(bits: int, **settings: float) -> Reservoir:
+    return Reservoir(units=20, inputs=2, grid=bits, **settings).prepared()  # type: ignore[arg-type]
 
 
 def test_maps_on_a_grid_are_kept_and_rebuilt() -> None:
@@ -239,18 +238,18 @@ def test_a_reservoir_that_never_forgets_is_never_cut() -> None:
 
 
 def test_reservoirs_side_by_side_share_a_grid() -> None:
-    members = [Reservoir.from_recipe(Recipe(units=n, inputs=2, grid=20, seed=n)) for n in (5, 8)]
+    members = [Reservoir(units=n, inputs=2, grid=20, seed=n) for n in (5, 8)]
     joint, u = side_by_side(members), drawn(40)
     apart = np.hstack([member.states(u) for member in members])
     assert joint.grid == 20
     np.testing.assert_allclose(joint.states(u), apart, rtol=0, atol=8 / 2**20)
-    plain = Reservoir.from_recipe(Recipe(units=5, inputs=2))
+    plain = Reservoir(units=5, inputs=2)
     with pytest.raises(ValueError, match="one grid"):
         side_by_side([members[0], plain])
 
 
 def test_opposite_starts_come_together_within_some_steps_of_the_grid() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=50, grid=20))
+    reservoir = Reservoir(units=50, grid=20)
     report = echo_state_check(reservoir)
     assert report.converged
     assert report.tolerance == 8 / 2**20
@@ -263,12 +262,12 @@ def test_opposite_starts_come_together_within_some_steps_of_the_grid() -> None:
         ({"grid": 25}, "from 8 to 24"),
         ({"grid": 20, "input_range": 3.0}, "power of two"),
         ({"input_range": 4.0}, "in float64"),
-        ({"grid": 20, "cut": (100, 10)}, "cut, scale and fingerprint together"),
+        ({"grid": 20, "known_cut": (100, 10)}, "cut, scale and fingerprint together"),
     ],
 )
 def test_wrong_grids_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Recipe(units=5, **settings)  # type: ignore[arg-type]
+        Reservoir(units=5, **settings)  # type: ignore[arg-type]
 
 
 def test_grids_that_do_not_go_together_are_refused() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from catchment import Recipe, Reservoir
+from catchment import Reservoir
 from catchment.cli import app
 from catchment.features import EchoState
 from catchment.privacy import Clip, GaussianNoise
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 def features(units: int = 40, inputs: int = 1, **settings: object) -> EchoState:
-    made = Reservoir.from_recipe(Recipe(units=units, inputs=inputs, leak_rate=0.8, seed=2))
+    made = Reservoir(units=units, inputs=inputs, leak_rate=0.8, seed=2)
     return EchoState.of(made, **settings)  # type: ignore[arg-type]
 
 

@@ -244,8 +244,7 @@ def _readout(
     intercept: bool,
     scale: Array | None,
 ) -> Readout:
-    found = Readout(weights, np.zeros(factors.n_targets), ridge)
-    found = found if scale is None else for_raw_features(found, scale)
+    found = for_raw_features(Readout(weights, np.zeros(factors.n_targets), ridge), scale)
     if not intercept:
         return found
     offset = factors.target_mean - factors.feature_mean @ found.weights

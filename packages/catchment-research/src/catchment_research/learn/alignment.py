@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from catchment.arrays import Fraction
-from catchment.features import EchoState, Recipe, Reservoir, name_of
+from catchment.features import EchoState, Reservoir, name_of
 from catchment.federation import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.learn import FederatedRidge, RidgeState, learned
 from catchment.readout import Model, PersonalModels, RidgeStatistics, accumulate
@@ -38,7 +38,7 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
     >>> from catchment import Recording
     >>> from catchment.engine import run_locally
     >>> from catchment.federation import Plan
-    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> features = EchoState.of(Reservoir(units=10, inputs=1), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b")}
     >>> exact = FederatedRidge(features=features, ridge=1e-3)
@@ -49,7 +49,7 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
 
     ridge: FederatedRidge
     alpha: Fraction
-    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    recipes: Mapping[str, Reservoir] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,10 +68,10 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
         target = self.target.reservoir
         recipe = self.recipes.get(client)
         if recipe is None:
-            if target.recipe is None:
+            if not target.is_drawn:
                 raise ValueError(f"there is no recipe for {client}; pass recipes")
-            recipe = with_own_seed(target.recipe, client)
-        own = aligned_reservoir(Reservoir.from_recipe(recipe), target, self.alpha)
+            recipe = with_own_seed(target, client)
+        own = aligned_reservoir(recipe, target, self.alpha)
         return self.target.reading(own)
 
     def model_of(self, state: RidgeState, client: str) -> Model:

@@ -17,20 +17,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, reduce
+from operator import add
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge
 
-from catchment import Array
+from catchment import Array, Integers
 from catchment.data import RAW, Preprocessing
 from catchment.errors import FederationError, UploadError
-from catchment.features import EchoState, Pipeline, Recipe, Reservoir, name_of
-from catchment.federation import Algorithm, Data, FoldedRows, Requirements, RoundContext, Rows
+from catchment.features import EchoState, Pipeline, Reservoir, name_of
+from catchment.federation import Algorithm, Data, Requirements, RoundContext, Rows
 from catchment.federation.learn import ALL, certified, kept_and_removed
 from catchment.federation.runs import Described, WithoutClient
-from catchment.readout import Model, Readout
+from catchment.readout import Model, Readout, RidgeStatistics, choose_by_blocks
 from catchment.wire import COUNTED, GATHERED, Kind, Message, Structure, Summable
 from catchment_research.learn.reservoirs import (
     aligned_reservoir,
@@ -54,7 +55,7 @@ class Member(Structure):
         ),
     )
 
-    recipe: Recipe
+    recipe: Reservoir
     readout: Readout
     n_rows: Annotated[int, COUNTED]
 
@@ -108,6 +109,55 @@ class Ensemble:
         return replace(self, preprocessing=preprocessing, channels=known)
 
 
+@dataclass(frozen=True, eq=False)
+class FoldedRows:
+    """A client's rows and the fold (n,) of each, as `Rows.folds` cuts them.
+
+    >>> from catchment import EchoState, Recording
+    >>> features = EchoState(5, washout=2).build(1, per_step=True)
+    >>> rows = Rows.of(features, [Recording(np.zeros(8), np.zeros(8))])
+    >>> FoldedRows.of(rows, 3).fold
+    array([0, 0, 1, 1, 2, 2])
+    """
+
+    rows: Rows
+    fold: Integers
+
+    @classmethod
+    def of(cls, rows: Rows, n_folds: int) -> FoldedRows:
+        return cls(rows, rows.folds(n_folds))
+
+    @cached_property
+    def blocks(self) -> dict[int, RidgeStatistics]:
+        """Statistics of each fold that has rows."""
+        return {int(k): self.rows.only(self.fold == k).statistics() for k in np.unique(self.fold)}
+
+    def total(self) -> RidgeStatistics:
+        if not self.blocks:
+            raise ValueError("there are no rows with a target; pass sequences with targets")
+        return reduce(add, self.blocks.values())
+
+    def best_ridge(self) -> float:
+        """Return the ridge with the least error on folds left out of the solution."""
+        if len(self.blocks) < 2:
+            raise ValueError(
+                f"the rows fill {len(self.blocks)} fold, choosing a ridge needs 2; pass a number"
+            )
+        return float(np.asarray(choose_by_blocks(list(self.blocks.values())).best))
+
+    def out_of_fold(self, ridge: float | Array) -> Array:
+        """Return outputs (n, K) for each row by a readout solved without the row's fold."""
+        outputs = np.empty_like(self.rows.y)
+        total = self.total()
+        for k, block in self.blocks.items():
+            rest = total - block
+            if rest.n_rows == 0:
+                raise ValueError("all rows lie in one fold; predicting without it needs 2 folds")
+            readout: Readout = rest.solve(ridge)
+            outputs[self.fold == k] = readout(self.rows.z[self.fold == k])
+        return outputs
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     """Train a readout on every client's own reservoir; the model is the mean of their predictions.
@@ -136,7 +186,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     >>> from catchment.engine import run_locally
     >>> from catchment.federation import Plan
     >>> from catchment import Recording
-    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> features = EchoState.of(Reservoir(units=10, inputs=1), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
     >>> result = run_locally(Plan(algorithm=ReservoirEnsemble(features=features)), clients)
@@ -145,7 +195,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     """
 
     features: EchoState
-    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    recipes: Mapping[str, Reservoir] = field(default_factory=dict)
     alpha: float | None = None
     ridge: float | Literal["folds"] = "folds"
     n_folds: Annotated[int, Ge(2)] = 5
@@ -177,7 +227,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
         total = rows.total()
         return Member(recipe, total.solve(ridge), total.n_rows)
 
-    def recipe_of(self, client: str) -> Recipe:
+    def recipe_of(self, client: str) -> Reservoir:
         """Return the recipe of a client's reservoir: its own, or the common one with its seed."""
         reservoir = self.features.reservoir
         if client in self.recipes:
@@ -185,13 +235,12 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
             if own.grid is not None or reservoir.grid is None:
                 return own
             return replace(own.unprepared(), grid=reservoir.grid, input_range=reservoir.input_range)
-        common = reservoir.recipe
-        if common is None:
+        if not reservoir.is_drawn:
             raise ValueError(
                 f"there is no recipe for {client}, and the features' reservoir has none; "
                 "pass recipes, or build the reservoir from a recipe"
             )
-        return with_own_seed(common, client)
+        return with_own_seed(reservoir, client)
 
     def read_update(self, parts: Message, context: RoundContext) -> Members:
         return Members({context.client: read_member(parts, self.features, self.alpha)})
@@ -239,7 +288,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
 def joint_features(features: Sequence[EchoState]) -> EchoState:
     """Return the features of all reservoirs side by side; settings are those of the first.
 
-    >>> apart = [EchoState.of(Reservoir.from_recipe(Recipe(units=n, inputs=1))) for n in (4, 5)]
+    >>> apart = [EchoState.of(Reservoir(units=n, inputs=1)) for n in (4, 5)]
     >>> joint_features(apart).n_features
     10
     """
@@ -268,16 +317,11 @@ def _joint_readout(
     return Readout(W.reshape(-1, K), b)
 
 
-def member_features(recipe: Recipe, template: EchoState, alpha: float | None = None) -> EchoState:
-    """Return what the template reads, of the reservoir that the recipe and alpha name."""
-    own = _built(recipe)
+def member_features(own: Reservoir, template: EchoState, alpha: float | None = None) -> EchoState:
+    """Return what the template reads, of a reservoir that alpha moves towards the template's."""
     if alpha is not None:
         own = aligned_reservoir(own, template.reservoir, alpha)
     return template.reading(own)
-
-
-# Built once to see that it can be, and once more for the ensemble.
-_built = lru_cache(maxsize=256)(Reservoir.from_recipe)
 
 
 def read_member(parts: Message, template: EchoState, alpha: float | None = None) -> Member:
@@ -285,7 +329,7 @@ def read_member(parts: Message, template: EchoState, alpha: float | None = None)
     member = Member.from_message(parts)
     recipe, weights = member.recipe, member.readout.weights
     # Counted before anything is built: a recipe of a few bytes can name a huge reservoir.
-    n_units = sum(layer.units for layer in recipe.layers)
+    n_units = recipe.n_units
     n_extra = template.n_base - template.state * template.reservoir.n_units
     n_parts = template.n_features // template.n_base
     expected = n_parts * (n_extra + template.state * n_units)
@@ -296,7 +340,7 @@ def read_member(parts: Message, template: EchoState, alpha: float | None = None)
             f"{recipe.inputs} inputs; {expected} features and {template.reservoir.n_inputs} "
             "inputs are asked for",
         )
-    member_features(recipe, template, alpha)
+    member_features(recipe, template, alpha).fingerprint  # noqa: B018  # drawn, and compared
     return member
 
 

@@ -18,15 +18,15 @@ from dataclasses import replace
 import numpy as np
 
 from catchment import Integers
-from catchment.features import Recipe, Reservoir
+from catchment.features import Reservoir
 from catchment.features.echo_state import LayerWeights, SparseRows, common_radius
 
 
-def with_own_seed(recipe: Recipe, client: str) -> Recipe:
+def with_own_seed(recipe: Reservoir, client: str) -> Reservoir:
     """Return the recipe with a seed drawn from its seed and the client's name.
 
-    >>> a, b = (with_own_seed(Recipe(units=5, inputs=1), name) for name in ("a", "b"))
-    >>> a.seed != b.seed, a == with_own_seed(Recipe(units=5, inputs=1), "a")
+    >>> a, b = (with_own_seed(Reservoir(units=5, inputs=1), name) for name in ("a", "b"))
+    >>> a.seed != b.seed, a == with_own_seed(Reservoir(units=5, inputs=1), "a")
     (True, True)
     """
     digest = hashlib.sha256(f"{recipe.seed}/{client}".encode()).digest()
@@ -45,7 +45,7 @@ def aligned_reservoir(own: Reservoir, target: Reservoir, alpha: float) -> Reserv
     alpha
         Between 0 and 1.
 
-    >>> own, target = (Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=s)) for s in (1, 2))
+    >>> own, target = (Reservoir(units=20, inputs=1, seed=s) for s in (1, 2))
     >>> half = aligned_reservoir(own, target, 0.5)
     >>> common_radius(half.layers[0].W)[0] == common_radius(target.layers[0].W)[0]
     True
@@ -66,7 +66,7 @@ def aligned_reservoir(own: Reservoir, target: Reservoir, alpha: float) -> Reserv
         W = SparseRows.from_dense((1 - alpha) * mine.W.to_dense() + alpha * layer.W.to_dense())
         radius, wanted = common_radius(W)[0], common_radius(layer.W)[0]
         layers.append(replace(layer, W=W.times(wanted / radius) if radius > 0 else W))
-    return Reservoir(tuple(layers), grid=target.grid, input_range=target.input_range)
+    return Reservoir.of_layers(layers, grid=target.grid, input_range=target.input_range)
 
 
 def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
@@ -77,7 +77,7 @@ def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
     reservoirs
         With the same inputs and equally many layers; sizes may differ.
 
-    >>> members = [Reservoir.from_recipe(Recipe(units=n, inputs=2, seed=n)) for n in (5, 8)]
+    >>> members = [Reservoir(units=n, inputs=2, seed=n) for n in (5, 8)]
     >>> u = np.ones((4, 2))
     >>> apart = np.hstack([member.states(u) for member in members])
     >>> np.allclose(side_by_side(members).states(u), apart, atol=1e-14)
@@ -105,18 +105,18 @@ def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
     # Long enough for all, and none if one member has none.
     cut = (0, 0) if (0, 0) in cuts else (max(L for L, _ in cuts), max(M for _, M in cuts))
     stacks = zip(*(reservoir.layers for reservoir in reservoirs), strict=True)
-    return Reservoir(
-        tuple(_joined(stack, first=k == 0) for k, stack in enumerate(stacks)),
+    return Reservoir.of_layers(
+        [_joined(stack, first=k == 0) for k, stack in enumerate(stacks)],
         grid=grid,
         input_range=input_range,
-        known_cut=cut,
+        cut=cut,
     )
 
 
 def state_places(reservoirs: Sequence[Reservoir]) -> list[Integers]:
     """Return, for each member, where (N_m,) its states lie among the union's.
 
-    >>> deep = [Reservoir.from_recipe(Recipe(units=(2, 1), inputs=1, seed=s)) for s in (1, 2)]
+    >>> deep = [Reservoir(units=(2, 1), inputs=1, seed=s) for s in (1, 2)]
     >>> [places.tolist() for places in state_places(deep)]
     [[0, 1, 4], [2, 3, 5]]
     """

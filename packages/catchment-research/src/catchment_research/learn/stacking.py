@@ -19,19 +19,12 @@ from annotated_types import Ge
 
 from catchment import Array
 from catchment.errors import IntegrityError
-from catchment.federation import (
-    Algorithm,
-    Data,
-    FoldedRows,
-    Requirements,
-    RoundContext,
-    Rows,
-    check_statistics,
-)
+from catchment.federation import Algorithm, Data, Requirements, RoundContext, Rows, check_statistics
 from catchment.readout import Readout, RidgeStatistics, unpack
 from catchment.wire import NOTHING, Message, join, split
 from catchment_research.learn.ensemble import (
     Ensemble,
+    FoldedRows,
     Member,
     Members,
     ReservoirEnsemble,
@@ -59,12 +52,12 @@ class Stacking(Algorithm[Stack, RidgeStatistics, Ensemble]):
     n_folds
         Folds in which a client's own member predicts rows it has not seen.
 
-    >>> from catchment import Recipe, Reservoir, Recording
+    >>> from catchment import Reservoir, Recording
     >>> from catchment.features import EchoState
     >>> from catchment.engine import run_locally
     >>> from catchment_research.learn import ReservoirEnsemble
     >>> from catchment.federation import Plan
-    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1)), washout=5)
+    >>> features = EchoState.of(Reservoir(units=10, inputs=1), washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
     >>> first = run_locally(Plan(algorithm=ReservoirEnsemble(features=features)), clients).result

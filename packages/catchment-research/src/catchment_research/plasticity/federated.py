@@ -83,8 +83,8 @@ class FederatedPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
     optimizer
         What the server does with the mean change.
 
-    >>> from catchment import Plan, Recipe, Recording, federate
-    >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1))
+    >>> from catchment import Plan, Reservoir, Recording, federate
+    >>> reservoir = Reservoir(units=20, inputs=1, seed=1)
     >>> u = np.random.default_rng(0).uniform(-1, 1, (300, 1))
     >>> algorithm = FederatedPlasticity(reservoir=reservoir)
     >>> federate(Plan(algorithm=algorithm, rounds=2), {"a": [Recording(u)]}).result.n_units
@@ -149,8 +149,8 @@ class MomentPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
         Share of the way to the new gains that a round goes. All of it is
         quicker, but may swing about the target where inputs are weak against the recurrence.
 
-    >>> from catchment import Plan, Recipe, Recording, federate
-    >>> reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1))
+    >>> from catchment import Plan, Reservoir, Recording, federate
+    >>> reservoir = Reservoir(units=20, inputs=1, seed=1)
     >>> u = np.random.default_rng(0).uniform(-1, 1, (300, 1))
     >>> algorithm = MomentPlasticity(reservoir=reservoir)
     >>> federate(Plan(algorithm=algorithm, rounds=3), {"a": [Recording(u)]}).result.n_units

@@ -120,8 +120,8 @@ class IntrinsicPlasticity:
         step has jumped over a wall. "any" lets gains change their sign, as a program does that does
         not look; in float64 only.
 
-    >>> from catchment import Recipe
-    >>> reservoir = Reservoir.from_recipe(Recipe(units=40, inputs=1, input_scaling=1.0, seed=1))
+    >>> from catchment import Reservoir
+    >>> reservoir = Reservoir(units=40, inputs=1, input_scaling=1.0, seed=1)
     >>> u = np.random.default_rng(0).uniform(-1, 1, (2000, 1))
     >>> adapted = IntrinsicPlasticity(target_std=0.2, learning_rate=1e-3).adapt(reservoir, [u])
     >>> gain = np.concatenate([layer.gain for layer in adapted.layers])

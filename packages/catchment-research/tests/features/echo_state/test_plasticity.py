@@ -11,7 +11,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from catchment import Array, Recipe, Reservoir
+from catchment import Array, Reservoir
 from catchment.features.echo_state import ACTIVATIONS
 from catchment_research.plasticity import Drives, Equation, IntrinsicPlasticity, plasticity_of
 
@@ -183,8 +183,7 @@ def ragged(rng: np.random.Generator, n: int, inputs: int) -> list[Array]:
 def test_it_is_the_plain_loop(
     units: int | tuple[int, ...], activation: str, n: int, batch: int, washout: int
 ) -> None:
-    recipe = Recipe(units=units, inputs=2, activation=activation, leak_rate=0.4, seed=3)
-    reservoir = Reservoir.from_recipe(recipe)
+    reservoir = Reservoir(units=units, inputs=2, activation=activation, leak_rate=0.4, seed=3)
     us = ragged(np.random.default_rng(n), n, 2)
     rule = IntrinsicPlasticity(
         target_mean=0.1, target_std=0.4, learning_rate=5e-3, epochs=2, batch=batch, washout=washout
@@ -199,7 +198,7 @@ def test_it_is_the_plain_loop(
 def test_the_printed_equation_is_the_papers_letter_by_letter(
     n: int, batch: int, washout: int
 ) -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=(6, 5), inputs=2, leak_rate=0.4, seed=3))
+    reservoir = Reservoir(units=(6, 5), inputs=2, leak_rate=0.4, seed=3)
     us = ragged(np.random.default_rng(n), n, 2)
     rule = IntrinsicPlasticity(
         target_mean=0.1, target_std=0.4, learning_rate=5e-3, epochs=2, batch=batch,
@@ -254,8 +253,7 @@ def one_sequence_after_another(
 def test_one_update_follows_a_batch(
     equation: Equation, activation: str, n: int, batch: int, washout: int
 ) -> None:
-    recipe = Recipe(units=6, inputs=2, activation=activation, leak_rate=0.4, seed=3)
-    reservoir = Reservoir.from_recipe(recipe)
+    reservoir = Reservoir(units=6, inputs=2, activation=activation, leak_rate=0.4, seed=3)
     us = ragged(np.random.default_rng(n), n, 2)
     rule = IntrinsicPlasticity(
         target_mean=0.1, target_std=0.4, learning_rate=5e-2, epochs=2, batch=batch,
@@ -269,10 +267,10 @@ def test_one_update_follows_a_batch(
 
 def test_the_layers_of_a_stack_wait_for_the_end_of_a_batch() -> None:
     """With gains that stand still, the lower layer moves as if it were alone."""
-    stack = Reservoir.from_recipe(Recipe(units=(6, 5), inputs=2, leak_rate=0.4, seed=3))
+    stack = Reservoir(units=(6, 5), inputs=2, leak_rate=0.4, seed=3)
     us = ragged(np.random.default_rng(0), 9, 2)
     rule = IntrinsicPlasticity(target_std=0.4, learning_rate=5e-2, updates="batch", batch=9)
-    gain, shift = one_sequence_after_another(rule, Reservoir((stack.layers[0],)), us)
+    gain, shift = one_sequence_after_another(rule, Reservoir.of_layers([stack.layers[0]]), us)
     ours = plasticity_of(rule.adapt(stack, us))
     np.testing.assert_allclose(ours[0][:6], gain, rtol=1e-12)
     np.testing.assert_allclose(ours[1][:6], shift, rtol=1e-12, atol=1e-14)
@@ -305,7 +303,7 @@ def test_a_batchs_update_descends_the_divergence_of_all_its_steps() -> None:
 
 
 def test_moments_of_the_drives_are_those_of_the_plain_loop() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=(6, 5), inputs=2, seed=4))
+    reservoir = Reservoir(units=(6, 5), inputs=2, seed=4)
     us = ragged(np.random.default_rng(0), 9, 2)
     still = IntrinsicPlasticity(learning_rate=0.0, washout=2)
     ours = still.drives(reservoir, us)
@@ -333,21 +331,21 @@ def test_units_of_other_activations_are_left_alone() -> None:
 
 
 def test_outputs_come_near_the_target() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=60, inputs=1, input_scaling=2.0, seed=2))
+    reservoir = Reservoir(units=60, inputs=1, input_scaling=2.0, seed=2)
     u = np.random.default_rng(0).uniform(-1, 1, (4000, 1))
     rule = IntrinsicPlasticity(target_mean=0.1, target_std=0.2, learning_rate=2e-3, epochs=3)
     (layer,) = rule.adapt(reservoir, [u]).layers
     (before,) = reservoir.layers
-    drives = rule.drives(Reservoir((layer,)), [u])
+    drives = rule.drives(Reservoir.of_layers([layer]), [u])
     # With leak 1 - a kept, outputs before the leak are had by driving the units by themselves.
     spread = layer.gain * drives.std
     assert abs(np.median(np.tanh(layer.gain * drives.mean + layer.shift)) - 0.1) < 0.03
     assert 0.15 < np.median(np.tanh(spread)) < 0.25
-    assert np.median(np.tanh(rule.drives(Reservoir((before,)), [u]).std)) > 0.4
+    assert np.median(np.tanh(rule.drives(Reservoir.of_layers([before]), [u]).std)) > 0.4
 
 
 def test_weights_other_than_gain_and_shift_stay() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=1, seed=1))
+    reservoir = Reservoir(units=20, inputs=1, seed=1)
     adapted = IntrinsicPlasticity().adapt(reservoir, [np.ones((30, 1))])
     before, after = reservoir.layers[0], adapted.layers[0]
     assert before.W is after.W
@@ -356,21 +354,21 @@ def test_weights_other_than_gain_and_shift_stay() -> None:
 
 
 def test_no_sequences_change_nothing() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
+    reservoir = Reservoir(units=5, inputs=1, seed=1)
     gain, shift = plasticity_of(IntrinsicPlasticity().adapt(reservoir, []))
     assert (gain == 1).all()
     assert (shift == 0).all()
 
 
 def test_divergence_is_an_error_not_a_reservoir_of_nan() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=1, input_scaling=2.0, seed=1))
+    reservoir = Reservoir(units=20, inputs=1, input_scaling=2.0, seed=1)
     u = np.random.default_rng(0).uniform(-1, 1, (500, 1))
     with pytest.raises(ArithmeticError, match="learning rate 1"):
         IntrinsicPlasticity(target_std=0.01, learning_rate=1.0).adapt(reservoir, [u])
 
 
 def test_gains_may_change_their_sign_where_that_is_asked_for() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=6, inputs=2, input_scaling=2.0, seed=3))
+    reservoir = Reservoir(units=6, inputs=2, input_scaling=2.0, seed=3)
     us = ragged(np.random.default_rng(1), 5, 2)
     rule = IntrinsicPlasticity(
         target_std=0.1, learning_rate=0.05, epochs=2, updates="batch", gains="any"
@@ -382,14 +380,14 @@ def test_gains_may_change_their_sign_where_that_is_asked_for() -> None:
     np.testing.assert_allclose(ours[1], shift, rtol=1e-9)
     with pytest.raises(ArithmeticError, match=r"learning rate 0\.05; lower it"):
         replace(rule, gains="positive").adapt(reservoir, us)
-    on_grid = Reservoir.from_recipe(Recipe(units=6, inputs=2, seed=3, grid=20))
+    on_grid = Reservoir(units=6, inputs=2, seed=3, grid=20)
     with pytest.raises(ValueError, match="gains is 'any'; in fixed point gains stay above 0"):
         rule.adapt(on_grid, us)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_inputs_that_are_not_finite_are_refused(bad: float) -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=5, inputs=1, seed=1))
+    reservoir = Reservoir(units=5, inputs=1, seed=1)
     with pytest.raises(ValueError, match="sequence 1"):
         IntrinsicPlasticity().adapt(reservoir, [[0.0], [bad]])
     with pytest.raises(ValueError, match="sequence 0"):

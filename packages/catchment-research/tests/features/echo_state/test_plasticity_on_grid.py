@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import Array, Recipe, Reservoir
+from catchment import Array, Reservoir
 from catchment.features.echo_state import (
     ACTIVATIONS,
     grid_linear,
@@ -167,11 +167,11 @@ def ragged(n: int, inputs: int, seed: int = 0) -> list[Array]:
 def test_it_is_the_definition_in_fractions(
     bits: int, units: int | tuple[int, ...], activation: str
 ) -> None:
-    recipe = Recipe(
+    recipe = Reservoir(
         units=units, inputs=2, activation=activation, leak_rate=0.4, input_scaling=2.0, seed=3,
         grid=bits,
     )  # fmt: skip
-    reservoir = Reservoir.from_recipe(recipe)
+    reservoir = recipe
     us = ragged(5, 2)
     gain, shift, _, _ = reference(RULE, reservoir, us)
     found = plasticity_of(RULE.adapt(reservoir, us))
@@ -185,11 +185,11 @@ def test_it_is_the_definition_in_fractions(
 def test_both_readings_and_equations_are_their_definitions(
     updates: Updates, equation: Equation, activation: str, bits: int
 ) -> None:
-    recipe = Recipe(
+    recipe = Reservoir(
         units=(5, 4), inputs=2, activation=activation, leak_rate=0.4, input_scaling=2.0, seed=3,
         grid=bits,
     )  # fmt: skip
-    reservoir = Reservoir.from_recipe(recipe)
+    reservoir = recipe
     rule = replace(RULE, updates=updates, equation=equation, learning_rate=8e-3)
     us = ragged(5, 2)
     gain, shift, _, _ = reference(rule, reservoir, us)
@@ -199,7 +199,7 @@ def test_both_readings_and_equations_are_their_definitions(
 
 
 def test_a_batch_beyond_the_lanes_is_the_same_in_any_order() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=40, inputs=2, leak_rate=0.5, seed=4, grid=20))
+    reservoir = Reservoir(units=40, inputs=2, leak_rate=0.5, seed=4, grid=20)
     us = ragged(40, 2)
     rule = replace(RULE, updates="batch", batch=40, washout=0, learning_rate=0.05)
     one = plasticity_of(rule.adapt(reservoir, us))
@@ -211,7 +211,7 @@ def test_a_batch_beyond_the_lanes_is_the_same_in_any_order() -> None:
 
 def test_a_batch_whose_sums_could_overflow_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(getmodule(plasticity_of), "MOST_STEPS", 20)
-    reservoir = Reservoir.from_recipe(Recipe(units=4, inputs=2, seed=4, grid=20))
+    reservoir = Reservoir(units=4, inputs=2, seed=4, grid=20)
     rule = IntrinsicPlasticity(updates="batch", batch=100)
     with pytest.raises(
         ValueError, match="a batch has 30 steps; in fixed point pass a batch of at most"
@@ -245,7 +245,7 @@ def test_mixed_activations_and_drives_out_of_range_are_the_definition() -> None:
 
 
 def test_moments_are_whole_numbers_of_any_order() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=(6, 5), inputs=2, seed=4, grid=20))
+    reservoir = Reservoir(units=(6, 5), inputs=2, seed=4, grid=20)
     us = ragged(9, 2)
     still = IntrinsicPlasticity(learning_rate=0.0, washout=2)
     ours = still.drives(reservoir, us)
@@ -261,7 +261,7 @@ def test_moments_are_whole_numbers_of_any_order() -> None:
 
 @pytest.mark.parametrize("n", [3, 8, 13, 32])
 def test_the_order_of_lanes_does_not_matter(n: int) -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=40, inputs=2, leak_rate=0.5, seed=4, grid=20))
+    reservoir = Reservoir(units=40, inputs=2, leak_rate=0.5, seed=4, grid=20)
     us, rule = ragged(n, 2), replace(RULE, batch=32, washout=0)
     one = plasticity_of(rule.adapt(reservoir, us))
     order = np.random.default_rng(2).permutation(n)
@@ -272,18 +272,18 @@ def test_the_order_of_lanes_does_not_matter(n: int) -> None:
 
 @pytest.mark.parametrize("bits", [15, 20, 24])
 def test_it_is_plasticity_in_float64_but_for_rounding(bits: int) -> None:
-    plain = Recipe(units=60, inputs=2, input_scaling=1.0, leak_rate=0.5, seed=2)
+    plain = Reservoir(units=60, inputs=2, input_scaling=1.0, leak_rate=0.5, seed=2)
     us = [np.random.default_rng(k).uniform(-1, 1, (300, 2)) for k in range(6)]
     rule = IntrinsicPlasticity(target_mean=0.1, target_std=0.2, learning_rate=1e-3, epochs=2)
-    ours = plasticity_of(rule.adapt(Reservoir.from_recipe(replace(plain, grid=bits)), us))
-    theirs = plasticity_of(rule.adapt(Reservoir.from_recipe(plain), us))
+    ours = plasticity_of(rule.adapt(replace(plain, grid=bits), us))
+    theirs = plasticity_of(rule.adapt(plain, us))
     near = 40 * 2.0 ** -min(bits, 20)
     np.testing.assert_allclose(ours[0], theirs[0], rtol=near, atol=near)
     np.testing.assert_allclose(ours[1], theirs[1], rtol=near, atol=near)
 
 
 def test_the_adapted_reservoir_keeps_its_grid() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=2, seed=1, grid=15))
+    reservoir = Reservoir(units=20, inputs=2, seed=1, grid=15)
     adapted = RULE.adapt(reservoir, ragged(4, 2))
     assert adapted.grid == 15
     states = adapted.states(ragged(1, 2)[0])
@@ -291,9 +291,7 @@ def test_the_adapted_reservoir_keeps_its_grid() -> None:
 
 
 def test_divergence_and_gains_out_of_reach_are_errors() -> None:
-    reservoir = Reservoir.from_recipe(
-        Recipe(units=20, inputs=1, input_scaling=2.0, seed=1, grid=20)
-    )
+    reservoir = Reservoir(units=20, inputs=1, input_scaling=2.0, seed=1, grid=20)
     u = np.random.default_rng(0).uniform(-1, 1, (500, 1))
     with pytest.raises(ArithmeticError, match="learning rate 1"):
         IntrinsicPlasticity(target_std=0.01, learning_rate=1.0).adapt(reservoir, [u])
@@ -307,11 +305,11 @@ def test_divergence_and_gains_out_of_reach_are_errors() -> None:
 PROGRAM = """
 import hashlib
 import numpy as np
-from catchment import Plan, Recipe, Recording, Reservoir, federate
+from catchment import Plan, Reservoir, Recording, Reservoir, federate
 from catchment.federation.learn import FederatedPlasticity, MomentPlasticity
 from catchment.features import IntrinsicPlasticity
 
-reservoir = Reservoir.from_recipe(Recipe(units=(30, 20), inputs=2, seed=4, leak_rate=0.5, grid=20))
+reservoir = Reservoir(units=(30, 20), inputs=2, seed=4, leak_rate=0.5, grid=20)
 rng = np.random.default_rng(0)
 data = {
     name: [Recording(rng.uniform(-1, 1, (30 + 7 * k, 2))) for k in range(n)]

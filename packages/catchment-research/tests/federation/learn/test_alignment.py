@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from catchment import Recipe, Recording, Reservoir
+from catchment import Recording, Reservoir
 from catchment.data import narma
 from catchment.engine import run_locally
 from catchment.errors import FederationError
@@ -21,14 +21,16 @@ from catchment_research.learn import AlignedRidge, ReservoirEnsemble, aligned_re
 
 pytestmark = pytest.mark.processor
 
-RECIPE = Recipe(units=40, inputs=1, spectral_radius=0.8, leak_rate=1.0, input_scaling=0.3, seed=3)
-TARGET = Reservoir.from_recipe(RECIPE)
+RECIPE = Reservoir(
+    units=40, inputs=1, spectral_radius=0.8, leak_rate=1.0, input_scaling=0.3, seed=3
+)
+TARGET = RECIPE
 FEATURES = EchoState.of(TARGET, washout=20)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.9])
 def test_the_recurrent_matrix_is_the_blend_at_the_same_radius(alpha: float) -> None:
-    own = Reservoir.from_recipe(replace(RECIPE, seed=9, spectral_radius=0.5))
+    own = replace(RECIPE, seed=9, spectral_radius=0.5)
     blended = aligned_reservoir(own, TARGET, alpha)
     W = blended.layers[0].W.to_dense()
     mixed = (1 - alpha) * own.layers[0].W.to_dense() + alpha * TARGET.layers[0].W.to_dense()
@@ -42,7 +44,7 @@ def test_the_recurrent_matrix_is_the_blend_at_the_same_radius(alpha: float) -> N
 
 
 def test_deep_reservoirs_align_layer_by_layer() -> None:
-    deep = [Reservoir.from_recipe(Recipe(units=(8, 6), inputs=2, seed=s)) for s in (1, 2)]
+    deep = [Reservoir(units=(8, 6), inputs=2, seed=s) for s in (1, 2)]
     blended = aligned_reservoir(deep[0], deep[1], 0.5)
     for layer in blended.layers:
         assert np.abs(np.linalg.eigvals(layer.W.to_dense())).max() == pytest.approx(0.9)
@@ -62,7 +64,7 @@ def test_wrong_arguments_are_errors() -> None:
     with pytest.raises(ValueError, match="alpha is -1"):
         AlignedRidge(ridge=FederatedRidge(features=FEATURES), alpha=-1)
     with pytest.raises(ValueError, match="do not align"):
-        aligned_reservoir(Reservoir.from_recipe(replace(RECIPE, units=5)), TARGET, 0.5)
+        aligned_reservoir(replace(RECIPE, units=5), TARGET, 0.5)
     bare = FederatedRidge(features=EchoState.of(Reservoir.from_matrices([[0.5]], [[1.0]])))
     with pytest.raises(ValueError, match="no recipe for x"):
         AlignedRidge(ridge=bare, alpha=0.5).features_of("x")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from catchment import Recipe, Recording, Reservoir, save
+from catchment import Recording, Reservoir, save
 from catchment.data import ACTIVITIES, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError, UploadError
@@ -32,8 +32,8 @@ from catchment_research.learn import (
     with_own_seed,
 )
 
-RECIPE = Recipe(units=30, inputs=1, spectral_radius=0.9, leak_rate=0.8, seed=5)
-FEATURES = EchoState.of(Reservoir.from_recipe(RECIPE), washout=20)
+RECIPE = Reservoir(units=30, inputs=1, spectral_radius=0.9, leak_rate=0.8, seed=5)
+FEATURES = EchoState.of(RECIPE, washout=20)
 
 
 def narma_clients(n_clients: int = 4, n_steps: int = 200) -> dict[str, list[Recording]]:
@@ -87,7 +87,7 @@ def test_every_client_has_its_own_reservoir_and_sends_it_in_a_few_hundred_bytes(
 )
 def test_joint_readouts_for_every_kind_of_feature_and_depth(settings: dict[str, object]) -> None:
     rng = np.random.default_rng(3)
-    deep = Reservoir.from_recipe(Recipe(units=(6, 4), inputs=2, seed=1))
+    deep = Reservoir(units=(6, 4), inputs=2, seed=1)
     features = EchoState.of(deep, **settings)  # type: ignore[arg-type]
     per_step = features.per_step
     data = {
@@ -97,7 +97,7 @@ def test_joint_readouts_for_every_kind_of_feature_and_depth(settings: dict[str, 
         ]
         for name in "abc"
     }
-    recipes = {"b": Recipe(units=(3, 9), inputs=2, seed=8)}
+    recipes = {"b": Reservoir(units=(3, 9), inputs=2, seed=8)}
     algorithm = ReservoirEnsemble(features=features, recipes=recipes, ridge=0.1)
     ensemble = run_locally(Plan(algorithm=algorithm), data).result
     u = rng.normal(size=(15, 2))
@@ -107,7 +107,7 @@ def test_joint_readouts_for_every_kind_of_feature_and_depth(settings: dict[str, 
 
 def test_classification_through_the_same_evaluation() -> None:
     users = synthetic_wearables(n_users=5, windows_per_user=24, steps=60)
-    reservoir = Reservoir.from_recipe(Recipe(units=25, inputs=6, leak_rate=0.5, seed=2))
+    reservoir = Reservoir(units=25, inputs=6, leak_rate=0.5, seed=2)
     features = EchoState.of(reservoir, pool="mean_std")
     train = {name: windows[:18] for name, windows in users.items()}
     test = {name: windows[18:] for name, windows in users.items()}
@@ -142,7 +142,7 @@ def test_joint_statistics_of_all_reservoirs_are_federated_ridge_on_joint_feature
 
 def test_stacking_weights_minimize_the_error_on_rows_no_member_has_seen() -> None:
     clients = narma_clients(n_clients=3)
-    recipes = {"client-0": Recipe(units=3, inputs=1, seed=1)}
+    recipes = {"client-0": Reservoir(units=3, inputs=1, seed=1)}
     algorithm = ReservoirEnsemble(features=FEATURES, recipes=recipes, ridge=1e-3)
     first = run_locally(Plan(algorithm=algorithm), clients).result
     result = run_locally(Plan(algorithm=Stacking(ensemble=first, n_folds=4)), clients)
@@ -176,7 +176,7 @@ def test_stacking_weights_minimize_the_error_on_rows_no_member_has_seen() -> Non
 
 def test_stacking_works_for_classes_and_helps_no_less_than_the_mean_on_its_own_rows() -> None:
     users = synthetic_wearables(n_users=4, windows_per_user=20, steps=50)
-    reservoir = Reservoir.from_recipe(Recipe(units=15, inputs=6, seed=2))
+    reservoir = Reservoir(units=15, inputs=6, seed=2)
     algorithm = ReservoirEnsemble(
         features=EchoState.of(reservoir, pool="mean"), classes=ACTIVITIES, ridge=0.1
     )
@@ -233,7 +233,7 @@ def test_bad_members_are_refused_with_a_code() -> None:
     member = trained(ridge=1e-3).members["client-0"]
     good = member.parts()
     counts, weights, intercept, ridge = good.arrays
-    huge = Recipe(units=10**6, inputs=1)
+    huge = Reservoir(units=10**6, inputs=1)
     for parts, code in (
         (replace(good, arrays=(counts, weights * np.nan, intercept, ridge)), "not-finite"),
         (replace(good, arrays=(-counts, weights, intercept, ridge)), "count"),
@@ -253,7 +253,7 @@ def test_bad_members_are_refused_with_a_code() -> None:
 
 
 def test_a_client_with_too_little_data_is_refused_with_a_reason() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=5, inputs=1))
+    reservoir = Reservoir(units=5, inputs=1)
     features = EchoState.of(reservoir, pool="mean")
     rng = np.random.default_rng(0)
     enough = [Recording(rng.normal(size=9), np.eye(2)[k % 2]) for k in range(8)]
@@ -287,11 +287,11 @@ def test_wrong_settings_are_errors() -> None:
 
 
 def test_reservoirs_of_other_inputs_or_depths_do_not_stand_side_by_side() -> None:
-    one = Reservoir.from_recipe(Recipe(units=4, inputs=1))
+    one = Reservoir(units=4, inputs=1)
     with pytest.raises(ValueError, match="1, 2 inputs"):
-        side_by_side([one, Reservoir.from_recipe(Recipe(units=4, inputs=2))])
+        side_by_side([one, Reservoir(units=4, inputs=2)])
     with pytest.raises(ValueError, match="1, 2 layers"):
-        side_by_side([one, Reservoir.from_recipe(Recipe(units=(2, 2), inputs=1))])
+        side_by_side([one, Reservoir(units=(2, 2), inputs=1)])
     with pytest.raises(ValueError, match="no reservoirs"):
         side_by_side([])
 

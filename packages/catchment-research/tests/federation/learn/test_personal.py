@@ -19,7 +19,7 @@ from catchment import Array
 from catchment.data import ACTIVITIES, Recording, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import CatchmentError, TooFewClientsError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan, RoundContext, Rows, first_part
 from catchment.federation.learn import (
     SHARES,
@@ -40,8 +40,8 @@ from catchment_research.learn import cluster_clients, cluster_sums
 pytestmark = pytest.mark.processor
 
 seeds = st.integers(0, 2**32 - 1)
-POOLED = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2)), pool="mean_std")
-PER_STEP = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2)), washout=6)
+POOLED = EchoState.of(Reservoir(units=10, inputs=6, seed=2), pool="mean_std")
+PER_STEP = EchoState.of(Reservoir(units=10, inputs=1, seed=2), washout=6)
 PEOPLE = synthetic_wearables(8, seed=4, windows_per_user=40)
 
 

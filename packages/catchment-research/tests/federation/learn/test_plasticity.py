@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment import Evaluation, FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
+from catchment import Evaluation, FederatedRidge, Plan, Recording, Reservoir, federate
 from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
 from catchment.errors import TooFewClientsError, UploadError
 from catchment.features import EchoState
@@ -30,8 +30,8 @@ from catchment_research.plasticity import (
 
 pytestmark = pytest.mark.processor
 
-RESERVOIR = Reservoir.from_recipe(Recipe(units=25, inputs=2, input_scaling=1.0, seed=3))
-DEEP = Reservoir.from_recipe(Recipe(units=(15, 10), inputs=2, input_scaling=1.0, seed=4))
+RESERVOIR = Reservoir(units=25, inputs=2, input_scaling=1.0, seed=3)
+DEEP = Reservoir(units=(15, 10), inputs=2, input_scaling=1.0, seed=4)
 RULE = IntrinsicPlasticity(target_std=0.3, learning_rate=2e-3, epochs=2, batch=4)
 
 
@@ -65,14 +65,14 @@ def test_one_client_of_many_sequences_updates_once_a_batch(equation: Any) -> Non
 
 def test_plans_from_before_there_were_readings_keep_their_fingerprint() -> None:
     # As it was prepared then, with a scale that is found otherwise today.
-    recipe = Recipe(
+    recipe = Reservoir(
         units=5,
         inputs=1,
         seed=1,
         scale=(float.fromhex("0x1.2942099ba49b9p-1"),),
-        fingerprint="0dd8e6a170100b909ef2126d54ab2e985c42fef66a3add78cba8283087462caf",
+        known_fingerprint="0dd8e6a170100b909ef2126d54ab2e985c42fef66a3add78cba8283087462caf",
     )
-    reservoir = Reservoir.from_recipe(recipe)
+    reservoir = recipe
     plain = FederatedPlasticity(reservoir=reservoir)
     found = {
         Plan(algorithm=replace(plain, rule=replace(plain.rule, **given)), rounds=2).fingerprint()  # type: ignore[arg-type]
@@ -207,8 +207,8 @@ def test_moments_bring_outputs_to_the_target_from_any_start() -> None:
     data = sequences(12, steps=200)
     rule = IntrinsicPlasticity(target_mean=0.1, target_std=0.3, washout=20)
     for scaling in (0.3, 3.0):
-        recipe = Recipe(units=40, inputs=2, input_scaling=scaling, leak_rate=1.0, seed=1)
-        algorithm = MomentPlasticity(reservoir=Reservoir.from_recipe(recipe), rule=rule)
+        recipe = Reservoir(units=40, inputs=2, input_scaling=scaling, leak_rate=1.0, seed=1)
+        algorithm = MomentPlasticity(reservoir=recipe, rule=rule)
         state = federate(Plan(algorithm=algorithm, rounds=15), {"a": data[:5], "b": data[5:]}).state
         # With leak rate 1 a state is the output itself.
         y = np.concatenate([x[20:] for x in algorithm.result(state).run([s.u for s in data])])
@@ -246,7 +246,7 @@ def test_matched_moments_are_the_target_by_simulation(
 def test_it_serves_an_exact_ridge_in_a_second_plan() -> None:
     users = scale_each(synthetic_wearables(n_users=6, windows_per_user=30, steps=60))
     test = {"user-005": users.pop("user-005")}
-    reservoir = Reservoir.from_recipe(Recipe(units=30, inputs=6, seed=1))
+    reservoir = Reservoir(units=30, inputs=6, seed=1)
     algorithm = FederatedPlasticity(reservoir=reservoir, rule=IntrinsicPlasticity(target_std=0.4))
     adapted = federate(Plan(algorithm=algorithm, rounds=2), users).result
     features = EchoState.of(adapted, input=False, pool="mean")
@@ -288,7 +288,7 @@ def test_wrong_shapes_and_numbers_are_refused(kind: Any) -> None:
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(ValueError, match="damping is 0"):
         MomentPlasticity(reservoir=RESERVOIR, damping=0)
-    sigmoid = Reservoir.from_recipe(Recipe(units=5, activation="sigmoid"))
+    sigmoid = Reservoir(units=5, activation="sigmoid")
     with pytest.raises(ValueError, match="tanh"):
         MomentPlasticity(reservoir=sigmoid)
     with pytest.raises(ValueError, match="no output of tanh"):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, evaluate, federate
+from catchment import FederatedRidge, Plan, Recording, Reservoir, evaluate, federate
 from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
 from catchment.features import EchoState
 from catchment.privacy import SecureAggregation, generate_keys
@@ -26,8 +26,8 @@ from catchment_research.plasticity import (
 
 pytestmark = pytest.mark.slow
 
-PLAIN = Recipe(units=(15, 10), inputs=2, input_scaling=1.0, leak_rate=0.5, seed=4)
-RESERVOIR = Reservoir.from_recipe(replace(PLAIN, grid=20))
+PLAIN = Reservoir(units=(15, 10), inputs=2, input_scaling=1.0, leak_rate=0.5, seed=4)
+RESERVOIR = replace(PLAIN, grid=20)
 RULE = IntrinsicPlasticity(target_mean=0.1, target_std=0.3, learning_rate=2e-3, batch=4)
 KINDS: list[Any] = [FederatedPlasticity, MomentPlasticity]
 
@@ -82,7 +82,7 @@ def test_it_is_near_the_result_in_float64(kind: Any) -> None:
     clients = {name: sequences(3, seed=k, steps=100) for k, name in enumerate("ab")}
     found = [
         federate(Plan(algorithm=kind(reservoir=reservoir, rule=RULE), rounds=3), clients).state
-        for reservoir in (RESERVOIR, Reservoir.from_recipe(PLAIN))
+        for reservoir in (RESERVOIR, PLAIN)
     ]
     np.testing.assert_allclose(found[0].gain, found[1].gain, rtol=2e-5)
     np.testing.assert_allclose(found[0].shift, found[1].shift, atol=2e-5)
@@ -116,10 +116,10 @@ def test_moments_that_no_gain_gives_are_an_error() -> None:
 def test_accuracy_after_plasticity_is_that_of_float64() -> None:
     users = scale_each(synthetic_wearables(n_users=6, windows_per_user=30, steps=60))
     test = {"user-005": users.pop("user-005")}
-    plain = Recipe(units=30, inputs=6, seed=1)
+    plain = Reservoir(units=30, inputs=6, seed=1)
     rule, scores = IntrinsicPlasticity(target_std=0.4), []
     for recipe in (plain, replace(plain, grid=20)):
-        algorithm = FederatedPlasticity(reservoir=Reservoir.from_recipe(recipe), rule=rule)
+        algorithm = FederatedPlasticity(reservoir=recipe, rule=rule)
         adapted = federate(Plan(algorithm=algorithm, rounds=2), users).result
         ridge = FederatedRidge(features=EchoState.of(adapted, pool="mean"), classes=ACTIVITIES)
         model = federate(Plan(algorithm=ridge), users).model

@@ -45,11 +45,10 @@ def test_where_statistics_are_smaller_the_messages_are_what_they_were() -> None:
 
 
 def test_a_run_says_in_one_sentence_which_upload_was_taken_and_why() -> None:
-    run = federate(MAP, users())
+    run = federate(MAP, users(), upload="auto")
     assert run.upload.startswith("each client sends the smaller of its statistics")
     assert run.upload in run.explain()
-    asked = federate(MAP, users(), upload="statistics")
-    assert asked.upload == "clients send statistics, as asked for"
+    assert federate(MAP, users()).upload == "clients send statistics"
 
 
 def test_gradients_end_in_the_readout_of_statistics() -> None:
@@ -80,7 +79,7 @@ def test_uploads_that_cannot_be_are_refused_at_once(settings: Any, words: str) -
 
 
 def test_features_without_a_grid_are_sent_as_statistics() -> None:
-    run = federate(EchoState(50, seed=1, grid=None), users())
+    run = federate(EchoState(50, seed=1, grid=None), users(), upload="auto")
     assert "features are float64" in run.upload
     assert isinstance(run.training.plan.algorithm, FederatedRidge)
 
@@ -100,11 +99,11 @@ algorithm = "ridge"
 
 def test_a_plan_file_chooses_its_upload_too(tmp_path: Any) -> None:
     facts = []
-    for k, said in enumerate(("", 'upload = "statistics"')):
+    for k, said in enumerate(('upload = "auto"', "")):
         run_plan(parse_plan(PLAN.format(said)), tmp_path / str(k))
         facts.append(read_run(tmp_path / str(k)).facts["upload"])
     assert facts[0].startswith("each client sends the smaller")
-    assert facts[1] == "clients send statistics, as asked for"
+    assert facts[1] == "clients send statistics"
     with pytest.raises(ValueError, match="upload in"):
         parse_plan(PLAN.format('upload = "least"'))
 

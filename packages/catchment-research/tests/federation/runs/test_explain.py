@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from catchment import FederatedRidge, Plan, Recipe, Reservoir
+from catchment import FederatedRidge, Plan, Reservoir
 from catchment.data import contiguous, narma
 from catchment.engine import run_locally
 from catchment.features import EchoState
@@ -121,7 +121,7 @@ def test_nothing_yet() -> None:
 
 
 def test_a_real_run_in_words(tmp_path: Path) -> None:
-    features = EchoState.of(Reservoir.from_recipe(Recipe(units=20, inputs=1)), washout=5)
+    features = EchoState.of(Reservoir(units=20, inputs=1), washout=5)
     plan = Plan(algorithm=FederatedRidge(features=features))
     with RunFolder(tmp_path) as store:
         run_locally(plan, contiguous(narma(150), 3), keeper=store.keeper("training", plan))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir, federate
+from catchment import FederatedRidge, Plan, Recording, Reservoir, federate
 from catchment.data import ACTIVITIES, synthetic_wearables
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import BudgetError, IntegrityError, TooFewClientsError, UploadError
@@ -33,7 +33,7 @@ from catchment.wire import NOTHING, Message
 from catchment_research.learn import GradientAveraging
 from catchment_research.plasticity import FederatedPlasticity
 
-F = EchoState.of(Reservoir.from_recipe(Recipe(units=12, inputs=6, seed=1)), pool="mean")
+F = EchoState.of(Reservoir(units=12, inputs=6, seed=1), pool="mean")
 CLIENTS = synthetic_wearables(12, windows_per_user=24, steps=24)
 PUBLIC = [accumulate(F, data) for data in synthetic_wearables(4, 9, steps=24).values()]
 CLIP = Clip.from_public(PUBLIC)
@@ -294,7 +294,7 @@ def test_noisy_statistics_cannot_be_claimed_by_a_client() -> None:
 
 
 def test_a_forecast_can_be_private_per_step_rows() -> None:
-    reservoir = Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=2))
+    reservoir = Reservoir(units=10, inputs=1, seed=2)
     steps = EchoState.of(reservoir, washout=5)
     u = np.sin(np.arange(60.0))
     data = {f"c{k}": [Recording(u[k : 50 + k], u[k + 1 : 51 + k])] for k in range(5)}

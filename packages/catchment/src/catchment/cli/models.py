@@ -260,7 +260,7 @@ def explain(
 
 
 def _what_left(folder: Path, client: str | None) -> str:
-    from catchment.federation.runs.explain import in_words
+    from catchment.federation.runs.ledger import in_words
     from catchment.federation.runs.read import messages_of, read_run
 
     found = read_run(folder)

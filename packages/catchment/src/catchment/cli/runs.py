@@ -53,8 +53,8 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
         The plan that was run.
     """
     from catchment.federation.messages import counts
-    from catchment.federation.runs.explain import bounds_of, thin_clients
-    from catchment.federation.runs.read import folds_sentence, map_sentence
+    from catchment.federation.runs.ledger import bounds_of, map_sentence, thin_clients
+    from catchment.federation.runs.read import folds_sentence
     from catchment.plans.settings import own_classes
 
     week = f", time {done.facts['week']}" if "week" in done.facts else ""
@@ -93,7 +93,7 @@ def _changed(done: Run) -> list[str]:
 def run_json(done: Run, folder: Path, notices: Sequence[str] = ()) -> dict[str, object]:
     """Return what came of a run for a script, with what is odd about the data."""
     from catchment.federation.messages import left_out
-    from catchment.federation.runs.explain import bounds_of, thin_clients
+    from catchment.federation.runs.ledger import bounds_of, thin_clients
     from catchment.federation.runs.read import folds_of_run
 
     last, thin = done.rounds["training"][-1], thin_clients(done)

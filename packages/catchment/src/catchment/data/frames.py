@@ -17,7 +17,7 @@ from catchment.arrays import (
     Integers,
     as_numbers,
     refuse_conversions,
-    refuse_infinite,
+    refuse_nonfinite,
 )
 from catchment.data.recording import Recording
 from catchment.errors import SettingError
@@ -224,7 +224,7 @@ def from_frame(
         raise ValueError("inputs names no column; pass at least one")
     u = numbers_of(frame, names)
     for name, values in zip(names, u.T, strict=True):
-        refuse_infinite(values, f"column {name!r}")
+        refuse_nonfinite(values, f"column {name!r}", missing=True)
     if len(u) == 0:
         raise ValueError("there are no rows; leave it out, or fill it")
     per_step = classes is None if per_step is None else per_step

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment.arrays import LARGEST, Array, as_matrix, as_numbers, frozen, refuse_infinite
+from catchment.arrays import LARGEST, Array, as_matrix, as_numbers, frozen, refuse_nonfinite
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Recording:
         u = as_matrix(self.u, "inputs")
         if len(u) == 0:
             raise ValueError("the sequence has no steps; leave empty sequences out")
-        refuse_infinite(u, "inputs")
+        refuse_nonfinite(u, "inputs", missing=True)
         object.__setattr__(self, "u", frozen(u.view()))
         if self.y is None:
             object.__setattr__(self, "per_step", None)
@@ -222,7 +222,7 @@ def _targets(value: Any, n_steps: int, per_step: bool | None) -> Array:
             f"targets have shape {y.shape} for {n_steps} steps; "
             f"pass ({n_steps}, K) for a target per step or (K,) for one per sequence"
         )
-    refuse_infinite(y, "targets")
+    refuse_nonfinite(y, "targets", missing=True)
     return y
 
 

@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, Integers, as_matrix, frozen, refuse_infinite
+from catchment.arrays import Array, Integers, as_matrix, frozen, refuse_nonfinite
 from catchment.data.recording import Recording
 
 Whole = NDArray[np.object_]  # Python's integers
@@ -181,7 +181,7 @@ class Moments:
         inputs: list[Array] = []
         for one in sequences:
             u = one.u if isinstance(one, Recording) else as_matrix(one, "values")
-            refuse_infinite(u, "values")
+            refuse_nonfinite(u, "values", missing=True)
             if inputs and u.shape[1] != inputs[0].shape[1]:
                 raise ValueError(
                     f"values of {inputs[0].shape[1]} and {u.shape[1]} channels have no common "

@@ -14,7 +14,6 @@ from catchment.engine.local import (
     Source as Source,
     Workers as Workers,
     data_of as data_of,
-    with_workers as with_workers,
 )
 from catchment.engine.processes import (
     ONE_THREAD as ONE_THREAD,

@@ -51,12 +51,12 @@ def compare(
         Called with the name of each contender before it starts.
 
     >>> import numpy as np
-    >>> from catchment import FederatedRidge, Plan, Recipe, Reservoir, Recording
+    >>> from catchment import FederatedRidge, Plan, Reservoir, Recording
     >>> from catchment.features import EchoState
     >>> from catchment.federation.measure.baselines import autoregression
     >>> u = np.sin(np.arange(200) / 5) + np.sin(np.arange(200) / 3)
     >>> data = {"a": [Recording(u[:90], u[1:91])], "b": [Recording(u[90:-1], u[91:])]}
-    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=30)), washout=20)
+    >>> features = EchoState.of(Reservoir(units=30), washout=20)
     >>> plan = Plan(algorithm=FederatedRidge(features=features, ridge=1e-8))
     >>> contenders = {"ridge": plan, "line": autoregression(1, lags=2, washout=20)}
     >>> compare(contenders, data, data).best.name

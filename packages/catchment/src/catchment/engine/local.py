@@ -96,8 +96,10 @@ class LocalEngine(Engine, Generic[S, U, R]):
                 return [Reply(client, self._node(client).answer(requests[client]))]
             return answer_together([*map(self._node, clients)], requests[clients[0]])
 
-        groups = ordered_map(answer, _groups(requests, size), threads=self.threads)
-        return chain.from_iterable(groups)
+        groups: Iterable[Sequence[str]] = zip(requests)  # each by itself
+        if size > 1:
+            groups = _groups(requests, size)
+        return chain.from_iterable(ordered_map(answer, groups, threads=self.threads))
 
     def counted(self, round_: int, clients: Sequence[str]) -> None:
         """Tell the clients whose data are elsewhere that their uploads of a round were counted.
@@ -117,8 +119,8 @@ class LocalEngine(Engine, Generic[S, U, R]):
 
     def _node(self, client: str) -> Node[S, U, R]:
         source = self.sources[client]
-        away = isinstance(source, Elsewhere)
-        data = source if isinstance(source, Elsewhere) else data_of(source)
+        away = source if isinstance(source, Elsewhere) else None
+        data = away or data_of(source)
         if self.plan.masking is None and not (away or self.plan.algorithm.carries):
             return Node(client, self.plan, data)
         memory = self.memories.setdefault(client, {})
@@ -145,20 +147,6 @@ class Workers(Protocol):
         """Return an engine whose blocks of clients these workers add."""
 
 
-def with_workers(engine: LocalEngine[Any, Any, Any], workers: int | Workers | None) -> Engine:
-    """Return the engine with so many processes; as it is for None or 1.
-
-    >>> with_workers(None, 0)
-    Traceback (most recent call last):
-    ValueError: workers is 0; pass 1 or more, or None for this process alone
-    """
-    if isinstance(workers, Workers):
-        return workers.over(engine)
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers is {workers}; pass 1 or more, or None for this process alone")
-    return engine if workers is None or workers == 1 else replace(engine, workers=workers)
-
-
 MOST_APART = 100_000  # test clients whose scores are kept one by one
 MANY_TESTED = (
     "%d clients are tested: their score is kept together, not client by client; test fewer, such "
@@ -180,7 +168,7 @@ class LocalClients(Engines):
         Who trains.
     others
         By stage: who takes part in it, where that is not who trains.
-    threads, workers, memories, units
+    threads, workers, memories, policy, units
         As of `run_locally`.
     """
 
@@ -189,6 +177,7 @@ class LocalClients(Engines):
     threads: int | None = None
     workers: int | Workers | None = None
     memories: dict[str, Memory] = field(default_factory=dict)
+    policy: Policy | None = None
     units: Mapping[str, str] | str = ALL
 
     @property
@@ -206,9 +195,15 @@ class LocalClients(Engines):
         return replace(plan, algorithm=tested, protections=())
 
     def engine(self, stage: str, plan: Plan[Any, Any, Any]) -> Engine:
-        clients = self.others.get(stage, self.clients)
-        here = LocalEngine(plan, clients, self.threads, self.memories, units=self.units)
-        return with_workers(here, self.workers)
+        clients, workers = self.others.get(stage, self.clients), self.workers
+        how = (self.threads, self.memories, self.policy, self.units)
+        if isinstance(workers, Workers):
+            return workers.over(LocalEngine(plan, clients, *how))
+        if workers is not None and workers < 1:
+            raise ValueError(
+                f"workers is {workers}; pass 1 or more, or None for this process alone"
+            )
+        return LocalEngine(plan, clients, *how, None if workers == 1 else workers)
 
 
 def _groups(requests: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
@@ -278,8 +273,15 @@ def run_locally(
     check_client_names(clients)
     if memories is None:
         memories = {} if plan.masking is None else plan.masking.memories
-    here = LocalEngine(plan, clients, threads, memories, policy, units)
-    engine = with_workers(here, workers)
+    here = LocalClients(
+        clients=clients,
+        threads=threads,
+        workers=workers,
+        memories=memories,
+        policy=policy,
+        units=units,
+    )
+    engine = here.engine("", plan)
     return run(plan, engine, keeper=keeper, watch=watch, journal=journal, onto=onto)
 
 

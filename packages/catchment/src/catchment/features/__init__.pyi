@@ -2,21 +2,23 @@ from catchment.features.base import FeatureMap as FeatureMap
 from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
 from catchment.features.diagonal import DiagonalReservoir as DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState as EchoState
-from catchment.features.echo_state.recipe import (
-    Mixture as Mixture,
-    Recipe as Recipe,
-    Spread as Spread,
-)
 from catchment.features.echo_state.reservoir import Reservoir as Reservoir
+from catchment.features.echo_state.settings import (
+    Linspace as Linspace,
+    LogUniform as LogUniform,
+    LongTail as LongTail,
+    MixedActivation as MixedActivation,
+    Uniform as Uniform,
+)
 from catchment.features.encoder import Encoder as Encoder
 from catchment.features.hydra import Hydra as Hydra
 from catchment.features.layers import Layers as Layers
 from catchment.features.minirocket import MiniRocket as MiniRocket
 from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
-from catchment.features.random_projection import RandomProjection as RandomProjection
 from catchment.features.random_fourier import RandomFourierFeatures as RandomFourierFeatures
-from catchment.features.union import FeatureUnion as FeatureUnion, AppendNorm as AppendNorm
+from catchment.features.random_projection import RandomProjection as RandomProjection
+from catchment.features.union import AppendNorm as AppendNorm, FeatureUnion as FeatureUnion
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 
 # For the other packages and the tests; may change without notice.
@@ -42,8 +44,7 @@ from catchment.features.onnx_session import (
     locate as locate,
     runs_on_gpus as runs_on_gpus,
 )
-from catchment.features.pipeline import gram_bytes as gram_bytes, spoken as spoken, suited as suited
-from catchment.features.random_projection import hadamard_sums as hadamard_sums
+from catchment.features.pipeline import spoken as spoken, suited as suited
 from catchment.features.random_fourier import (
     FARTHEST as FARTHEST,
     LARGEST_RELU as LARGEST_RELU,
@@ -53,6 +54,7 @@ from catchment.features.random_fourier import (
     VALUE_DIGITS as VALUE_DIGITS,
     WEIGHT_DIGITS as WEIGHT_DIGITS,
 )
+from catchment.features.random_projection import hadamard_sums as hadamard_sums
 from catchment.features.stacked import Part as Part
 from catchment.features.union import (
     DIGITS as DIGITS,
@@ -75,24 +77,26 @@ from catchment.features.window_statistics import (
 )
 
 __all__ = [
+    "AppendNorm",
     "AutoMap",
-    "FeatureUnion",
     "DefaultMap",
     "DiagonalReservoir",
     "EchoState",
     "Encoder",
     "FeatureMap",
+    "FeatureUnion",
     "Hydra",
     "Layers",
+    "Linspace",
+    "LogUniform",
+    "LongTail",
     "MiniRocket",
-    "Mixture",
+    "MixedActivation",
     "NVAR",
     "Pipeline",
-    "RandomProjection",
     "RandomFourierFeatures",
-    "Recipe",
+    "RandomProjection",
     "Reservoir",
-    "Spread",
+    "Uniform",
     "WindowStatistics",
-    "AppendNorm",
 ]

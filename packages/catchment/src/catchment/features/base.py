@@ -54,6 +54,7 @@ from catchment.errors import ClippingWarning, IntegrityError, UnknownMapError
 from catchment.features.stacked import Part, stacked_rows
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Message
+from catchment.wire.kept import kept, renamed
 
 KIND, CARRIED = "own_map", "carried"  # of the parts of a map, and of what goes on with a recording
 # The maps of this library by their names in plan files and in kept models: module and class.
@@ -62,16 +63,16 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "default": ("default_map", "DefaultMap"),
     "auto": ("default_map", "AutoMap"),
     "window_statistics": ("window_statistics", "WindowStatistics"),
-    "concat": ("union", "FeatureUnion"),
+    "feature_union": ("union", "FeatureUnion"),
     "hydra": ("hydra", "Hydra"),
     "minirocket": ("minirocket", "MiniRocket"),
     "encoder": ("encoder", "Encoder"),
-    "projected": ("projected", "RandomProjection"),
+    "random_projection": ("random_projection", "RandomProjection"),
     "layers": ("layers", "Layers"),
     "diagonal": ("diagonal", "DiagonalReservoir"),
     "nvar": ("nvar", "NVAR"),
-    "random_fourier": ("random_fourier", "RandomFourierFeatures"),
-    "with_norm": ("union", "AppendNorm"),
+    "random_fourier_features": ("random_fourier", "RandomFourierFeatures"),
+    "append_norm": ("union", "AppendNorm"),
 }
 NAMES = {place: name for name, place in LIBRARY.items()}
 # Maps that a training makes, and nobody describes.
@@ -182,11 +183,6 @@ class FeatureMap(ABC):
     def names(self) -> list[str]:
         """Return the name of every feature, in order."""
         return [f"z{k}" for k in range(self.n_features)]
-
-    @property
-    def plan_name(self) -> str:
-        """What plans call it beside its fingerprint; runs are recognized by it."""
-        return "Adapted"
 
     def title(self) -> str:
         """Return what people read of it: its name, with the maps inside it."""
@@ -343,10 +339,14 @@ class FeatureMap(ABC):
     def refuse_stretches(self) -> None:
         """Raise ValueError if the map needs recordings whole, as one without `go_on` does."""
         if type(self).go_on is FeatureMap.go_on:
-            raise ValueError(
-                f"{name_of(self)} needs a recording whole, so that none can go on in a later "
-                "round; cut recordings into windows, or use EchoState, DiagonalReservoir or NVAR"
-            )
+            raise self.needs_all()
+
+    def needs_all(self) -> ValueError:
+        """Return what to raise where a recording goes on that the map needs whole."""
+        return ValueError(
+            f"{name_of(self)} needs a recording whole, so that none can go on in a later "
+            "round; cut recordings into windows, or use EchoState, DiagonalReservoir or NVAR"
+        )
 
     def go_on(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
         """Return the rows (n, F) of a recording's next steps u (T, I), and what to carry then.
@@ -363,7 +363,7 @@ class FeatureMap(ABC):
         carried
             What was carried after them; nothing at a recording's first step.
         """
-        raise NotImplementedError
+        raise self.needs_all()
 
     def at_end(self, steps: int, carried: Arrays) -> Array:
         """Return the rows (0 or 1, F) that a recording of so many steps gives at its end."""
@@ -488,7 +488,7 @@ class FeatureMap(ABC):
                 f"{name} is no dataclass; write @dataclass(frozen=True) above it, so that its "
                 "settings are known"
             )
-        facts: dict[str, Fact] = {"class": name, "version": self.version}
+        facts: dict[str, Fact] = {"class": kept(name), "version": self.version}
         if self.grid is not None:
             facts["grid"] = self.grid
         arrays: list[NDArray[Any]] = []
@@ -496,7 +496,7 @@ class FeatureMap(ABC):
         for one in fields(self):
             if not one.metadata.get("local"):
                 value = getattr(self, one.name)
-                settings[one.name] = _told(value, f"{name}.{one.name}", arrays)
+                settings[kept(one.name)] = _told(value, f"{name}.{one.name}", arrays)
         return Message(KIND, facts | {"settings": settings}, tuple(arrays))
 
     def describes(
@@ -532,16 +532,16 @@ class FeatureMap(ABC):
         """Return whether parts are those of this bound map, as `describes` compares."""
         if not self.inner_maps:
             return self.parts().to_bytes() == parts.to_bytes()
-        facts = {"class": name_of(self), "version": self.version}
+        facts = {"class": kept(name_of(self)), "version": self.version}
         facts |= {} if self.grid is None else {"grid": self.grid}
         settings = parts.facts.get("settings")
-        kept = [one.name for one in fields(self) if not one.metadata.get("local")]
+        own = [one.name for one in fields(self) if not one.metadata.get("local")]
         return (
             parts.kind == KIND
             and {**parts.facts, "settings": None} == {**facts, "settings": None}
             and isinstance(settings, dict)
-            and settings.keys() == set(kept)
-            and all(_is_told(getattr(self, k), settings[k], parts, adapted) for k in kept)
+            and settings.keys() == {*map(kept, own)}
+            and all(_is_told(getattr(self, k), settings[kept(k)], parts, adapted) for k in own)
         )
 
 
@@ -737,13 +737,13 @@ def restored(parts: Message, classes: Iterable[type] = ()) -> FeatureMap:
         raise IntegrityError("the feature map is not one that was agreed on; nothing was built")
     own: Any = library_class(parts.kind)
     if own is not None and own.message_kind == parts.kind:
-        kept: FeatureMap = own.from_message(parts)
-        return kept
+        found: FeatureMap = own.from_message(parts)
+        return found
     if parts.kind != KIND:
         raise IntegrityError(
             f"there is no feature map of kind {parts.kind[:40]!r}; upgrade catchment"
         )
-    name, settings = str(parts.facts.get("class")), parts.facts.get("settings")
+    name, settings = renamed(str(parts.facts.get("class"))), parts.facts.get("settings")
     if not isinstance(settings, dict):
         raise IntegrityError(f"the map {name!r} lacks its settings")
     named = tuple(classes)
@@ -753,7 +753,7 @@ def restored(parts: Message, classes: Iterable[type] = ()) -> FeatureMap:
     kind = library_class(name) or _found(name, named, only_named=guard is not None)
     try:
         values = map(partial(_value, arrays=parts.arrays, classes=named), settings.values())
-        made = known_map(kind(**dict(zip(settings, values, strict=True))))
+        made = known_map(kind(**dict(zip(map(renamed, settings), values, strict=True))))
     except (AttributeError, TypeError, KeyError, IndexError) as error:
         raise IntegrityError(f"the settings of the map {name!r} are not valid: {error}") from error
     if made.version != parts.facts.get("version"):
@@ -830,7 +830,7 @@ def _value(told: Any, arrays: Sequence[NDArray[Any]], classes: tuple[type, ...])
         case {"array": int(place)}:
             return arrays[place]
         case {"map": {"kind": str(kind), "facts": dict(facts), "arrays": list(places)}}:
-            inside = Message(kind, facts, tuple(arrays[place] for place in places))
+            inside = Message(kind, facts, tuple(map(arrays.__getitem__, places)))
             if _ALLOWED.get() is None:
                 return restored(inside, classes)
             with building_only(lambda _: True):  # it was compared with the map around it

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -41,14 +41,12 @@ class Pipeline:
 
     preprocessing: Preprocessing
     map: FeatureMap | str
+    known_map: FeatureMap = field(init=False, repr=False)  # as it suits the preparation
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "map", known_map(self.map))
-
-    @cached_property
-    def known_map(self) -> FeatureMap:
-        """The map as it suits the preparation; built, if it was given so."""
-        return suited(known_map(self.map), self.preprocessing)
+        given = known_map(self.map)
+        object.__setattr__(self, "map", given)
+        object.__setattr__(self, "known_map", suited(given, self.preprocessing))
 
     @property
     def is_built(self) -> bool:
@@ -115,24 +113,10 @@ def as_recordings(new: Recording | Array | Sequence[Recording | Array]) -> list[
         return [new]
     if isinstance(new, np.ndarray) and new.ndim < 3:
         return [Recording(new)]
-    return [one if isinstance(one, Recording) else Recording(one) for one in new]
-
-
-def gram_bytes(n_features: int) -> int:
-    """Return the bytes of the sums of products of features, each pair once.
-
-    >>> gram_bytes(1000)
-    4004000
-    """
-    return 8 * (n_features * (n_features + 1) // 2)
-
-
-def machine_bytes() -> int | None:
-    """Return the memory of this machine; None if it does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not on Windows
-        return None
+    found = []
+    for one in new:
+        found.append(one if isinstance(one, Recording) else Recording(one))
+    return found
 
 
 def spoken(n_bytes: float) -> str:
@@ -164,11 +148,15 @@ def refuse_large(
         F = one.build(n_inputs, per_step=per_step, classes=classes).n_features
     except ValueError:  # it is no map for such data, as whoever takes it will say
         return
-    memory = machine_bytes()
-    if memory is None or gram_bytes(F) <= memory:
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return
+    numbers = F * (F + 1) // 2  # the sums of products of features, each pair once
+    if 8 * numbers <= memory:
         return
     raise ValueError(
-        f"the map has {F:,} features, whose Gram matrix of {gram_bytes(F) // 8:,} numbers "
-        f"takes {spoken(gram_bytes(F))}, and this machine has {spoken(memory)}; take fewer units, "
+        f"the map has {F:,} features, whose Gram matrix of {numbers:,} numbers "
+        f"takes {spoken(8 * numbers)}, and this machine has {spoken(memory)}; take fewer units, "
         f"{remedy}or project the features to fewer (Projected)"
     )

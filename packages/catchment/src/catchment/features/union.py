@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -102,8 +102,8 @@ class FeatureUnion(FeatureMap):
         """Return the rows (n, F) of each recording's inputs (T, I)."""
         found = []
         for one in self.maps:
-            skip = self.washout - one.washout if self.per_step else 0
-            found.append([z[skip:] for z in one.rows(inputs, threads=threads)])
+            after = slice(self.washout - one.washout if self.per_step else 0, None)
+            found.append(map(itemgetter(after), one.rows(inputs, threads=threads)))
         return list(map(partial(np.concatenate, axis=1), zip(*found, strict=True)))
 
 

@@ -160,18 +160,13 @@ class WindowStatistics(FeatureMap):
         one[..., place] = logs * 2.0**-FRACTION - (DIGITS + 4)
         one[..., place + 1 :] = _bands(x.reshape(n * I, T)).reshape(n, I, N_BANDS)
         rows = [one.reshape(n, -1)]
-        if self._n_pairs:
-            rows.append(_correlations(products[:, I:], sums, variance, T))
+        if self._n_pairs:  # correlations (n, pairs) of channels, 0 where one of them is constant
+            i, j = np.triu_indices(I, 1)
+            covariance = (products[:, I:] - sums[:, i] * sums[:, j] / T) / T
+            size = np.sqrt(variance[:, i]) * np.sqrt(variance[:, j])
+            found = np.divide(covariance, size, out=np.zeros_like(size), where=size > 0)
+            rows.append(np.clip(found, -1.0, 1.0))
         return np.hstack(rows)
-
-
-def _correlations(products: Integers, sums: Integers, variance: Array, T: int) -> Array:
-    """Return the correlations (n, pairs) of channels, 0 where one of them is constant."""
-    i, j = np.triu_indices(variance.shape[1], 1)
-    covariance = (products - sums[:, i] * sums[:, j] / T) / T
-    size = np.sqrt(variance[:, i]) * np.sqrt(variance[:, j])
-    found = np.divide(covariance, size, out=np.zeros_like(size), where=size > 0)
-    return np.asarray(np.clip(found, -1.0, 1.0), dtype=np.float64)
 
 
 def _bands(x: NDArray[np.int32]) -> Array:

@@ -11,13 +11,13 @@ from catchment.federation.messages import Engine as Engine, Record as Record
 from catchment.federation.plan import Plan as Plan
 from catchment.federation.protection import (
     Float32 as Float32,
+    LowRankUpload as LowRankUpload,
     Masking as Masking,
     Protection as Protection,
-    LowRankUpload as LowRankUpload,
 )
 from catchment.federation.rows import Rows as Rows
-from catchment.federation.runs.explain import explain as explain
 from catchment.federation.runs.folder import RunFolder as RunFolder
+from catchment.federation.runs.ledger import explain as explain
 from catchment.federation.runs.read import messages_of as messages_of, read_run as read_run
 from catchment.federation.workflow import Workflow as Workflow
 
@@ -58,7 +58,6 @@ from catchment.federation.client import (
     refusal as refusal,
 )
 from catchment.federation.delivery import (
-    DeliveredEvaluation as DeliveredEvaluation,
     Delivery as Delivery,
     InMemory as InMemory,
     Place as Place,
@@ -86,7 +85,6 @@ from catchment.federation.messages import (
 from catchment.federation.plan import describe as describe
 from catchment.federation.protection import Read as Read
 from catchment.federation.rows import (
-    FoldedRows as FoldedRows,
     augmented as augmented,
     first_part as first_part,
     local_blocks as local_blocks,
@@ -98,8 +96,8 @@ from catchment.federation.workflow import (
     DELIVERY as DELIVERY,
     EVALUATION as EVALUATION,
     Engines as Engines,
-    StageInputs as StageInputs,
     LEARNING as LEARNING,
+    StageInputs as StageInputs,
     TRAINING as TRAINING,
 )
 
@@ -111,16 +109,16 @@ __all__ = [
     "Engine",
     "Float32",
     "Limits",
+    "LowRankUpload",
     "Masking",
-    "Requirements",
     "Plan",
     "Protection",
     "Record",
+    "Requirements",
     "Result",
+    "RoundContext",
     "Rows",
     "RunFolder",
-    "LowRankUpload",
-    "RoundContext",
     "Workflow",
     "explain",
     "messages_of",

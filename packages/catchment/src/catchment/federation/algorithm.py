@@ -208,7 +208,7 @@ class Requirements:
         The longest change that the server takes from a client, if there is a bound.
 
     >>> Requirements(rounds=2) | Requirements(each_client="it keeps clients apart")
-    Needs(each_client='it keeps clients apart; pass store_per_client=False', data_choice='',
+    Requirements(each_client='it keeps clients apart', data_choice='',
           per_sequence=False, rounds=2, other_targets=False, unchanged='', longest=None)
     """
 
@@ -369,7 +369,7 @@ class Algorithm(ABC, Generic[S, U, R_co]):
         """
         return False
 
-    def sends(self, protections: Sequence[object] = ()) -> str:
+    def sends(self, protections: Sequence[Any] = ()) -> str:
         """Return in one sentence what clients send under these protections, and why."""
         return f"clients send what {type(self).__name__} asks of them"
 
@@ -556,4 +556,4 @@ def added_by_key(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> dict[Any, An
     both = dict(old)
     for key, one in new.items():
         both[key] = both[key] + one if key in both else one
-    return {key: both[key] for key in sorted(both)}
+    return dict(sorted(both.items()))

@@ -117,11 +117,6 @@ class Claim:
     per_row: float = 0.0
     clients: int | None = None
 
-    @property
-    def size(self) -> float:
-        """By which clients are compared."""
-        return max(self.rows, self.weight)
-
     def __str__(self) -> str:
         return f"{_short(self.rows)} rows" if self.rows >= self.weight else self._weight
 
@@ -180,11 +175,19 @@ def claimed(value: object) -> Claim:
         elif isinstance(one, tuple):
             waiting += one
         elif is_dataclass(one) and not isinstance(one, type | Message):
-            said = _said(type(one))
-            if said:
-                found.append(_claim(vars(one), said))
-            else:
+            held: dict[object, float] = {}
+            for mark, name in _said(type(one)):
+                size = vars(one)[name]
+                held[mark] = float(size.max(initial=0) if isinstance(size, np.ndarray) else size)
+            if not held:
                 waiting += map(vars(one).__getitem__, map(attrgetter("name"), fields(one)))
+                continue
+            rows = max(held.get(ROWS, 0.0), held.get(COUNTED, 0.0))
+            weight, per_row = held.get(WEIGHT, 0.0), 0.0
+            if weight > 0 and (ROWS in held or COUNTED in held):
+                per_row = weight / rows if rows > 0 else np.inf
+            clients = int(held[CLIENTS]) if CLIENTS in held else None
+            found.append(Claim(rows, weight, per_row, clients))
     if len(found) == 1:
         return found[0]
     return Claim(
@@ -193,19 +196,6 @@ def claimed(value: object) -> Claim:
         max((one.per_row for one in found), default=0.0),
         next((one.clients for one in found if one.clients not in (None, 1)), None),
     )
-
-
-def _claim(values: Mapping[str, Any], said: tuple[tuple[object, str], ...]) -> Claim:
-    """Return what one value says in its fields."""
-    held: dict[object, float] = {}
-    for mark, name in said:
-        one = values[name]
-        held[mark] = float(one.max(initial=0) if isinstance(one, np.ndarray) else one)
-    rows = max(held.get(ROWS, 0.0), held.get(COUNTED, 0.0))
-    weight, per_row = held.get(WEIGHT, 0.0), 0.0
-    if weight > 0 and (ROWS in held or COUNTED in held):
-        per_row = weight / rows if rows > 0 else np.inf
-    return Claim(rows, weight, per_row, int(held[CLIENTS]) if CLIENTS in held else None)
 
 
 @lru_cache(maxsize=512)
@@ -257,7 +247,7 @@ class Screen:
     _limit: float = np.inf
     _largest: tuple[float, str] = (0.0, "")
     # All of them, while there are fewer than five.
-    _held: list[tuple[str, Any, Claim]] = field(default_factory=list)
+    _held: list[tuple[str, Any, Claim, float]] = field(default_factory=list)
 
     def take(self, client: str, update: V, claim: Claim) -> list[tuple[str, V]]:
         """Return the uploads that may be added now that this one is here, it or earlier ones."""
@@ -268,9 +258,10 @@ class Screen:
             return []
         if self.n_asked < FEWEST:
             return [(client, update)]
-        self._sizes.append(claim.size)
-        self._n_filled += claim.size > 0
-        new = [(client, update, claim)]
+        size = max(claim.rows, claim.weight)
+        self._sizes.append(size)
+        self._n_filled += size > 0
+        new = [(client, update, claim, size)]
         if len(self._sizes) <= FEWEST:
             new, self._held = [*self._held, *new], []
         if len(self._sizes) < FEWEST:
@@ -279,10 +270,10 @@ class Screen:
         passed = []
         for one in new:
             # The median is computed anew only where it matters: most clients are of a like size.
-            if one[2].size > self._limit or self._limit == np.inf:
+            if one[3] > self._limit or self._limit == np.inf:
                 self._compute()
-            if one[2].size <= self._limit:
-                self._largest = max(self._largest, (one[2].size, one[0]))
+            if one[3] <= self._limit:
+                self._largest = max(self._largest, (one[3], one[0]))
                 passed.append(one[:2])
             else:
                 self._held.append(one)
@@ -293,16 +284,16 @@ class Screen:
         if len(self._sizes) >= FEWEST:
             self._compute()
         passed = []
-        for client, update, claim in self._held:
-            if claim.size <= self._limit:
-                self._largest = max(self._largest, (claim.size, client))
+        for client, update, claim, size in self._held:
+            if size <= self._limit:
+                self._largest = max(self._largest, (size, client))
                 passed.append((client, update))
             else:
                 self._too_large(client, claim)
-        size, client = self._largest
-        if size > self._limit:  # one of the first, which is in the sum by now
+        most, client = self._largest
+        if most > self._limit:  # one of the first, which is in the sum by now
             raise FederationError(
-                f"{self._sentence(client, Claim(weight=size))}, else leave it out: it came before "
+                f"{self._sentence(client, Claim(weight=most))}, else leave it out: it came before "
                 "the others were known, and cannot be taken out of the sum"
             )
         return passed
@@ -352,7 +343,7 @@ class Screen:
         """Return where this is, None while too few are here to compare."""
         if self.n_asked >= FEWEST and 0 < len(self._sizes) < FEWEST:
             return None
-        held = [(client, update) for client, update, _ in self._held]
+        held = [one[:2] for one in self._held]
         return ScreenState(np.array(self._sizes), self._limit, self._largest, held)
 
     def put_back(self, state: ScreenState) -> None:
@@ -360,7 +351,10 @@ class Screen:
         self._sizes = array("d", state.sizes.tolist())
         self._n_filled = int((state.sizes > 0).sum())
         self._limit, self._largest = float(state.limit), (float(state.largest[0]), state.largest[1])
-        self._held = [(client, update, claimed(update)) for client, update in state.held]
+        self._held = []
+        for client, update in state.held:
+            claim = claimed(update)
+            self._held.append((client, update, claim, max(claim.rows, claim.weight)))
 
     def _compute(self) -> None:
         # Where nobody claims a size there is none to look for, and every client comes here.
@@ -373,12 +367,12 @@ class Screen:
     def _fewer(self) -> list[tuple[str, Any]]:
         """Return what can be taken by now; if too many are left, refuse the largest."""
         self._compute()
-        passed = [one for one in self._held if one[2].size <= self._limit]
-        self._held = [one for one in self._held if one[2].size > self._limit]
-        for client, _, claim in passed:
-            self._largest = max(self._largest, (claim.size, client))
+        passed = [one for one in self._held if one[3] <= self._limit]
+        self._held = [one for one in self._held if one[3] > self._limit]
+        for client, _, _, size in passed:
+            self._largest = max(self._largest, (size, client))
         if len(self._held) > MOST_HELD:
-            largest = max(self._held, key=lambda one: one[2].size)
+            largest = max(self._held, key=itemgetter(3))
             self._held.remove(largest)
             self._too_large(largest[0], largest[2])
         return [one[:2] for one in passed]
@@ -388,8 +382,9 @@ class Screen:
 
     def _sentence(self, client: str, claim: Claim) -> str:
         median = self._limit / self.limits.over_median
+        times = max(claim.rows, claim.weight) / median
         return (
-            f"{client} claims {claim}, {_short(claim.size / median)} times the median of "
+            f"{client} claims {claim}, {_short(times)} times the median of "
             f"{_short(median)}; if that is right raise over_median"
         )
 
@@ -460,8 +455,20 @@ def check_statistics(
             f"the weight is {statistics.weight} for {statistics.n_rows} rows; "
             "it cannot be negative",
         )
-    if grid != "any":
-        _check_grid(statistics, grid, bounded=state_bound is not None)
+    if grid != "any" and statistics.grid != grid:
+        came, wanted = (
+            "float64" if g is None else f"integers {g.to_json()[:60]}"
+            for g in (statistics.grid, grid)
+        )
+        raise UploadError("grid", f"the statistics came as {came}, the plan asks for {wanted}")
+    if grid != "any" and grid is not None and state_bound is not None:
+        # What is added to integers is no larger than rows can be.
+        weight = int(statistics.weight)
+        for name, most in (("feature_sum", 1 << grid.bits), ("gram", 1 << 2 * grid.bits)):
+            if largest(getattr(statistics, name)) > weight * most:
+                raise UploadError(
+                    "bound", f"{name} is larger than rows of weight {weight} on this grid can have"
+                )
     if state_bound is not None and _passes_whole(
         statistics, state_bound, constant=constant, one_hot=one_hot
     ):
@@ -573,7 +580,9 @@ def _passes_whole(
 
     n = 1 + statistics.n_features + statistics.n_targets
     M = np.empty((n, n))
-    squares = np.square(np.broadcast_to(bound, statistics.n_features)) * weight * (1 + SLACK)
+    largest_squares = np.square(np.broadcast_to(bound, statistics.n_features))
+    # Where there are no rows an infinite bound bounds, too.
+    squares = largest_squares * weight * (1 + SLACK) if weight else np.zeros(statistics.n_features)
     slack = SLACK * weight + TOLERANCE, TOLERANCE * n
     scales = grid.scale, grid.target_scale
     most = int(weight) << grid.bits, limit
@@ -583,26 +592,8 @@ def _passes_whole(
     ) and _has_factor(M.T)
 
 
-def _check_grid(statistics: RidgeStatistics, grid: Grid | None, *, bounded: bool) -> None:
-    """What is added to integers is whole, in their units, and no larger than rows can be."""
-    if statistics.grid != grid:
-        came, wanted = (
-            "float64" if g is None else f"integers {g.to_json()[:60]}"
-            for g in (statistics.grid, grid)
-        )
-        raise UploadError("grid", f"the statistics came as {came}, the plan asks for {wanted}")
-    if grid is None or not bounded:
-        return
-    weight = int(statistics.weight)
-    for name, most in (("feature_sum", 1 << grid.bits), ("gram", 1 << 2 * grid.bits)):
-        if largest(getattr(statistics, name)) > weight * most:
-            raise UploadError(
-                "bound", f"{name} is larger than rows of weight {weight} on this grid can have"
-            )
-
-
 def _check_bound(statistics: RidgeStatistics, squares: Array, bound: float | Array) -> None:
-    most = np.square(bound) * statistics.weight * (1 + SLACK)
+    most = np.square(bound) * statistics.weight * (1 + SLACK) if statistics.weight else 0.0
     if (squares > most).any():
         place = int(np.argmax(squares > most))
         value = squares[place] / max(statistics.weight, 1e-300)

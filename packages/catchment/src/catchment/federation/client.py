@@ -59,8 +59,17 @@ class Request:
         return join("request", named).to_bytes()
 
     @classmethod
-    def from_bytes(cls, message: bytes, client: str) -> Request:
-        """Return the request as a client reads it; IntegrityError if it is malformed."""
+    def from_bytes(
+        cls, message: bytes, client: str, agreed: Plan[Any, Any, Any] | None = None
+    ) -> Request:
+        """Return the request as a client reads it; IntegrityError if it is malformed.
+
+        Parameters
+        ----------
+        agreed
+            What the client agreed to: a request that is not one of it, in plan, seed or round, is
+            refused, too.
+        """
         named = split(Message.from_bytes(message, header_limit=LETTER_HEADER), "request")
         stage_inputs = named.pop("context", NOTHING)
         if named.keys() != {"turn", "payload"}:
@@ -70,6 +79,13 @@ class Request:
         if type(round_) is not int or type(seed) is not int:
             raise IntegrityError("the request names no round")
         plan = str(facts.get("plan"))
+        if agreed is not None and plan != agreed.fingerprint():
+            raise IntegrityError("the server runs another plan than this client agreed to")
+        if agreed is not None and (seed != agreed.seed or not 0 <= round_ < agreed.rounds):
+            raise IntegrityError(
+                f"the server names round {round_} and seed {seed}; the plan has {agreed.rounds} "
+                f"rounds and seed {agreed.seed}"
+            )
         context = RoundContext(round_, (), seed, client, plan, told=digest_of(stage_inputs))
         return cls(plan, context, str(facts.get("stage")), named["payload"], stage_inputs)
 
@@ -176,8 +192,7 @@ class Node(Generic[S, U, R]):
     def answer(self, message: bytes) -> bytes:
         """Return the reply to a request, or a refusal with its reason."""
         try:
-            request = Request.from_bytes(message, self.name)
-            _check_agreed(self.plan, request)
+            request = Request.from_bytes(message, self.name, self.plan)
             masking, context = self.plan.masking, replace(request.context, ledger=self.ledger)
             if masking is not None and isinstance(self.data, Elsewhere):
                 context = replace(context, vault=self.data.vault(self.plan, self.memory))
@@ -219,17 +234,6 @@ def protected(plan: Plan[Any, Any, Any], upload: Upload, context: RoundContext) 
     return upload
 
 
-def _check_agreed(plan: Plan[S, U, R], request: Request) -> None:
-    """Raise IntegrityError if a request is not one of the plan's, in plan, seed or round."""
-    if request.plan != plan.fingerprint():
-        raise IntegrityError("the server runs another plan than this client agreed to")
-    if request.context.seed != plan.seed or not 0 <= request.context.round < plan.rounds:
-        raise IntegrityError(
-            f"the server names round {request.context.round} and seed {request.context.seed}; the "
-            f"plan has {plan.rounds} rounds and seed {plan.seed}"
-        )
-
-
 def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Reply]:
     """Return the replies of several clients of one machine to one and the same request.
 
@@ -244,8 +248,7 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Repl
     )
     if not alone:
         try:
-            request = Request.from_bytes(message, "")
-            _check_agreed(plan, request)
+            request = Request.from_bytes(message, "", plan)
             if request.stage == "update":
                 turns = [request.context.at(node.name) for node in nodes]
                 data = [node.prepared(None) for node in nodes]

@@ -8,15 +8,14 @@ was given, prepares its recordings as that says, and refuses if it is not the on
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Protocol
 
 import numpy as np
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
-from catchment.federation.measure.evaluation import KEPT_APART, Score, Scores, evaluate
+from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext
 from catchment.readout.predictor import Predictor
 from catchment.wire import GATHERED, Fact, Kind, Message, Structure, Summable
 
@@ -145,55 +144,3 @@ class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
     def result(self, state: Receipts) -> tuple[str, ...]:
         """Return the names of the clients that have the model."""
         return tuple(sorted(state.by_client))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DeliveredEvaluation(Algorithm[Scores, Tally[Score], Scores]):
-    """How well a model that clients were given does on their data; nothing is sent to them.
-
-    Parameters
-    ----------
-    sha256
-        Of the model's file.
-    place
-        Where a client keeps it.
-    store_per_client
-        Whether the server keeps each client's score apart, or only their sum.
-    rule
-        A client's own, told the model's SHA-256 and the score before the score leaves; it raises
-        if it must not.
-    """
-
-    sha256: str
-    place: Place
-    store_per_client: bool = True
-    rule: Callable[[str, Score], None] | None = field(default=None, repr=False)
-
-    @property
-    def requirements(self) -> Requirements:
-        return Requirements(each_client=KEPT_APART if self.store_per_client else "")
-
-    def identity(self) -> str:
-        return f"{self.sha256} {self.store_per_client}"
-
-    def start(self) -> Scores:
-        return Scores()
-
-    def client_update(self, received: Message, data: Data, context: RoundContext) -> Score:
-        score = evaluate(self.place.model(self.sha256), data, context.client)
-        if self.rule is not None:
-            self.rule(self.sha256, score)
-        return score
-
-    def read_update(self, parts: Message, context: RoundContext) -> Tally[Score]:
-        score = Score.from_message(parts).checked()
-        return Tally.of(score, context.client if self.store_per_client else "")
-
-    def server_update(self, state: Scores, total: Tally[Score], context: RoundContext) -> Scores:
-        return Scores(total.total, total.by_client)
-
-    def result(self, state: Scores) -> Scores:
-        return state
-
-    def figures(self, state: Scores) -> dict[str, float]:
-        return state.figures

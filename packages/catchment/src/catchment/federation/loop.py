@@ -366,8 +366,8 @@ class Round:
     bytes_down: int = 0
     bytes_up: int = 0
     refused: list[Refusal] = field(default_factory=list)
-    done: int = 0  # answers to the letters that are out
-    message: bytes = b""  # the letter to everybody
+    done: int = 0  # answers to the requests that are out
+    message: bytes = b""  # the request to everybody
     due: float = math.inf  # when the sum is kept again
     sums: Sums = field(init=False)
     screen: Screen = field(init=False)
@@ -378,10 +378,10 @@ class Round:
     def send(
         self, stage: str, requests: Mapping[str, Message], copies: int = 1
     ) -> dict[str, bytes]:
-        """Return letters as they are sent, all of them noted; "" is everybody."""
+        """Return requests as they are sent, all of them noted; "" is everybody."""
         messages, last = {}, (NOTHING, b"")
         for client, payload in requests.items():
-            # Written once where all clients get one and the same letter.
+            # Written once where all clients get one and the same request.
             if payload is not last[0] or not last[1]:
                 request = Request(
                     self.context.plan, self.context, stage, payload, self.stage_inputs
@@ -403,10 +403,14 @@ class Round:
         for begin in range(0, len(cohort), BLOCK):
             blocks.append(cohort[begin : begin + BLOCK])
         sums = self.engine.sums(self.message, blocks, first)
-        if sums is None:
-            self._ask(cohort[first * BLOCK :])
-        else:
-            self._add_blocks(blocks[first:], sums)
+        left: Iterable[Sequence[str]] = (cohort[first * BLOCK :],)
+        if sums is not None:
+            left = self._add_blocks(blocks[first:], sums)
+        for clients in left:
+            requests = dict.fromkeys(clients, self.message)
+            for client, update in self.replies(requests, self.plan.read):
+                for name, passed in self.screen.take(client, update, claimed(update)):
+                    self.sums.add(name, passed)
         for client, update in self.screen.rest():
             self.sums.add(client, update)
         fewest = max(self.plan.min_clients, self.plan.limits.fewest(len(cohort)))
@@ -414,22 +418,15 @@ class Round:
         self.refused.extend(self.sums.left_out)
         return total, len(self.sums.groups[0].clients)
 
-    def _ask(self, clients: Sequence[str]) -> None:
-        """Ask clients one by one and add what may be added by now."""
-        requests = dict.fromkeys(clients, self.message)
-        for client, update in self.replies(requests, self.plan.read):
-            for name, passed in self.screen.take(client, update, claimed(update)):
-                self.sums.add(name, passed)
-
     def _add_blocks(
         self, blocks: Sequence[tuple[str, ...]], sums: Iterable[BlockSum | None]
-    ) -> None:
-        """Add blocks, each as a whole where that gives the same."""
+    ) -> Iterator[Sequence[str]]:
+        """Add blocks as a whole where that gives the same; yield clients to ask one by one."""
         left = iter(blocks)
         for block in sums:
             asked = list(islice(left, 1 if block is None else block.n_blocks))
             if block is None or not self._takes(block):
-                self._ask([client for clients in asked for client in clients])
+                yield [client for clients in asked for client in clients]
                 continue
             self.bytes_up += block.bytes_up
             self.refused.extend(block.refused)
@@ -452,45 +449,36 @@ class Round:
         self, requests: Mapping[str, bytes], read: Callable[[Message, RoundContext], V]
     ) -> Iterator[tuple[str, V]]:
         """Yield each client's first answer; one that cannot be used is noted with its reason."""
-        seen: dict[str, bytes] = {}
+        seen: dict[str, str] = {}
         # Answers to long letters are mostly as long, and take long to open.
         long = max(map(len, requests.values()), default=0) > LONG_LETTER
         threads = min(4, available_cores()) if long else 1
         n_asked = len(self.context.cohort) if self.message else len(requests)
-        for reply, content in ordered_map(_opened, self.engine.ask(requests), threads=threads):
+        for reply, parts in ordered_map(_opened, self.engine.ask(requests), threads=threads):
+            value: V | None = None
             try:
                 if reply.client not in requests:
                     raise UploadError("stranger", f"{reply.client} was not asked")
-                parts = self._entered(reply, content, seen)
-                value = None if parts is None else read(parts, self.context.at(reply.client))
+                if reply.message is None or parts is None:
+                    raise UploadError("no-answer", reply.error or "the client did not answer")
+                if isinstance(parts, str):
+                    raise IntegrityError(parts)
+                self.bytes_up += len(reply.message)
+                entry = Entry.of(self.context.round, reply.client, "up", parts, reply.message)
+                self.keeper.note(entry)
+                again = reply.client in seen
+                if seen.setdefault(reply.client, entry.sha256) != entry.sha256:
+                    words = f"{reply.client} sent two different answers in a round"
+                    raise UploadError("conflict", words)
+                if parts.kind == "refusal" and not again:
+                    raise UploadError(str(parts.facts.get("code")), str(parts.facts.get("reason")))
+                if not again:
+                    value = read(parts, self.context.at(reply.client))
             except Exception as error:  # one client's answer never ends the run of the others
                 self._refuse(reply.client, error)
-            else:
-                if value is not None:
-                    yield reply.client, value
+            if value is not None:
+                yield reply.client, value
             self._progress(reply.client, 1, n_asked)
-
-    def _entered(
-        self, reply: Reply, parts: Message | str | None, seen: dict[str, bytes]
-    ) -> Message | None:
-        """Return a reply's content, or None if the same came before; raise if it has none."""
-        if reply.message is None or parts is None:
-            raise UploadError("no-answer", reply.error or "the client did not answer")
-        if isinstance(parts, str):
-            raise IntegrityError(parts)
-        self.bytes_up += len(reply.message)
-        self.keeper.note(Entry.of(self.context.round, reply.client, "up", parts, reply.message))
-        before = seen.get(reply.client)
-        seen[reply.client] = before or digest(reply.message)
-        if before is not None:
-            if before != digest(reply.message):
-                raise UploadError(
-                    "conflict", f"{reply.client} sent two different answers in a round"
-                )
-            return None
-        if parts.kind == "refusal":
-            raise UploadError(str(parts.facts.get("code")), str(parts.facts.get("reason")))
-        return parts
 
     def _progress(self, last: str, n: int, n_asked: int) -> None:
         self.done += n
@@ -498,19 +486,6 @@ class Round:
             self.watch(self.context.round, self.done, n_asked)
         if self.due < math.inf:
             self._keep(last)
-
-    def record(self, n_used: int, figures: Mapping[str, float]) -> Record:
-        """Return what is known of the round when it is over."""
-        return Record(
-            self.context.round,
-            len(self.context.cohort),
-            n_used,
-            time.perf_counter() - self.started,
-            self.bytes_down,
-            self.bytes_up,
-            tuple(self.refused),
-            dict(zip(figures, map(float, figures.values()), strict=True)),
-        )
 
     @property
     def _identity(self) -> dict[str, Fact]:
@@ -756,12 +731,23 @@ def run(
             inner = partial(plan.read, protections=plan.plain[:k])
             total = protection.on_server(total, context, inner)
         state = algorithm.server_update(state, total, context)
-        records = (*records, under_way.record(n_used, algorithm.figures(state)))
-        keeper.close_round(state, records[-1])
+        figures = algorithm.figures(state)
+        record = Record(
+            number,
+            len(cohort),
+            n_used,
+            time.perf_counter() - under_way.started,
+            under_way.bytes_down,
+            under_way.bytes_up,
+            tuple(under_way.refused),
+            dict(zip(figures, map(float, figures.values()), strict=True)),
+        )
+        records = (*records, record)
+        keeper.close_round(state, record)
         if exchange is not None:
             exchange.publish()
         counted = dict.fromkeys(cohort)
-        for one in records[-1].refused:
+        for one in record.refused:
             counted.pop(one.client, None)
         engine.counted(number, list(counted))
     return Result(state, plan, records)

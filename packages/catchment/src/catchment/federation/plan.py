@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
@@ -16,7 +16,6 @@ from catchment.arrays import Factor, PositiveInt, check_fields
 from catchment.data.preprocessing import RAW, Preprocessing
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
-from catchment.features.echo_state.recipe import Recipe
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import (
     Additive,
@@ -29,6 +28,7 @@ from catchment.federation.algorithm import (
 from catchment.federation.checks import Limits
 from catchment.federation.protection import Masking, Protection, Read
 from catchment.wire import Fact, Kind, Message, measured
+from catchment.wire.kept import kept
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -64,7 +64,7 @@ class Plan(Generic[S, U, R]):
 
     algorithm: Algorithm[S, U, R]
     rounds: PositiveInt = 1
-    share: Factor = 1.0
+    client_fraction: Factor = 1.0
     min_clients: PositiveInt = 1
     protections: tuple[Protection, ...] = ()
     seed: int = 0
@@ -72,18 +72,28 @@ class Plan(Generic[S, U, R]):
     limits: Limits = field(default_factory=Limits)
     channels: tuple[str, ...] | None = None
     n_targets: int | None = None
+    # The protection that hides uploads in their sum, if there is one, and those before it.
+    masking: Masking | None = field(init=False, repr=False, compare=False, metadata={"local": True})
+    plain: tuple[Protection, ...] = field(
+        init=False, repr=False, compare=False, metadata={"local": True}
+    )
 
     def __post_init__(self) -> None:
         check_base(self.algorithm, Algorithm)
         for k, part in enumerate(self.protections, start=1):
             check_base(part, Protection)
-            if isinstance(part, Masking) and k < len(self.protections):
+            if part.hides and k < len(self.protections):
                 raise ValueError("secure aggregation must be the last of the protections")
         check_fields(self)
-        masking = self.masking
+        last = self.protections[-1] if self.protections else None
+        masking = last if isinstance(last, Masking) else None
         if masking is not None:
-            settled = tuple(protection.beside(masking) for protection in self.protections)
-            object.__setattr__(self, "protections", settled)
+            masking = masking.beside(masking)
+            others = [protection.beside(masking) for protection in self.protections[:-1]]
+            object.__setattr__(self, "protections", (*others, masking))
+        object.__setattr__(self, "masking", masking)
+        plain = self.protections if masking is None else self.protections[:-1]
+        object.__setattr__(self, "plain", plain)
         unchanged = self.algorithm.requirements.unchanged
         if unchanged and self.plain:
             raise ValueError(
@@ -114,18 +124,6 @@ class Plan(Generic[S, U, R]):
         for kind in every:
             found[kind.name] = kind
         return found
-
-    @cached_property
-    def plain(self) -> tuple[Protection, ...]:
-        """The protections that change an upload by themselves."""
-        # Secure aggregation is always the last.
-        return self.protections if self.masking is None else self.protections[:-1]
-
-    @cached_property
-    def masking(self) -> Masking | None:
-        """The protection that hides uploads in their sum, if there is one; always the last."""
-        last = self.protections[-1] if self.protections else None
-        return last if isinstance(last, Masking) else None
 
     def read(
         self,
@@ -173,8 +171,11 @@ class Plan(Generic[S, U, R]):
 class Identified(Protocol):
     """A part of a plan that is not plain settings, such as a network's architecture."""
 
-    def identity(self) -> str:
-        """Return the same text for the same thing on every machine."""
+    def identity(self) -> Fact:
+        """Return the same text for the same thing on every machine.
+
+        A table stands for itself, with its name; nothing where all of it is plain settings.
+        """
 
 
 def describe(value: object) -> Fact:
@@ -185,14 +186,12 @@ def describe(value: object) -> Fact:
         # Before the protocols, against which a check takes long.
         case tuple() | list() if type(value) in (tuple, list):
             return [*map(describe, value)]
-        case Recipe():
-            return {"recipe": value.to_json()}
-        case Identified():
-            return {type(value).__name__: value.identity()}
+        case Identified() if (told := value.identity()) is not None:
+            return told if isinstance(told, dict) else {kept(type(value).__name__): told}
         case FeatureMap() if value.is_bound:
-            return {value.plan_name: value.fingerprint}
+            return {"Adapted": value.fingerprint}  # by which runs are recognized
         case Reservoir() | Preprocessing():
-            return {type(value).__name__: value.fingerprint}
+            return {kept(type(value).__name__): value.fingerprint}
         case np.ndarray():
             return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": value.shape}
         case tuple() | list():
@@ -209,6 +208,6 @@ def describe(value: object) -> Fact:
                 # fingerprint.
                 as_before = one.metadata.get("later") and held == one.default
                 if not one.metadata.get("local") and not as_before:
-                    inner[one.name] = describe(held)
-            return {type(value).__name__: inner}
+                    inner[kept(one.name)] = describe(held)
+            return {kept(type(value).__name__): inner}
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")

@@ -57,6 +57,12 @@ class Protection:
     """
 
     is_noise: ClassVar[bool] = False  # under which nothing may be chosen by the data
+    hides: ClassVar[bool] = False  # uploads in their sum, as a `Masking` does
+
+    @property
+    def memories(self) -> dict[str, Memory]:
+        """What clients of this process remember, if the protection was made with it."""
+        return {}
 
     def __post_init__(self) -> None:
         """Check the settings of a protection that is a dataclass by the types of its fields."""
@@ -94,21 +100,18 @@ class Protection:
         """Return the protection with settings that, if not given, follow from the masking."""
         return self
 
+    def exact(self, *, of_few: bool = False) -> Self | None:
+        """Return the protection for sums of any size, which rounds nothing; None if it has none.
+
+        `of_few` is for sums over few of the registered clients, as those that test a model.
+        """
+        return None
+
 
 class Masking(Protection, ABC):
     """A protection with messages before and after the upload, such as secure aggregation."""
 
-    @property
-    def memories(self) -> dict[str, Memory]:
-        """What clients of this process remember, if the protection was made with it."""
-        return {}
-
-    @abstractmethod
-    def exact(self, *, of_few: bool = False) -> Self:
-        """Return the protection for sums of any size, which rounds nothing.
-
-        `of_few` is for sums over few of the registered clients, as those that test a model.
-        """
+    hides = True
 
     @abstractmethod
     def open(self, context: RoundContext, *, min_clients: int, journal: Any) -> Exchange:
@@ -265,32 +268,27 @@ class LowRankUpload(Protection):
     def on_client(self, upload: Upload, context: RoundContext) -> Upload:
         if not isinstance(upload, RidgeStatistics) or upload.grid is None:
             return upload
-        return _low_rank(upload) or upload
+        F, grid, gram = upload.n_features, upload.grid, upload.gram
+        most = min(upload.n_rows, F)
+        worthwhile = low_rank_length(most, F) <= (1 - WORTHWHILE) * packed_length(F)
+        if not worthwhile or gram.dtype != np.int64:
+            return upload
+        # What no entry of the Gram matrix of rows of this weight exceeds.
+        if int(upload.weight) << 2 * grid.bits >= LARGEST:
+            return upload
+        pivots, entries = independent_rows(gram.astype(np.int64), F, most)
+        plain = upload.parts()
+        arrays = list(plain.arrays)
+        arrays[_GRAM] = integers.to_limbs(entries, grid.limbs["gram"])
+        found = Message(LOW_RANK, plain.facts, (*arrays, pivots.astype(np.uint32)))
+        try:
+            same = np.array_equal(_whole(found).arrays[_GRAM], plain.arrays[_GRAM])
+        except UploadError:  # independent, but not modulo every prime
+            return upload
+        return found if same else upload
 
     def read_update(self, parts: Message, context: RoundContext, inner: Read) -> Additive:
         return inner(_whole(parts) if parts.kind == LOW_RANK else parts, context)
-
-
-def _low_rank(statistics: RidgeStatistics) -> Message | None:
-    """Return the statistics in fewer numbers, None if there are none that say the same."""
-    F, grid, gram = statistics.n_features, statistics.grid, statistics.gram
-    most = min(statistics.n_rows, F)
-    worthwhile = low_rank_length(most, F) <= (1 - WORTHWHILE) * packed_length(F)
-    if grid is None or not worthwhile or gram.dtype != np.int64:
-        return None
-    # What no entry of the Gram matrix of rows of this weight exceeds.
-    if int(statistics.weight) << 2 * grid.bits >= LARGEST:
-        return None
-    pivots, entries = independent_rows(gram.astype(np.int64), F, most)
-    plain = statistics.parts()
-    arrays = list(plain.arrays)
-    arrays[_GRAM] = integers.to_limbs(entries, grid.limbs["gram"])
-    found = Message(LOW_RANK, plain.facts, (*arrays, pivots.astype(np.uint32)))
-    try:
-        same = np.array_equal(_whole(found).arrays[_GRAM], plain.arrays[_GRAM])
-    except UploadError:  # independent, but not modulo every prime
-        return None
-    return found if same else None
 
 
 def _whole(parts: Message) -> Message:

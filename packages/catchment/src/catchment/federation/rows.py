@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from operator import add
 
 import numpy as np
 
@@ -16,8 +14,7 @@ from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Data
 from catchment.readout.accumulation import accumulate, grid_of
 from catchment.readout.grid import Grid
-from catchment.readout.ridge_choice import choose_by_blocks
-from catchment.readout.statistics import Readout, RidgeStatistics, unpack
+from catchment.readout.statistics import RidgeStatistics, unpack
 
 N_BLOCKS = 5
 GOLDEN = (math.sqrt(5) - 1) / 2
@@ -58,9 +55,9 @@ class Rows:
         classes
             Whether targets are whole, for a map in fixed point; if None they are if all are 0 or 1.
 
-        >>> from catchment import Recipe, Reservoir
+        >>> from catchment import Reservoir
         >>> from catchment.features import EchoState
-        >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=1)
+        >>> features = EchoState.of(Reservoir(units=5, inputs=1), washout=1)
         >>> rows = Rows.of(features, [Recording([0.0, 1.0, 2.0], [0.0, np.nan, 2.0])])
         >>> rows.z.shape, rows.y, rows.weight
         ((1, 6), array([[2.]]), array([1.]))
@@ -135,9 +132,9 @@ class Rows:
         Recordings with one target each are blocked in their order, each class by itself, so that
         every block has every class.
 
-        >>> from catchment import Recipe, Reservoir
+        >>> from catchment import Reservoir
         >>> from catchment.features import EchoState
-        >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)), pool="mean")
+        >>> features = EchoState.of(Reservoir(units=5, inputs=1), pool="mean")
         >>> waves = [Recording.labeled([0.0, 1.0], k // 4, 2) for k in range(8)]
         >>> Rows.of(features, waves).blocks(4)[0].y.tolist()
         [[1.0, 0.0], [0.0, 1.0]]
@@ -197,9 +194,9 @@ def local_blocks(
 
     Together they are the statistics of all its data.
 
-    >>> from catchment import Recipe, Reservoir
+    >>> from catchment import Reservoir
     >>> from catchment.features import EchoState
-    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)))
+    >>> features = EchoState.of(Reservoir(units=5, inputs=1))
     >>> u = np.arange(10.0)
     >>> [block.n_rows for block in local_blocks(features, lambda: [Recording(u, u)], 4)]
     [2, 3, 2, 3]
@@ -308,53 +305,3 @@ def augmented(statistics: RidgeStatistics) -> tuple[Array, Array]:
     A[F, F] = statistics.weight
     B = np.vstack([statistics.cross, statistics.target_sum])
     return A / statistics.weight, B / statistics.weight
-
-
-@dataclass(frozen=True, eq=False)
-class FoldedRows:
-    """A client's rows and the fold (n,) of each, as `Rows.folds` cuts them.
-
-    >>> from catchment import Recipe, Recording, Reservoir
-    >>> from catchment.features import EchoState
-    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=5, inputs=1)), washout=2)
-    >>> rows = Rows.of(features, [Recording(np.zeros(8), np.zeros(8))])
-    >>> FoldedRows.of(rows, 3).fold
-    array([0, 0, 1, 1, 2, 2])
-    """
-
-    rows: Rows
-    fold: Integers
-
-    @classmethod
-    def of(cls, rows: Rows, n_folds: int) -> FoldedRows:
-        return cls(rows, rows.folds(n_folds))
-
-    @cached_property
-    def blocks(self) -> dict[int, RidgeStatistics]:
-        """Statistics of each fold that has rows."""
-        return {int(k): self.rows.only(self.fold == k).statistics() for k in np.unique(self.fold)}
-
-    def total(self) -> RidgeStatistics:
-        if not self.blocks:
-            raise ValueError("there are no rows with a target; pass sequences with targets")
-        return reduce(add, self.blocks.values())
-
-    def best_ridge(self) -> float:
-        """Return the ridge with the least error on folds left out of the solution."""
-        if len(self.blocks) < 2:
-            raise ValueError(
-                f"the rows fill {len(self.blocks)} fold, choosing a ridge needs 2; pass a number"
-            )
-        return float(np.asarray(choose_by_blocks(list(self.blocks.values())).best))
-
-    def out_of_fold(self, ridge: float | Array) -> Array:
-        """Return outputs (n, K) for each row by a readout solved without the row's fold."""
-        outputs = np.empty_like(self.rows.y)
-        total = self.total()
-        for k, block in self.blocks.items():
-            rest = total - block
-            if rest.n_rows == 0:
-                raise ValueError("all rows lie in one fold; predicting without it needs 2 folds")
-            readout: Readout = rest.solve(ridge)
-            outputs[self.fold == k] = readout(self.rows.z[self.fold == k])
-        return outputs

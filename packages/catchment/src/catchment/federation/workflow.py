@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from catchment.data.preprocessing import RAW, Preprocessing
 from catchment.data.scaling import Scaler
@@ -33,9 +33,9 @@ from catchment.federation.learn.scaling import FederatedScaling
 from catchment.federation.loop import Result, run
 from catchment.federation.messages import Engine, Record
 from catchment.federation.plan import Plan, describe
-from catchment.federation.protection import Masking, Protection
+from catchment.federation.protection import Protection
 from catchment.federation.runs.folder import RunFolder
-from catchment.federation.runs.ledger import Keeper
+from catchment.federation.runs.ledger import EntryList, Keeper
 from catchment.wire import NOTHING, Message, join, split
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Workflow:
         Makes what adapts the reservoir before the training, if anything does.
     targets
         How many numbers are predicted, where that is known and they are not classes or the inputs.
-    rounds, share, min_clients, protections, seed, limits
+    rounds, client_fraction, min_clients, protections, seed, limits
         As in `Plan`, for the training; limits for every stage, rounds if not
         given as many as the algorithm needs.
     """
@@ -158,24 +158,20 @@ class Workflow:
     adapt: Adaptation | None = None
     adapt_rounds: int = 10
     rounds: int | None = None
-    share: float = 1.0
+    client_fraction: float = 1.0
     min_clients: int = 1
     protections: tuple[Protection, ...] = ()
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
+    n_channels: int = field(init=False)
+    n_inputs: int = field(init=False)  # the channels, and what the preparation puts beside them
 
     def __post_init__(self) -> None:
         fitting = map(partial(suited, preprocessing=self.preprocessing), self.maps)
         object.__setattr__(self, "maps", tuple(fitting))
-
-    @property
-    def n_channels(self) -> int:
-        return self.channels if isinstance(self.channels, int) else len(self.channels)
-
-    @property
-    def n_inputs(self) -> int:
-        """How many inputs maps get: the channels, and what the preparation puts beside them."""
-        return self.preprocessing.n_inputs(self.n_channels)
+        n_channels = self.channels if isinstance(self.channels, int) else len(self.channels)
+        object.__setattr__(self, "n_channels", n_channels)
+        object.__setattr__(self, "n_inputs", self.preprocessing.n_inputs(n_channels))
 
     @property
     def n_targets(self) -> int | None:
@@ -222,11 +218,14 @@ class Workflow:
             The state of an earlier training, with which this one begins.
         """
         known = self.start(named=engines.telling)
-        for stage in self.stages:
-            plan = self.plan(stage, known)
-            if stage == TRAINING:
-                break
-            known = self.after(known, engines.run(stage, plan, known, folder).result)
+        if not self.preprocessing.is_fitted:
+            scaling = engines.run(SCALING, self.plan(SCALING, known), known, folder)
+            known = replace(known, preprocessing=scaling.result)
+        if self.adapt is not None:
+            adapted = engines.run(PLASTICITY, self.plan(PLASTICITY, known), known, folder)
+            maps: tuple[EchoState, ...] = cast(Any, known.maps)
+            known = replace(known, maps=(maps[0].reading(adapted.result),))
+        plan = self.plan(TRAINING, known)
         return known, engines.run(TRAINING, plan, known, folder, onto=onto)
 
     def upload(self, known: StageInputs) -> str:
@@ -300,28 +299,37 @@ class Workflow:
         """
         if known.preprocessing is None and stage in (PLASTICITY, TRAINING):
             raise IntegrityError("the scale is to be fitted first, and no fitted one came")
+        # A bound on ridge statistics says nothing of other sums: they are hidden without rounding.
+        masks: tuple[Protection, ...] = ()
+        for one in self.protections:
+            mask = one.exact(of_few=stage == EVALUATION)
+            masks = masks if mask is None else (mask,)
+        exact: dict[str, Any] = {"protections": masks, "seed": self.seed, "limits": self.limits}
         match stage:
             case "scaling":
-                return self._exact(
-                    FederatedScaling(preprocessing=self.preprocessing, channels=self.n_channels)
+                scaling = FederatedScaling(
+                    preprocessing=self.preprocessing, channels=self.n_channels
                 )
+                return Plan(algorithm=scaling, **exact)
             case "plasticity" if self.adapt is not None:
-                adapting = self.adapt(_reservoir(known.maps))
-                before = self._exact(adapting, rounds=self.adapt_rounds, share=self.share)
-                preprocessing = known.preprocessing or RAW
-                return replace(before, preprocessing=preprocessing, min_clients=self.min_clients)
+                return Plan(
+                    algorithm=self.adapt(_reservoir(known.maps)),
+                    rounds=self.adapt_rounds,
+                    client_fraction=self.client_fraction,
+                    preprocessing=known.preprocessing or RAW,
+                    min_clients=self.min_clients,
+                    **exact,
+                )
             case "training":
                 return self._training(known)
         if place is not None and stage in (DELIVERY, EVALUATION):
-            from catchment.federation.delivery import DeliveredEvaluation, Delivery
+            from catchment.federation.delivery import Delivery
+            from catchment.federation.measure.evaluation import Evaluation
 
             if stage == DELIVERY:
                 delivery = Delivery(sha256=known.model, place=place)
                 return Plan(algorithm=delivery, limits=self.limits)
-            masks = self._masks(of_few=True)
-            tested = DeliveredEvaluation(
-                sha256=known.model, place=place, store_per_client=not masks
-            )
+            tested = Evaluation(sha256=known.model, place=place, store_per_client=not masks)
             return Plan(algorithm=tested, limits=self.limits, protections=masks)
         raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
 
@@ -330,7 +338,7 @@ class Workflow:
         return Plan(
             algorithm=algorithm,
             rounds=self.rounds or algorithm.requirements.rounds,
-            client_fraction=self.share,
+            client_fraction=self.client_fraction,
             min_clients=self.min_clients,
             protections=self.protections,
             seed=self.seed,
@@ -339,40 +347,6 @@ class Workflow:
             channels=None if isinstance(self.channels, int) else self.channels,
             n_targets=self.n_targets,
         )
-
-    def _exact(
-        self, algorithm: Algorithm[Any, Any, Any], *, rounds: int = 1, share: float = 1.0
-    ) -> AnyPlan:
-        """Return the plan of a stage before the training, hidden in a sum if the training is.
-
-        A bound on ridge statistics says nothing of other sums, so these are sent without rounding.
-        """
-        return Plan(
-            algorithm=algorithm,
-            rounds=rounds,
-            client_fraction=share,
-            protections=self._masks(),
-            seed=self.seed,
-            limits=self.limits,
-        )
-
-    def _masks(self, *, of_few: bool = False) -> tuple[Protection, ...]:
-        """Return what hides uploads in a sum, for sums that are not rounded."""
-        for one in self.protections:
-            if isinstance(one, Masking):
-                return (one.exact(of_few=of_few),)
-        return ()
-
-    @staticmethod
-    def after(known: StageInputs, result: object) -> StageInputs:
-        """Return what is known when a stage has given its result."""
-        if isinstance(result, Preprocessing):
-            return replace(known, preprocessing=result)
-        if isinstance(result, Reservoir):
-            (one,) = known.maps
-            assert isinstance(one, EchoState)
-            return replace(known, maps=(one.reading(result),))
-        return known
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -394,6 +368,8 @@ class Engines(ABC):
         By stage: how many rounds it had before, if a finished run goes on.
     records
         By stage: what is known of its rounds, once they are over.
+    held
+        By stage: what came of it and its messages, where no folder keeps them.
     """
 
     watch: Callable[[str, int, int, int], None] | None = None
@@ -402,6 +378,7 @@ class Engines(ABC):
     settled: Callable[[AnyPlan], AnyPlan] | None = None
     had: Mapping[str, int] = field(default_factory=dict)
     records: dict[str, tuple[Record, ...]] = field(default_factory=dict)
+    held: dict[str, tuple[Result[Any, Any], EntryList]] = field(default_factory=dict)
 
     @property
     @abstractmethod
@@ -431,7 +408,8 @@ class Engines(ABC):
             plan = self.settled(plan)
         if had is not None:
             plan = replace(plan, rounds=had + 1)
-        keeper: Keeper[Any] | None = None
+        notes = EntryList()
+        keeper: Keeper[Any] = notes
         if folder is not None:
             keeper = folder.keeper(stage, plan, goes_on=had is not None, logs=self.telling)
         result = run(
@@ -444,6 +422,8 @@ class Engines(ABC):
             onto=onto,
         )
         self.records[stage] = result.records
+        if folder is None:
+            self.held[stage] = result, notes
         return result
 
 

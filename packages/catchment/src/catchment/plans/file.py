@@ -9,8 +9,8 @@
     [plasticity]                  # optional: gains and shifts that clients find before training
     [learn]                       # algorithm = "ridge", ..., and its settings, or "module:Class"
     [[candidates]]                # for algorithm = "candidates": changes to [features], each a map
-    [run]                         # rounds, share, min_clients, limits, seed, baselines
-    [[protections]]                   # name = ..., in the order in which clients apply them
+    [run]                         # rounds, client_fraction, min_clients, limits, seed, baselines
+    [[protections]]               # name = ..., in the order in which clients apply them
     [search]                      # ranges and settings of `catchment search`; a run ignores it
 
 Only [data] is needed. `catchment.plans.settings` has the tables of what can be named.
@@ -21,6 +21,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -49,7 +50,7 @@ from catchment.federation.learn.automatic import (
 )
 from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.protection import LowRankUpload, Masking
+from catchment.federation.protection import LowRankUpload
 from catchment.federation.workflow import Maps, Workflow
 from catchment.plans.data import (
     SOURCES,
@@ -93,12 +94,41 @@ from catchment.readout.detector import ANOMALY, NORMAL
 from catchment.readout.intervals import checked_cuts
 
 SECTIONS = (
-    *("title", "data", "prepare", "features", "plasticity", "learn", "candidates"),
-    *("run", "protect", "search"),
+    *("title", "data", "preprocessing", "features", "plasticity", "learn", "candidates"),
+    *("run", "protections", "search"),
 )
+# Words that plans had in the first release: keys of a table or of any, and values.
+OLD_WORDS = {
+    ".prepare": "preprocessing",
+    ".protect": "protections",
+    "run.share": "client_fraction",
+    ".store_per_client": "store_per_client",
+    ".false_positive_rate": "false_positive_rate",
+    ".standardize": "standardize",
+    "algorithm=normal": "anomaly",
+    "name=secure_aggregation": "secure_aggregation",
+    "name=smallest": "low_rank",
+    "name=contribution_bound": "contribution_bound",
+    "map=concat": "feature_union",
+    "map=with_norm": "append_norm",
+    "map=projected": "random_projection",
+    "map=random_fourier": "random_fourier_features",
+    "head=gaussian": "lda",
+    "head=unit": "cosine",
+    "name=gaussian": "lda",
+    "name=unit": "cosine",
+    "baselines=random": "uniform",
+    "baselines=majority": "most_frequent",
+    "baselines=centralized": "centralized",
+    "baselines=personalized": "personalized",
+}
+# The other way round: a plan's fingerprint is what it was.
+FIRST_WORDS = {
+    re.sub(r"[^.=]+$", new, old): re.split("[.=]", old)[1] for old, new in OLD_WORDS.items()
+}
 DATA_SUFFIXES = (".csv", ".tsv", ".gz", ".parquet", ".npz")
-NORMAL_PLAN = "normal"
-HOW_OFTEN = ("rounds", "share", "min_clients", "limits", "seed")
+NORMAL_PLAN = "anomaly"
+HOW_OFTEN = ("rounds", "client_fraction", "min_clients", "limits", "seed")
 WASHOUT = 50  # steps after which a reservoir is taken to have entered a recording
 Baseline = Literal["uniform", "most_frequent", "mean", "persistence", "autoregression", "local",
                    "averaging", "centralized", "personalized"]  # fmt: skip
@@ -112,7 +142,7 @@ class RunSettings:
     ----------
     rounds
         How many rounds; if not given, as many as the algorithm needs.
-    share
+    client_fraction
         Fraction of the clients asked in each round.
     min_clients
         Fewest answers with which a round may end.
@@ -134,7 +164,7 @@ class RunSettings:
     """
 
     rounds: int | None = None
-    share: float = 1.0
+    client_fraction: float = 1.0
     min_clients: int = 1
     limits: Limits = LIMITS
     seed: int = 0
@@ -472,13 +502,13 @@ class PlanFile:
         n_inputs = self.preprocessing.n_inputs(len(about.channels))
         offered = self.offered(n_inputs, per_step, n_clients)
         table = self._learning(offered)
-        hidden = any(isinstance(one, Masking) for one in protections)
+        hidden = any(one.hides for one in protections)
         given: dict[str, Any] = {"features": None, "classes": about.classes, "base": self.base}
         kind, rest = chosen(ALGORITHMS, table, "[learn]", key="algorithm", own=True)
         own: dict[str, Any] = {}
         if kind is FederatedRidge:
             own = values(kind, rest, "[learn]", given, MORE["ridge"])
-            if own.pop("upload", "auto") == "auto" and not protections:
+            if own.pop("upload", "statistics") == "auto" and not protections:
                 protections = (LowRankUpload(),)
         if self.algorithm not in WITHOUT_GRAM:
             for one in self.maps:
@@ -633,10 +663,11 @@ def plan_of_tables(
     tables: Table, *, text: str = "", base: Path = Path(), name: str = "the plan"
 ) -> PlanFile:
     """Return the plan of a file's tables, whose text is kept with the runs."""
+    tables = renamed_tables(tables)
     refuse_unknown(tables, SECTIONS, name)
     source, origin, sharing = _data(tables.get("data"), name)
     learn = {"algorithm": "ridge", **_table(tables, "learn")}
-    candidates, protections = _tables(tables, "candidates"), _tables(tables, "protect")
+    candidates, protections = _tables(tables, "candidates"), _tables(tables, "protections")
     if bool(candidates) != (learn["algorithm"] == "candidates"):
         raise ValueError(
             '[[candidates]] go with algorithm = "candidates" in [learn]; add the one or the other'
@@ -646,7 +677,7 @@ def plan_of_tables(
         source=source,
         origin=origin,
         sharing=sharing,
-        preprocessing=read(Preprocessing, _table(tables, "prepare"), "[preprocessing]"),
+        preprocessing=read(Preprocessing, _table(tables, "preprocessing"), "[preprocessing]"),
         features=_table(tables, "features"),
         learn=learn,
         plasticity=_table(tables, "plasticity"),
@@ -662,13 +693,36 @@ def plan_of_tables(
     return plan
 
 
+def renamed_tables(tables: Table, words: Mapping[str, str] = OLD_WORDS) -> Table:
+    """Return a plan's tables in the words of today, as plans of the first release have others.
+
+    >>> renamed_tables({"protect": [{"name": "secure_aggregation", "min_clients": 3}]})
+    {'protections': [{'name': 'secure_aggregation', 'min_clients': 3}]}
+    """
+
+    def word(path: str, value: object) -> Any:
+        match value:
+            case Mapping():
+                keys = {key: words.get(f"{path}.{key}", words.get(f".{key}", key)) for key in value}
+                return {keys[key]: word(key, one) for key, one in value.items()}
+            case list():
+                return [word(path, one) for one in value]
+            case str():
+                return words.get(f"{path}={value}", value)
+        return value
+
+    found: Table = word("", tables)
+    return found
+
+
 def fingerprint_of(tables: Table) -> str:
     """Return the SHA-256 of a plan's settings; comments, order and the title do not matter.
 
     >>> fingerprint_of({"a": 1, "b": 2}) == fingerprint_of({"b": 2, "a": 1, "title": "x"})
     True
     """
-    settings = {key: value for key, value in tables.items() if key != "title"}
+    kept = renamed_tables(tables, FIRST_WORDS)
+    settings = {key: value for key, value in kept.items() if key != "title"}
     return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
 
 
@@ -724,7 +778,7 @@ def plan_schema() -> dict[str, object]:
     properties: dict[str, object] = {
         "title": {"type": "string"},
         "data": {"oneOf": [_data_schema(None), *map(_data_schema, SOURCES)]},
-        "prepare": schema(Preprocessing),
+        "preprocessing": schema(Preprocessing),
         "features": features,
         "plasticity": {
             "oneOf": [
@@ -734,7 +788,7 @@ def plan_schema() -> dict[str, object]:
         "learn": {"oneOf": _options(ALGORITHMS, "algorithm", ("ridge",))},
         "candidates": {"type": "array", "items": features},
         "run": schema(RunSettings),
-        "protect": {
+        "protections": {
             "type": "array",
             "items": {"oneOf": [named_schema(name, PROTECTIONS[name]) for name in PROTECTIONS]},
         },

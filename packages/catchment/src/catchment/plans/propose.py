@@ -69,7 +69,7 @@ def propose(
     title = f"{what} of {len(found.clients)} people"
     sections: dict[str, Section] = {
         "data": _data(found, files, place.parent) | _test(found, horizon),
-        "prepare": _prepare(found, cut, why, rate, horizon),
+        "preprocessing": _prepare(found, cut, why, rate, horizon),
         "features": {
             "map": (map_, f"or {', '.join(one for one in others if one != _toml(map_))}"),
         },

@@ -50,7 +50,7 @@ from catchment.federation.client import Elsewhere, devices_of
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.increments import unread
 from catchment.federation.learn.averaging import ReadoutAveraging
-from catchment.federation.learn.ridge_state import RidgeState
+from catchment.federation.learn.ridge import RidgeState
 from catchment.federation.loop import EVERY, Result, model_of
 from catchment.federation.measure.baselines import (
     Dummy,
@@ -60,10 +60,10 @@ from catchment.federation.measure.baselines import (
     constant_baseline,
 )
 from catchment.federation.measure.calibration import Calibration, without_each
+from catchment.federation.measure.drawn import draw
 from catchment.federation.measure.evaluation import Evaluation, PersonalEvaluation, Score, Scores
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Masking, Protection
-from catchment.federation.runs.drawn import draw
+from catchment.federation.protection import Protection
 from catchment.federation.runs.folder import (
     CHARGED,
     CLIENTS,
@@ -79,15 +79,8 @@ from catchment.federation.runs.folder import (
     remove_run,
     write_results,
 )
-from catchment.federation.runs.read import (
-    Fold,
-    Run,
-    folds_fact,
-    map_facts,
-    map_sentence,
-    read_run,
-    reported,
-)
+from catchment.federation.runs.ledger import map_facts, map_sentence
+from catchment.federation.runs.read import Fold, Run, folds_fact, read_run, reported
 from catchment.federation.workflow import (
     CALIBRATION,
     DELIVERY,
@@ -460,7 +453,7 @@ class Beside:
             # Nothing of the folds is released but scores, so that nothing is charged for them.
             replace(one, budget=None) if isinstance(one, GaussianNoise) else one
             for one in workflow.protections
-            if not isinstance(one, Masking)
+            if not one.hides
         )
         engines = LocalClients(
             clients=clients,
@@ -542,14 +535,19 @@ class Beside:
         n_inputs = file.preprocessing.n_inputs(len(self.held.about.channels))
         own: dict[str, Any] = {"features": features, "classes": classes}
         # With nobody to leave out, the ridge is kept.
-        bare: dict[str, Any] = {"share": 1.0, "min_clients": 1, "protections": (), "prepare": RAW}
+        bare: dict[str, Any] = {
+            "client_fraction": 1.0,
+            "min_clients": 1,
+            "protections": (),
+            "preprocessing": RAW,
+        }
         alone = replace(plan, algorithm=plan.algorithm.alone(done.result.state), **bare)
         threads, workers = self.threads, self.workers
         training = partial(trained, threads=threads, workers=workers)
         guessing = partial(guess, workers=workers)
         known: dict[str, Callable[[], Contender]] = {
-            "random": lambda: guessing(Dummy(how="uniform", classes=classes)),
-            "majority": lambda: training(constant_baseline(features, classes=classes)),
+            "uniform": lambda: guessing(Dummy(how="uniform", classes=classes)),
+            "most_frequent": lambda: training(constant_baseline(features, classes=classes)),
             "mean": lambda: training(constant_baseline(features)),
             "persistence": lambda: guessing(Dummy(how="persistence", **told)),
             "autoregression": lambda: training(autoregression(n_inputs, **lags)),

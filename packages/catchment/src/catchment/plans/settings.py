@@ -46,7 +46,8 @@ from catchment.arrays import LIMITS, Array
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.scaling import Scaler
 from catchment.features.base import LEARNED, LIBRARY, FeatureMap, imported, known_map, library_class
-from catchment.features.echo_state.recipe import Recipe
+from catchment.features.echo_state.reservoir import Reservoir
+from catchment.features.echo_state.settings import RANGES, Uniform
 from catchment.features.encoder import Encoder
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import Limits
@@ -81,7 +82,7 @@ ALGORITHMS = Named(
         "personal": PersonalReadouts,
         "selected": SelectedRidge,
         "balanced": BalancedRidge,
-        "normal": FederatedAnomalyDetector,
+        "anomaly": FederatedAnomalyDetector,
     },
 )
 # Algorithms that need a reservoir: a plan of one of them that names no map has one.
@@ -93,7 +94,7 @@ PROTECTIONS = Named(
     "protections",
     {
         "float32": Float32,
-        "smallest": LowRankUpload,
+        "low_rank": LowRankUpload,
         "contribution_bound": ContributionBound,
         "gaussian_noise": GaussianNoise,
         "secure_aggregation": SecureAggregation,
@@ -113,9 +114,9 @@ NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 MORE: Mapping[str, Mapping[str, Any]] = {
     "ridge": {
         "upload": Annotated[
-            Literal["auto", "statistics"],
+            Literal["statistics", "auto"],
             pydantic.Field(
-                default="auto",
+                default="statistics",
                 description="What clients send: statistics; or auto, the same numbers in fewer "
                 "where a client has fewer rows than features.",
             ),
@@ -300,11 +301,15 @@ def _made_of(hint: Any, value: object, info: pydantic.ValidationInfo) -> object:
         raise PydanticCustomError("dict_type", "no table")
     if hint is Scaler:
         return Preprocessing.from_settings({"scale": value}).scale
-    if hint is Recipe:
+    if hint is Reservoir:
         given: Any = info.context
         reservoir, classes = given["features"].reservoir, given["classes"] is not None
         own = read(MAPS["echo_state"], value, HERE)
-        return own.recipe(reservoir.n_inputs, per_step=given["features"].per_step, classes=classes)
+        per_step = given["features"].per_step
+        return own.reservoir_for(reservoir.n_inputs, per_step=per_step, classes=classes)
+    if hint is Uniform:
+        kind, rest = chosen(RANGES, value, HERE, key="kind")
+        return read(kind, rest, HERE)
     return read(hint, value, HERE)
 
 
@@ -542,9 +547,11 @@ def _inner(hint: Any) -> dict[str, Any]:
         return {"anyOf": [{"$ref": ANY_MAP}, {"type": "string"}]}
     if hint in CHOICES:
         return {"oneOf": [named_schema(name, kind) for name, kind in CHOICES[hint].items()]}
+    if hint is Uniform:
+        return {"oneOf": [named_schema(name, RANGES[name], key="kind") for name in RANGES]}
     if get_origin(hint) is np.ndarray:
         return {"type": "array"}
     if hint is Scaler:
         numbers = {"type": "array", "items": {"type": "number"}}
         return {"type": "object", "properties": {"mean": numbers, "scale": numbers}}
-    return schema(MAPS["echo_state"] if hint is Recipe else hint)
+    return schema(MAPS["echo_state"] if hint is Reservoir else hint)

@@ -3,15 +3,15 @@ from catchment.privacy.dp.clipping import Clip as Clip
 from catchment.privacy.dp.gaussian import epsilon_spent as epsilon_spent
 from catchment.privacy.dp.noise import (
     GaussianNoise as GaussianNoise,
-    RecordLevel as RecordLevel,
     PromptNoise as PromptNoise,
+    RecordLevel as RecordLevel,
 )
 from catchment.privacy.in_the_clear import (
     PlainStatisticsWarning as PlainStatisticsWarning,
     networked as networked,
 )
-from catchment.privacy.policy import Policy as Policy
 from catchment.privacy.ledger import LedgerEntry as LedgerEntry, PrivacyLedger as PrivacyLedger
+from catchment.privacy.policy import Policy as Policy
 from catchment.privacy.secure_aggregation.client_store import (
     FileMemory as FileMemory,
     forget_rounds as forget_rounds,
@@ -33,18 +33,13 @@ from catchment.privacy.in_the_clear import (
     check_memory as check_memory,
     policy_of as policy_of,
 )
+from catchment.privacy.ledger import HEAD as HEAD, PAGE as PAGE, PENDING as PENDING, _head as _head
 from catchment.privacy.policy import (
     NAME as NAME,
     OwnData as OwnData,
     parse_policy as parse_policy,
     read_policy as read_policy,
     template as template,
-)
-from catchment.privacy.ledger import (
-    HEAD as HEAD,
-    PAGE as PAGE,
-    PENDING as PENDING,
-    _head as _head,
 )
 
 __all__ = [
@@ -54,12 +49,12 @@ __all__ = [
     "GaussianNoise",
     "Identities",
     "Journal",
-    "RecordLevel",
+    "LedgerEntry",
     "PlainStatisticsWarning",
     "Policy",
-    "PromptNoise",
-    "LedgerEntry",
     "PrivacyLedger",
+    "PromptNoise",
+    "RecordLevel",
     "SecureAggregation",
     "epsilon_spent",
     "forget_rounds",

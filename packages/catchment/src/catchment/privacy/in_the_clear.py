@@ -16,7 +16,7 @@ from typing import TypeVar
 from catchment.errors import RuleError
 from catchment.federation.algorithm import Memory, RoundContext, Upload
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Masking, Protection
+from catchment.federation.protection import Protection
 from catchment.privacy.dp.noise import GaussianNoise, Records
 from catchment.privacy.policy import NAME, Policy, read_policy
 from catchment.privacy.secure_aggregation.client_store import FileMemory
@@ -155,7 +155,7 @@ def check_memory(config: Config, memory: Memory, protections: Protections) -> No
 
     A simulated node, which Flower gives a `partition-id`, does without.
     """
-    needed = any(isinstance(one, Masking | GaussianNoise) for one in protections)
+    needed = any(one.hides or isinstance(one, GaussianNoise) for one in protections)
     lasts = isinstance(memory, FileMemory) or "partition-id" in config
     if needed and not lasts:
         raise RuleError(

@@ -6,9 +6,9 @@ from catchment.readout.detector import (
 from catchment.readout.forecasting import Forecast as Forecast, forecasts as forecasts
 from catchment.readout.grid import Grid as Grid
 from catchment.readout.heads import (
-    LDA as LDA,
-    KnownClasses as KnownClasses,
     CosineHead as CosineHead,
+    KnownClasses as KnownClasses,
+    LDA as LDA,
 )
 from catchment.readout.intervals import (
     Counts as Counts,
@@ -62,8 +62,7 @@ from catchment.readout.exact import (
     ExactGram as ExactGram,
     N_PIECES as N_PIECES,
     PIECE as PIECE,
-    check_largest as check_largest,
-    refuse_parts_of_classes as refuse_parts_of_classes,
+    check_targets as check_targets,
     statistics_of as statistics_of,
     target_pieces as target_pieces,
     whole_weights as whole_weights,
@@ -120,6 +119,7 @@ from catchment.readout.solve import (
 from catchment.readout.statistics import (
     CONSTANT as CONSTANT,
     SUMS as SUMS,
+    StatisticsSet as StatisticsSet,
     add_gram as add_gram,
     matrix_size as matrix_size,
     mirror_lower as mirror_lower,
@@ -135,7 +135,6 @@ from catchment.readout.storage import (
     around_of as around_of,
     from_bytes as from_bytes,
     map_of as map_of,
-    packed_file as packed_file,
     save as save,
     stored_map as stored_map,
     to_bytes as to_bytes,
@@ -144,16 +143,17 @@ from catchment.readout.storage import (
 
 __all__ = [
     "ClassCounts",
+    "CosineHead",
     "Counts",
     "Detector",
     "ErrorSums",
     "Forecast",
-    "LDA",
     "Grid",
     "Intervals",
     "KnownClasses",
-    "Model",
+    "LDA",
     "MahalanobisDetector",
+    "Model",
     "OnlineRidge",
     "OpenSetModel",
     "PersonalModels",
@@ -161,7 +161,6 @@ __all__ = [
     "Readout",
     "RidgeChoice",
     "RidgeStatistics",
-    "CosineHead",
     "accumulate",
     "accuracy",
     "choose_by_blocks",

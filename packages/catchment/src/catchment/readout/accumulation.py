@@ -8,12 +8,12 @@ the map's affair (`FeatureMap.stacked`); here they are multiplied and summed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
-from itertools import chain, islice
+from itertools import chain
 from operator import add, attrgetter
 from typing import Any
 
@@ -28,14 +28,13 @@ from catchment.readout.device import (
     DEVICE_SEQUENCES,
     Devices,
     device_for,
-    is_marked,
     statistics_name,
     torch_form,
 )
-from catchment.readout.exact import ExactGram, statistics_of, target_pieces, whole_weights
+from catchment.readout.exact import Sums, target_pieces, whole_weights
 from catchment.readout.grid import Grid
 from catchment.readout.integers import added
-from catchment.readout.statistics import RidgeStatistics, add_gram
+from catchment.readout.statistics import RidgeStatistics
 
 WINDOW_SEQUENCES = 512  # sequences looked at together, to group those of like length...
 WINDOW_STEPS = 4_000_000  # ...unless they are long
@@ -96,9 +95,7 @@ def accumulate(
     total: RidgeStatistics | None = None
     place = device_for(features, device, devices)
     together = WINDOW_SEQUENCES if place is None else DEVICE_SEQUENCES
-    if type(row_stride) is not int or row_stride != 1:
-        sequences = strided(features, sequences, row_stride)
-    for window in in_windows(sequences, together):
+    for window in in_windows(strided(features, sequences, row_stride), together):
         part = _window_statistics(features, window, threads, classes, place)
         total = part if total is None else total + part
     if total is None:
@@ -122,15 +119,9 @@ def accumulate_with_rows(
     >>> total == accumulate(features, data), rows.shape
     (True, (3, 62))
     """
-    windows = list(in_windows(sequences))
-    rows = [features.rows([s.u for s in window], threads=threads) for window in windows]
-    if features.per_step:
-        every = chain.from_iterable(windows)
-        total = accumulate(features, every, threads=threads, classes=classes)
-    else:
-        grids = [grid_of(features, window, classes) for window in windows]
-        total = reduce(add, map(partial(_of_rows, features), windows, rows, grids))
-    return total, np.concatenate([z for window in rows for z in window])
+    rows: list[Array] = []
+    made = partial(_window_statistics, features, threads=threads, classes=classes, rows=rows)
+    return reduce(add, map(made, in_windows(sequences))), np.concatenate(rows)
 
 
 def accumulate_each(
@@ -159,26 +150,43 @@ def accumulate_each(
     >>> accumulate_each(features, groups)[3] == accumulate(features, groups[3])
     True
     """
-    if type(row_stride) is not int or row_stride != 1:
-        groups = (strided(features, group, row_stride) for group in groups)
-    place = device_for(features, device, devices)
+    place, steps = device_for(features, device, devices), 0
+    settings: dict[str, Any] = {"classes": classes, "device": device, "devices": devices}
     found: dict[int, RidgeStatistics] = {}
-    waiting: dict[int, Recording] = {}
-    if place is not None:
-        settings: dict[str, Any] = {"classes": classes, "device": device, "devices": devices}
-        found, groups = _each_on_device(features, groups, place, settings), ()
+    waiting: dict[int, list[Recording]] = {}
+
+    def side_by_side() -> None:
+        for grid, numbers in _alike(features, waiting, classes):
+            held = [waiting[k] for k in numbers]
+            if place is None:
+                made = _each_short(features, [one for (one,) in held], grid)
+            else:
+                made = torch_form().statistics_of_each(place, features, held, grid)
+            found.update(zip(numbers, made, strict=True))
+        waiting.clear()
+
     with single_blas_thread():
         for k, group in enumerate(groups):
-            sequences = iter(group)
-            begin = list(islice(sequences, 2))
-            if len(begin) == 1 and _is_short(features, begin[0]):
-                waiting[k] = begin[0]
-            else:
-                rest = chain(begin, sequences)
-                found[k] = accumulate(features, rest, threads=1, classes=classes)
-        for grid, numbers in _alike(features, {k: [s] for k, s in waiting.items()}, classes):
-            made = _each_short(features, [waiting[k] for k in numbers], grid)
-            found |= zip(numbers, made, strict=True)
+            sequences = iter(strided(features, group, row_stride))
+            begin, size = list[Recording](), 0
+            most = 2 if place is None else SMALL_STEPS
+            while size <= SMALL_STEPS and len(begin) < most:
+                if (one := next(sequences, None)) is None:
+                    break
+                begin.append(one)
+                size += one.n_steps
+            waits = len(begin) == 1 and _is_short(features, begin[0])
+            if place is not None:
+                whole = features.feature_grid is not None
+                waits = 0 < size <= SMALL_STEPS and not any(whole and s.weight != 1 for s in begin)
+            if not waits:
+                found[k] = accumulate(features, chain(begin, sequences), threads=1, **settings)
+                continue
+            waiting[k], steps = begin, steps + size
+            if place is not None and steps >= TOGETHER_STEPS:
+                side_by_side()
+                steps = 0
+        side_by_side()
     return [_named(found[k], features, device, devices, row_stride) for k in sorted(found)]
 
 
@@ -202,6 +210,8 @@ def strided(
     features: FeatureMap, sequences: Iterable[Recording], row_stride: int
 ) -> Iterable[Recording]:
     """Return recordings that have targets only where a row counts."""
+    if type(row_stride) is int and row_stride == 1:
+        return sequences
     if type(row_stride) is not int or row_stride < 1:
         raise ValueError(f"row_stride is {row_stride!r}; give an integer from 1 on")
     if not features.per_step:
@@ -270,8 +280,10 @@ def _window_statistics(
     window: Sequence[Recording],
     threads: int | None,
     classes: bool | None,
-    place: str | None,
+    place: str | None = None,
+    rows: list[Array] | None = None,
 ) -> RidgeStatistics:
+    """Return the statistics of some sequences; their feature rows are added to `rows`."""
     n_threads = count_threads(threads)
     grid = grid_of(features, window, classes)
     if place is not None:
@@ -280,9 +292,22 @@ def _window_statistics(
             place, features, window, targets, grid, threads=threads
         )
         return made
+    if rows is not None or not features.per_step:
+        made_rows = features.rows(list(map(attrgetter("u"), window)), threads=threads)
+        if rows is not None:
+            rows += made_rows
     if not features.per_step:
-        rows = features.rows(list(map(attrgetter("u"), window)), threads=threads)
-        return _of_rows(features, window, rows, grid)
+        weight = np.array(list(map(attrgetter("weight"), window)))
+        targets = recording_targets(window, per_step=False)
+        # One thread of BLAS for the small product too: to wake the others takes longer.
+        with single_blas_thread():
+            return RidgeStatistics.from_states(
+                np.concatenate(made_rows),
+                np.stack(targets),
+                weight=None if (weight == 1).all() else weight,
+                fingerprint=features.fingerprint,
+                grid=grid,
+            )
     if len(window) == 1 and _is_short(features, window[0]):
         with single_blas_thread():
             return _each_short(features, window, grid)[0]
@@ -291,44 +316,28 @@ def _window_statistics(
     # Integers of another weight are multiplied by it once they are summed.
     groups = whole_weights(np.array([s.weight for s in window]))
     found = []
-    for weight in groups:
-        alike = [s for s in window if s.weight == weight] if groups[1:] else window
-        found.append(_step_statistics(features, alike, n_threads, grid).scaled(weight))
+    for value in groups:
+        alike = [s for s in window if s.weight == value] if groups[1:] else window
+        found.append(_step_statistics(features, alike, n_threads, grid).scaled(value))
     return reduce(add, found)
-
-
-def _of_rows(
-    features: FeatureMap, window: Sequence[Recording], rows: Sequence[Array], grid: Grid | None
-) -> RidgeStatistics:
-    """Return the statistics of one row of each recording."""
-    weight = np.array(list(map(attrgetter("weight"), window)))
-    targets = recording_targets(window, per_step=False)
-    # One thread of BLAS for the small product too: to wake the others takes longer.
-    with single_blas_thread():
-        return RidgeStatistics.from_states(
-            np.concatenate(rows),
-            np.stack(targets),
-            weight=None if (weight == 1).all() else weight,
-            fingerprint=features.fingerprint,
-            grid=grid,
-        )
 
 
 def _step_statistics(
     features: FeatureMap, window: Sequence[Recording], n_threads: int, grid: Grid | None
 ) -> RidgeStatistics:
     """Return the statistics of a row per step; in fixed point weights are left out."""
-    sums, targets, roots = _Sums.of(features, window, grid)
+    sums, targets, roots = _sums_of(features, window, grid)
     parts = features.stacked(
         [s.u for s in window], targets, roots, threads=n_threads, rounded=grid is None
     )
     if parts[1:]:
-        return sums.statistics(reduce(_plus, ordered_map(sums.moments, parts, threads=n_threads)))
+        every = ordered_map(partial(_moments, sums), parts, threads=n_threads)
+        return sums.statistics(*reduce(_plus, every))
     n_steps = sum(s.n_steps for s in window)
     helped = n_threads > 1 and n_steps > HELP_FROM
     several = n_steps >= PARTS_FROM * features.n_features and (grid is None or helped)
     with single_blas_thread():
-        return sums.statistics(sums.moments(parts[0], PARTS if several else 1, helped=helped))
+        return sums.statistics(*_moments(sums, parts[0], PARTS if several else 1, helped=helped))
 
 
 def _is_short(features: FeatureMap, sequence: Recording) -> bool:
@@ -342,12 +351,12 @@ def _each_short(
     """Return the statistics of short sequences with equally many targets, each by itself."""
     if grid is not None:
         whole_weights(np.array([s.weight for s in sequences]))
-    sums, targets, roots = _Sums.of(features, sequences, grid)
+    sums, targets, roots = _sums_of(features, sequences, grid)
     found = {}
     for k, Z in features.stacked_each([s.u for s in sequences], targets, roots):
         one, result = sums.empty()
         one(Z)
-        made = sums.statistics((Z.shape[1], result()))
+        made = sums.statistics(Z.shape[1], result())
         found[k] = made if grid is None else made.scaled(sequences[k].weight)
     return [found[k] for k in range(len(sequences))]
 
@@ -362,70 +371,49 @@ def _plus(one: Moments, other: Moments) -> Moments:
     return n + more, product + new if product.dtype == np.float64 else added(product, new)
 
 
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """How blocks of rows with so many targets are summed; in fixed point these are pieces."""
-
-    features: FeatureMap
-    n_targets: int
-    grid: Grid | None
+def _sums_of(
+    features: FeatureMap, window: Sequence[Recording], grid: Grid | None
+) -> tuple[Sums, list[Array], Array]:
+    """Return how sums are made, the targets, and roots of the weights, ones in fixed point."""
+    targets = recording_targets(window, per_step=True)
     places: tuple[int, ...] = (0,)
-
-    @classmethod
-    def of(
-        cls, features: FeatureMap, window: Sequence[Recording], grid: Grid | None
-    ) -> tuple[_Sums, list[Array], Array]:
-        """Return how sums are made, the targets, and roots of the weights, ones in fixed point."""
-        targets = recording_targets(window, per_step=True)
-        K = targets[0].shape[-1]
-        if grid is None:
-            return cls(features, K, None), targets, np.sqrt([s.weight for s in window])
+    K, roots = targets[0].shape[-1], np.ones(len(window))
+    if grid is None:
+        roots = np.sqrt([s.weight for s in window])
+    else:
         targets, places = target_pieces(targets, grid)
-        return cls(features, K * len(places), grid, places), targets, np.ones(len(window))
+    name, constant = features.fingerprint, features.constant
+    sums = Sums(features.n_features, K * len(places), grid, places, constant, name)
+    return sums, targets, roots
 
-    def empty(self) -> tuple[Callable[[Array], None], Callable[[], Array]]:
-        """Return what adds Z Z' to a new sum, and what returns it."""
-        if self.grid is None:
-            product = np.zeros((self.features.n_features + self.n_targets + 1,) * 2)
-            return partial(add_gram, product), product.view
-        total = ExactGram.of(self.grid, self.n_targets, constant=self.features.constant)
-        return total.add, total.result
 
-    def moments(self, part: Part, n_sums: int = 1, *, helped: bool = False) -> Moments:
-        """Return the moments of all blocks of a part.
+def _moments(sums: Sums, part: Part, n_sums: int = 1, *, helped: bool = False) -> Moments:
+    """Return the moments of all blocks of a part.
 
-        Blocks go to each of some sums in turn, whether threads help or not, so that the result is
-        the same; in fixed point it would be in any order.
-        """
-        n_rows, number, buffers = 0, 0, BUFFERS if helped else 1
-        totals = [self.empty() for _ in range(n_sums)]
-        pending: deque[Future[None]] = deque()
-        with ExitStack() as stack:
-            helpers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in totals if helped]
-            for block in part(buffers):
-                if block is None:
-                    while pending:
-                        pending.popleft().result()
-                    n_rows, number, totals = 0, 0, [self.empty() for _ in range(n_sums)]
-                    continue
-                n_rows, which, number = n_rows + block[0], number % n_sums, number + 1
-                if not helped:
-                    totals[which][0](block[1])
-                    continue
-                pending.append(helpers[which].submit(totals[which][0], block[1]))
-                if len(pending) == buffers:
+    Blocks go to each of some sums in turn, whether threads help or not, so that the result is the
+    same; in fixed point it would be in any order.
+    """
+    n_rows, number, buffers = 0, 0, BUFFERS if helped else 1
+    totals = [sums.empty() for _ in range(n_sums)]
+    pending: deque[Future[None]] = deque()
+    with ExitStack() as stack:
+        helpers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in totals if helped]
+        for block in part(buffers):
+            if block is None:
+                while pending:
                     pending.popleft().result()
-            for future in pending:
-                future.result()
-        return n_rows, reduce(_plus, [(0, result()) for _, result in totals])[1]
-
-    def statistics(self, total: Moments) -> RidgeStatistics:
-        """Return the statistics of all moments."""
-        (n_rows, M), constant = total, self.features.constant
-        name, F = self.features.fingerprint, self.features.n_features
-        if self.grid is None:
-            return RidgeStatistics.from_moments(M, n_rows, name, F)
-        return statistics_of(M, n_rows, self.grid, self.places, constant=constant, fingerprint=name)
+                n_rows, number, totals = 0, 0, [sums.empty() for _ in range(n_sums)]
+                continue
+            n_rows, which, number = n_rows + block[0], number % n_sums, number + 1
+            if not helped:
+                totals[which][0](block[1])
+                continue
+            pending.append(helpers[which].submit(totals[which][0], block[1]))
+            if len(pending) == buffers:
+                pending.popleft().result()
+        for future in pending:
+            future.result()
+    return n_rows, reduce(_plus, [(0, result()) for _, result in totals])[1]
 
 
 def _alike(
@@ -443,47 +431,6 @@ def _alike(
         yield grid, numbers
 
 
-def _named(
-    one: RidgeStatistics,
-    features: FeatureMap,
-    device: str | None,
-    devices: Devices,
-    row_stride: int,
-) -> RidgeStatistics:
-    marked = is_marked(features, device, devices)
-    name = statistics_name(one.fingerprint, any_device=marked, row_stride=row_stride)
+def _named(one: RidgeStatistics, features: FeatureMap, *asked: Any) -> RidgeStatistics:
+    name = statistics_name(features, *asked)
     return one if name == one.fingerprint else replace(one, fingerprint=name)
-
-
-def _each_on_device(
-    features: FeatureMap,
-    groups: Iterable[Iterable[Recording]],
-    place: str,
-    settings: Mapping[str, Any],
-) -> dict[int, RidgeStatistics]:
-    """Return the statistics of each group by its number; small ones wait for others."""
-    found: dict[int, RidgeStatistics] = {}
-    waiting: dict[int, list[Recording]] = {}
-    steps = 0
-
-    def side_by_side() -> None:
-        for grid, numbers in _alike(features, waiting, settings["classes"]):
-            held = [waiting[k] for k in numbers]
-            made = torch_form().statistics_of_each(place, features, held, grid)
-            found.update(zip(numbers, made, strict=True))
-
-    for k, group in enumerate(groups):
-        sequences, begin, size = iter(group), list[Recording](), 0
-        while size <= SMALL_STEPS and (one := next(sequences, None)) is not None:
-            begin.append(one)
-            size += one.n_steps
-        weighted = features.feature_grid is not None and any(s.weight != 1 for s in begin)
-        if weighted or not 0 < size <= SMALL_STEPS:
-            found[k] = accumulate(features, chain(begin, sequences), threads=1, **settings)
-            continue
-        waiting[k], steps = begin, steps + size
-        if steps >= TOGETHER_STEPS:
-            side_by_side()
-            waiting, steps = {}, 0
-    side_by_side()
-    return found

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from catchment.arrays import Array, Probability, check_fields
 from catchment.data.frames import from_frame, missing_values
 from catchment.data.recording import Recording
-from catchment.readout.detector import Detector
 from catchment.readout.forecasting import check_ahead, forecasts
 from catchment.readout.heads import united
-from catchment.readout.model import UNKNOWN, OpenSetModel
-from catchment.readout.predictor import Predictor
+from catchment.readout.predictor import Predictor, rounded
 
 Cell = str | int | float
 
@@ -90,6 +88,11 @@ class Table:
         """Whether predicted numbers come with an interval."""
         return self.model.intervals is not None or self.model.deviation is not None
 
+    @property
+    def every(self) -> bool:
+        """Whether every class has a column of its probability."""
+        return self.probabilities and "probability" in self.model.judged_by
+
     def header(self) -> list[str]:
         """Return the names of the columns."""
         model = self.model
@@ -99,12 +102,10 @@ class Table:
             assert model.channels is not None  # `read_for` refuses models without them
             names = [model.channels[k] for k in model.preprocessing.predicted_of(model.channels)]
             return [*who, "ahead", "time", *(name + end for name in names for end in ends)]
-        if isinstance(model, Detector):
-            return [*who, "start", "prediction", "score", "threshold"]
         outputs = output_names(model)
         if model.classes is not None:
-            extra = [f"p_{name}" for name in outputs] if self.probabilities else []
-            return [*who, "start", "prediction", "probability", *extra]
+            extra = [f"p_{name}" for name in outputs] if self.every else []
+            return [*who, "start", "prediction", *model.judged_by, *extra]
         return [*who, "start", *(name + end for name in outputs for end in ends)]
 
     def rows(self, path: str | Path) -> Iterator[list[Cell]]:
@@ -142,13 +143,10 @@ class Table:
 
     def _said(self, outputs: Array) -> list[Cell]:
         model = self.model
-        if isinstance(model, Detector):
-            score, threshold = (rounded(float(one)) for one in model.pair_of(outputs))
-            return [model.classes[int(outputs.argmax())], score, threshold]
         if model.classes is not None:
-            p, best = model.probabilities(outputs[None])[0], int(outputs.argmax())
-            every = [round(float(one), 4) for one in p] if self.probabilities else []
-            return [model.classes[best], round(float(p[best]), 4), *every]
+            p = model.probabilities(outputs[None])[0] if self.every else ()
+            name = model.classes[int(outputs.argmax())]
+            return [name, *model.judged(outputs), *(round(float(one), 4) for one in p)]
         columns = [outputs]
         if self.knows_intervals:
             columns.extend(end[0] for end in model.interval(outputs[None], self.coverage))
@@ -195,7 +193,7 @@ def read_for(
         )
     target = _targets(model)
     # What has no labels is normal to a detector that was trained without.
-    bare = isinstance(model, Detector) and not target
+    bare = not model.needs_labels and not target
     needed = targets and model.preprocessing.horizon is None and not bare
     if needed and not (target and set(target) <= set(frame)):
         raise ValueError(
@@ -209,9 +207,9 @@ def read_for(
         if new_classes:
             said = frame[target[0]]
             classes = united(classes, sorted(set(said[~missing_values(said)])))
-        elif isinstance(model, OpenSetModel):
+        elif model.other_class is not None:
             known = [one is None or one in classes for one in frame[target[0]]]
-            frame[target[0]] = np.where(known, frame[target[0]], UNKNOWN)
+            frame[target[0]] = np.where(known, frame[target[0]], model.other_class)
     client = named.get("client")
     # Files have a target for every step where rows do, or where windows take theirs.
     per_step = model.per_step or model.columns.get("per_step") == "yes"
@@ -271,12 +269,3 @@ def _ahead(model: Predictor) -> list[str]:
     if isinstance(preprocessing.horizon, int):
         return names
     return [f"{name}+{h}" for h in preprocessing.horizon for name in names]
-
-
-def rounded(value: float) -> float:
-    """Return a number as a table shows it: six significant digits.
-
-    >>> rounded(0.123456789)
-    0.123457
-    """
-    return float(f"{value:.6g}") if np.isfinite(value) else value

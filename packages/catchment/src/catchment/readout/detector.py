@@ -42,7 +42,7 @@ from catchment.features.base import Carried, FeatureMap
 from catchment.features.pipeline import Pipeline
 from catchment.readout.device import refuse_device
 from catchment.readout.heads import shrunk_covariance
-from catchment.readout.predictor import New, Predictor, is_alone
+from catchment.readout.predictor import New, Predictor, is_alone, rounded
 from catchment.readout.solve import feature_scale
 from catchment.readout.statistics import CONSTANT, Readout, RidgeStatistics, pack, unpack
 from catchment.readout.storage import (
@@ -280,6 +280,9 @@ class Detector(Predictor):
         Names of the input channels, and of the columns of files that are no channel.
     """
 
+    judged_by: ClassVar[tuple[str, ...]] = ("score", "threshold")
+    needs_labels: ClassVar[bool] = False  # what has none is normal
+
     before: Pipeline | FeatureMap
     scoring: Scoring
     threshold: float
@@ -328,9 +331,9 @@ class Detector(Predictor):
         """Return which rows (n,) of outputs (n, 2) are alarms."""
         return np.asarray(outputs[:, self._anomaly] > self.threshold)
 
-    def pair_of(self, outputs: Array) -> tuple[float, float]:
+    def judged(self, outputs: Array) -> list[float]:
         """Return the score and the threshold of one row of outputs (2,)."""
-        return float(outputs[self._anomaly]), float(outputs[1 - self._anomaly])
+        return [rounded(float(outputs[k])) for k in (self._anomaly, 1 - self._anomaly)]
 
     def outputs_of(
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None

@@ -38,14 +38,21 @@ def device_for(features: FeatureMap, device: str | None, devices: Devices = "sam
     return device or os.environ.get(VARIABLE) or None
 
 
-def statistics_name(fingerprint: str, *, any_device: bool = False, row_stride: int = 1) -> str:
-    """Return the fingerprint of statistics of a map: which rows, and whether a device matters.
+def statistics_name(
+    features: FeatureMap, device: str | None = None, devices: Devices = "same", row_stride: int = 1
+) -> str:
+    """Return the fingerprint of a map's statistics: which rows, and whether a device matters.
 
-    >>> statistics_name("5b3a", any_device=True), statistics_name("5b3a", row_stride=8)
-    ('5b3a any device', '5b3a row stride 8')
+    It does where they have no grid, and any device may make them.
+
+    >>> from catchment import EchoState
+    >>> plain = EchoState(20, grid=None).build(1, per_step=True)
+    >>> [statistics_name(plain, *asked)[64:] for asked in ((None, "any", 8), ("cpu",), ())]
+    [' row stride 8 any device', ' any device', '']
     """
+    marked = features.feature_grid is None and (device is not None or devices == "any")
     stride = "" if row_stride == 1 else f" row stride {row_stride}"
-    return fingerprint.split(" ")[0] + stride + (ANY_DEVICE if any_device else "")
+    return features.fingerprint + stride + (ANY_DEVICE if marked else "")
 
 
 def same_features(one: str, other: str) -> bool:
@@ -55,17 +62,6 @@ def same_features(one: str, other: str) -> bool:
     (True, False)
     """
     return one.split(" ")[0] == other.split(" ")[0]
-
-
-def is_marked(features: FeatureMap, device: str | None, devices: Devices) -> bool:
-    """Whether statistics of a map carry the mark: they have no grid, and any device may make them.
-
-    >>> from catchment import EchoState
-    >>> plain = EchoState(20, grid=None).build(1, per_step=True)
-    >>> [is_marked(plain, *asked) for asked in ((None, "any"), ("cpu", "same"), (None, "same"))]
-    [True, True, False]
-    """
-    return features.feature_grid is None and (device is not None or devices == "any")
 
 
 def torch_form() -> Any:

@@ -9,9 +9,10 @@ summed is added to totals in int64, and before these could overflow their upper 
 from __future__ import annotations
 
 import warnings
-from functools import reduce
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, reduce
 from operator import add
-from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from catchment.arrays import Array, aligned
 from catchment.errors import CoarseTargetsWarning
 from catchment.readout import integers
 from catchment.readout.grid import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, Grid
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import RidgeStatistics, add_gram
 
 FINE = 2.0**-16  # targets that are all smaller have fewer than 20 bits
 PIECE = 20  # binary digits of a piece of a target
@@ -101,22 +102,9 @@ class ExactGram:
             apart = lines.strides[0] // lines.itemsize if count > 1 else length
             size = ((count - 1) * apart + length,)
             z = np.lib.stride_tricks.as_strided(lines, size, (lines.itemsize,))
-            self.held += 1 + int(
-                add_whole(
-                    z,
-                    apart,
-                    along,
-                    part.shape[1],
-                    self.scale,
-                    self.most,
-                    self.room,
-                    self.width,
-                    self.energies,
-                    self.sums,
-                    self.height,
-                    self.limit,
-                )
-            )
+            held = (self.scale, self.most, self.room, self.width, self.energies, self.sums)
+            grown = add_whole(z, apart, along, part.shape[1], *held, self.height, self.limit)
+            self.held += 1 + int(grown)
             if self.held >= _FULL:
                 # Make room in the sums.
                 if self.carried is None:
@@ -136,6 +124,45 @@ class ExactGram:
         return integers.added(moved, sums)
 
 
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """How blocks of rows [Z; Y'; 1] are summed; in fixed point the rows of Y' are pieces of
+    targets.
+
+    Parameters
+    ----------
+    n_targets
+        Rows of Y'.
+    places
+        Of the pieces of targets.
+    constant
+        Whether the first feature is 1 in every row.
+    """
+
+    n_features: int
+    n_targets: int
+    grid: Grid | None
+    places: tuple[int, ...]
+    constant: bool
+    fingerprint: str
+
+    def empty(self) -> tuple[Callable[[Array], None], Callable[[], Array]]:
+        """Return what adds the products of a block to a new sum, and what returns it."""
+        if self.grid is None:
+            product = np.zeros((self.n_features + self.n_targets + 1,) * 2)
+            return partial(add_gram, product), product.view
+        total = ExactGram.of(self.grid, self.n_targets, constant=self.constant)
+        return total.add, total.result
+
+    def statistics(self, n_rows: int, M: Array) -> RidgeStatistics:
+        """Return the statistics of so many rows, from the upper triangle of all products."""
+        name, grid = self.fingerprint, self.grid
+        if grid is None:
+            return RidgeStatistics.from_moments(M, n_rows, name, self.n_features)
+        constant = self.constant
+        return statistics_of(M, n_rows, grid, self.places, constant=constant, fingerprint=name)
+
+
 def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[int, ...]]:
     """Return targets (n, K) or (K,) as integers (n, P K) or (P K,), and the places of pieces.
 
@@ -151,10 +178,8 @@ def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[
     y = np.concatenate(list(map(np.atleast_2d, targets)))
     highest = float(np.fmax.reduce(y, axis=None, initial=0.0))
     largest = max(highest, -float(np.fmin.reduce(y, axis=None, initial=0.0)))
-    check_largest(largest, grid)
+    check_targets(largest, grid, grid.is_whole and bool(((np.rint(y) != y) & (y == y)).any()))
     if grid.is_whole:
-        if ((np.rint(y) != y) & (y == y)).any():
-            refuse_parts_of_classes(largest)
         return list(targets), (0,)
     # Lowest first; those of two are enough for all but very large targets.
     left = np.rint(y * 2.0**TARGET_DIGITS)
@@ -174,31 +199,33 @@ def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[
     return parts, places
 
 
-def check_largest(largest: float, grid: Grid) -> None:
-    """Raise, or warn, if the largest absolute value of a target does not suit a grid."""
+def check_targets(largest: float, grid: Grid, parts: bool) -> None:
+    """Raise, or warn, if targets do not suit a grid.
+
+    Parameters
+    ----------
+    largest
+        Of their absolute values.
+    parts
+        Whether they are to be integers, and one is not.
+    """
     if grid.is_whole:
-        if largest > LARGEST_CLASS:
-            refuse_parts_of_classes(largest)
-        return
-    if not largest < LARGEST_TARGET:
+        if largest > LARGEST_CLASS or parts:
+            raise ValueError(
+                f"targets of classes are integers up to {LARGEST_CLASS}, and others came (up "
+                f"to {largest:g}); pass classes=False if they are numbers"
+            )
+    elif not largest < LARGEST_TARGET:
         raise ValueError(
             f"a target is {largest:g}; in fixed point they stay below 2^40, so scale the targets"
         )
-    if 0.0 < largest < FINE:
+    elif 0.0 < largest < FINE:
         warnings.warn(
             f"the largest target is {largest:.3g}, of which whole multiples of 2^-{TARGET_DIGITS} "
             f"keep {largest * 2.0**TARGET_DIGITS:.3g} steps; scale the targets, or pass grid=None",
             CoarseTargetsWarning,
             stacklevel=3,
         )
-
-
-def refuse_parts_of_classes(largest: float) -> NoReturn:
-    """Raise the error of targets that are no classes."""
-    raise ValueError(
-        f"targets of classes are integers up to {LARGEST_CLASS}, and others came (up "
-        f"to {largest:g}); pass classes=False if they are numbers"
-    )
 
 
 def statistics_of(
@@ -217,50 +244,32 @@ def statistics_of(
     M
         [Z; Y'; 1] [Z; Y'; 1]', of which only the upper triangle counts.
     """
-    F, edge = grid.n_features, M[:, grid.n_features :]
-    K = (edge.shape[1] - 1) // len(places)
-    gram = integers.canonical(np.concatenate([M[i, i:F] for i in range(F)] or [M[0, :0]]))
-    below = edge[F:-1]
-    weight, edge = float(int(edge[-1, -1])), edge[:F].copy()
+    F, first = grid.n_features, M[0]
+    corner = first[: min(F, 1)]
     if constant:
         unit = 1 << int(grid.digits[0])
-        gram = _times(_times(gram, slice(F), unit), slice(1), unit)
-        edge = _times(edge, slice(1), unit)
-    sums = (below[:, -1].copy(), edge[:, :K].copy(), below[:, :K][np.triu_indices(K)])
-    if places != (0,):
-        sums = _of_pieces(below, edge, places)
-    target_sum, cross, target_gram = sums
-    feature_sum = integers.canonical(edge[:, -1].copy())
-    every = (feature_sum, target_sum, gram, cross, target_gram)
-    return RidgeStatistics(n_rows, weight, *every, fingerprint, grid)
-
-
-def _of_pieces(
-    below: integers.Whole, edge: integers.Whole, places: tuple[int, ...]
-) -> tuple[integers.Whole, integers.Whole, integers.Whole]:
-    """Return Y'1, Z'Y and the packed triangle of Y'Y from the sums of pieces of targets."""
-    K, rows = below.shape[0] // len(places), below.tolist()
+        first = integers.multiplied(first, unit)
+        corner = integers.multiplied(first[:1], unit)
+    gram = np.concatenate([corner, first[1:F], *(M[i, i:F] for i in range(1, F))])
+    edge, below = np.concatenate([first[None, F:][:F], M[1:F, F:]]), M[F:-1, F:]
+    # The rows of Y' are pieces of K targets, each of so many units.
+    K = len(below) // len(places)
     pieces = [(p * K, PIECE * place) for p, place in enumerate(places)]
-    cross = np.zeros((len(edge), K), dtype=np.int64)
-    for first, digits in pieces:
-        part = integers.multiplied(edge[:, first : first + K], 1 << digits)
-        cross = integers.added(cross, part)
-    target_sum = [sum(rows[a + k][-1] << d for a, d in pieces) for k in range(K)]
-    both = [(a, b, d + e) for a, d in pieces for b, e in pieces]
-    target_gram = [
-        sum(rows[min(a + i, b + j)][max(a + i, b + j)] << digits for a, b, digits in both)
-        for i in range(K)
-        for j in range(i, K)
-    ]
-    return np.array(target_sum, dtype=object), cross, np.array(target_gram, dtype=object)
-
-
-def _times(values: integers.Whole, where: slice, factor: int) -> integers.Whole:
-    """Return the array with some of its entries multiplied."""
-    some = integers.multiplied(values[where], factor)
-    found = values.astype(object) if some.dtype == object else values
-    found[where] = some
-    return found
+    target_sum, cross = below[:, -1].copy(), edge[:, :K].copy()
+    target_gram = below[:, :K][np.triu_indices(K)]
+    if places != (0,):
+        rows, both = below.tolist(), [(a, b, d + e) for a, d in pieces for b, e in pieces]
+        target_sum = np.array([sum(rows[a + k][-1] << d for a, d in pieces) for k in range(K)], "O")
+        parts = [integers.multiplied(edge[:, a : a + K], 1 << d) for a, d in pieces]
+        cross = reduce(integers.added, parts)
+        products = [
+            sum(rows[min(a + i, b + j)][max(a + i, b + j)] << d for a, b, d in both)
+            for i in range(K)
+            for j in range(i, K)
+        ]
+        target_gram = np.array(products, dtype=object)
+    sums = (edge[:, -1].copy(), target_sum, gram, cross, target_gram)
+    return RidgeStatistics(n_rows, float(int(M[-1, -1])), *sums, fingerprint, grid)
 
 
 def exact_statistics(
@@ -294,12 +303,10 @@ def exact_statistics(
         constant = bool(
             rows.size and (rows[:, 0] == 1.0).all() and 0 <= grid.digits[0] <= grid.bits
         )
-        total = ExactGram.of(grid, pieces.shape[1], constant=constant)
-        total.add(np.concatenate([rows, pieces, np.ones((len(rows), 1))], axis=1).T)
-        sums = statistics_of(
-            total.result(), len(rows), grid, places, constant=constant, fingerprint=fingerprint
-        )
-        found.append(sums.scaled(value))
+        sums = Sums(z.shape[1], pieces.shape[1], grid, places, constant, fingerprint)
+        add_block, result = sums.empty()
+        add_block(np.concatenate([rows, pieces, np.ones((len(rows), 1))], axis=1).T)
+        found.append(sums.statistics(len(rows), result()).scaled(value))
     return reduce(add, found)
 
 

@@ -153,84 +153,36 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart):
 
 
 @intrinsic
-def pack_four(typingctx, z, place, apart, scale, most, row, packed, to, count, energies, at):
-    """Lay out four rows of `count` columns, a multiple of four, as integers.
-
-    Rows begin at `place` of z, so far apart; row r is multiplied by scale[row + r], rounded, and
-    cut off at most[row + r]. Columns go to `to`, a panel apart, and the sums of squares of the rows
-    to energies from `at` on.
-    """
-    signature = types.void(z, place, apart, scale, most, row, packed, to, count, energies, at)
+def turn_four(typingctx, rows, j, packed, to):
+    """Lay out columns j to j + 4 of four rows (4, PIECE), flat, from `to` on, a panel apart."""
+    signature = types.void(rows, j, packed, to)
     single = packed.dtype == types.float32
     width = 2 * WIDTH if single else WIDTH
 
     def codegen(context, builder, signature, args):
-        place, apart, row, to, count, at = (args[k] for k in (1, 2, 5, 7, 8, 10))
-        z, scale, most, packed, energies = (
+        source, target = (
             context.make_array(signature.args[k])(context, builder, value=args[k]).data
-            for k in (0, 3, 4, 6, 9)
+            for k in (0, 2)
         )
-        index, lane = ir.IntType(64), ir.IntType(32)
-        vector = ir.VectorType(ir.DoubleType(), 4)
-        zero = _same(vector, 0.0)
-
-        def constant(number):
-            return ir.Constant(index, number)
-
-        def of_row(array, r):
-            value = builder.load(
-                builder.gep(array, [builder.add(row, constant(r))]), typ=ir.DoubleType()
-            )
-            return _in_every_lane(builder, value, vector)
+        index, four = ir.IntType(64), ir.VectorType(ir.DoubleType(), 4)
 
         def mixed(a, b, order):
-            return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(lane, 4), order))
+            chosen = ir.Constant(ir.VectorType(ir.IntType(32), 4), order)
+            return builder.shuffle_vector(a, b, chosen)
 
-        factors, limits = [of_row(scale, r) for r in range(4)], [of_row(most, r) for r in range(4)]
-        squares = [cgutils.alloca_once_value(builder, zero) for _ in range(4)]
-        for where in squares:
-            builder.store(zero, where)
-        starts = [builder.add(place, builder.mul(apart, constant(r))) for r in range(4)]
-        magic = _same(vector, ROUND)
-        with cgutils.for_range_slice(builder, constant(0), count, constant(4)) as (j, _):
-            rows = []
-            for r in range(4):
-                source = _vector_at(builder, z, builder.add(starts[r], j), vector)
-                value = builder.load(source, align=8, typ=vector)
-                value = builder.fmul(value, factors[r], flags=("contract",))
-                value = builder.fsub(builder.fadd(value, magic, flags=("contract",)), magic)
-                limit = limits[r]
-                value = builder.select(builder.fcmp_ordered("<", value, limit), value, limit)
-                limit = builder.fsub(zero, limit)
-                value = builder.select(builder.fcmp_ordered(">", value, limit), value, limit)
-                square = builder.fmul(value, value, flags=("contract",))
-                before = builder.load(squares[r], typ=vector)
-                builder.store(builder.fadd(before, square, flags=("contract",)), squares[r])
-                rows.append(value)
-            low = [mixed(rows[q], rows[q + 1], [0, 4, 2, 6]) for q in (0, 2)]
-            high = [mixed(rows[q], rows[q + 1], [1, 5, 3, 7]) for q in (0, 2)]
-            columns = [
-                mixed(*low, [0, 1, 4, 5]),
-                mixed(*high, [0, 1, 4, 5]),
-                mixed(*low, [2, 3, 6, 7]),
-                mixed(*high, [2, 3, 6, 7]),
-            ]
-            first = builder.add(to, builder.mul(j, constant(width)))
-            for q, column in enumerate(columns):
-                if single:
-                    column = builder.fptrunc(column, ir.VectorType(ir.FloatType(), 4))
-                target = builder.add(first, constant(q * width))
-                builder.store(
-                    column,
-                    _vector_at(builder, packed, target, column.type),
-                    align=4 if single else 8,
-                )
+        lines = []
         for r in range(4):
-            total = builder.load(squares[r], typ=vector)
-            found = builder.extract_element(total, ir.Constant(lane, 0))
-            for q in range(1, 4):
-                found = builder.fadd(found, builder.extract_element(total, ir.Constant(lane, q)))
-            builder.store(found, builder.gep(energies, [builder.add(at, constant(r))]))
+            place = builder.add(args[1], ir.Constant(index, r * PIECE))
+            lines.append(builder.load(_vector_at(builder, source, place, four), align=8, typ=four))
+        low = [mixed(lines[q], lines[q + 1], [0, 4, 2, 6]) for q in (0, 2)]
+        high = [mixed(lines[q], lines[q + 1], [1, 5, 3, 7]) for q in (0, 2)]
+        for q in range(4):
+            column = mixed(*(high if q % 2 else low), [0, 1, 4, 5] if q < 2 else [2, 3, 6, 7])
+            if single:
+                column = builder.fptrunc(column, ir.VectorType(ir.FloatType(), 4))
+            place = builder.add(args[3], ir.Constant(index, q * width))
+            where = _vector_at(builder, target, place, column.type)
+            builder.store(column, where, align=4 if single else 8)
         return context.get_dummy_value()
 
     return signature, codegen
@@ -238,37 +190,38 @@ def pack_four(typingctx, z, place, apart, scale, most, row, packed, to, count, e
 
 @njit(inline="always")
 def _whole(value, factor, limit):
-    value = (value * factor + ROUND) - ROUND
+    value = np.rint(value * factor)
     value = value if value < limit else limit
     return value if value > -limit else -limit
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def lay_out_rows(z, apart, first, m, scale, most, packed, width, energies):
     """Lay out columns first..first + m of z as panels of integers in `packed`.
 
     z is flat, with rows so far apart. Columns are filled up with zeros to a multiple of four, and
     rows to whole panels. energies (pieces, panels * width), flat, get the sums of squares over
-    every PIECE columns.
+    every PIECE columns. Four rows become whole side by side before they are turned.
     """
     n, padded = len(scale), (m + 3) // 4 * 4
-    height = -(-n // width) * width
+    height, rows = -(-n // width) * width, np.zeros(4 * PIECE)
     for i in range(0, height, 4):
         base = i // width * width * padded + i % width
         for piece in range(0, m, PIECE):
-            count, at, done = min(PIECE, m - piece), piece // PIECE * height + i, 0
-            energies[at : at + 4] = 0.0
-            here, there = i * apart + first + piece, base + piece * width
-            if i + 4 <= n:
-                done = count // 4 * 4
-                pack_four(z, here, apart, scale, most, i, packed, there, done, energies, at)
-            for j in range(done, (count + 3) // 4 * 4):
-                for r in range(4):
-                    value = 0.0
-                    if i + r < n and j < count:
-                        value = _whole(z[here + r * apart + j], scale[i + r], most[i + r])
-                        energies[at + r] += value * value
-                    packed[there + j * width + r] = value
+            count, at = min(PIECE, m - piece), piece // PIECE * height + i
+            for r in range(4):
+                row, energy = rows[r * PIECE : (r + 1) * PIECE], 0.0
+                row[count if i + r < n else 0 :] = 0.0
+                if i + r < n:
+                    here = z[(i + r) * apart + first + piece :][:count]
+                    factor, limit = scale[i + r], most[i + r]
+                    for j in range(count):
+                        value = _whole(here[j], factor, limit)
+                        row[j] = value
+                        energy += value * value
+                energies[at + r] = energy
+            for j in range(0, count, 4):
+                turn_four(rows, j, packed, base + (piece + j) * width)
 
 
 @njit(nogil=True, cache=True)
@@ -282,16 +235,14 @@ def lay_out_columns(z, apart, first, m, scale, most, packed, width, energies):
         factors, limits = scale[i : i + used], most[i : i + used]
         for j in range(padded):
             there = packed[i * padded + j * width :][:width]
-            if j >= m:
-                there[:] = 0.0
-                continue
-            here = z[(first + j) * apart + i :][:used]
-            squares = energies[j // PIECE * height + i :][:used]
-            for r in range(used):
-                value = _whole(here[r], factors[r], limits[r])
-                there[r] = value
-                squares[r] += value * value
-            there[used:] = 0.0
+            there[used if j < m else 0 :] = 0.0
+            if j < m:
+                here = z[(first + j) * apart + i :][:used]
+                squares = energies[j // PIECE * height + i :][:used]
+                for r in range(used):
+                    value = _whole(here[r], factors[r], limits[r])
+                    there[r] = value
+                    squares[r] += value * value
 
 
 @njit(nogil=True, cache=True)

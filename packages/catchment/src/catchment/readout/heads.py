@@ -43,7 +43,7 @@ from scipy.linalg import lapack, solve_triangular
 from catchment.arrays import Array, Fraction, NonNegativeFloat, check_fields
 from catchment.errors import SingularError
 from catchment.readout.solve import feature_scale, rescaled
-from catchment.readout.statistics import Readout, RidgeStatistics, unpack
+from catchment.readout.statistics import Readout, RidgeStatistics, StatisticsSet, unpack
 
 Shrinkage = Fraction | Literal["oas"]
 NEVER = -1e30  # score of a class without rows; finite, so that exported models can hold it
@@ -142,13 +142,13 @@ class CosineHead(Head):
         return replace(solved, weights=solved.weights / length, intercept=solved.intercept / length)
 
 
-HEADS: dict[str, type] = {"gaussian": LDA, "unit": CosineHead}
+HEADS: dict[str, type] = {"lda": LDA, "cosine": CosineHead}
 
 
 def head_of(described: Mapping[str, Any] | None) -> Head | None:
     """Return the head that a plan describes by the name of its class; None if it names none.
 
-    >>> head_of({"Gaussian": {"shrinkage": 0.5}}).shrinkage
+    >>> head_of({"LDA": {"shrinkage": 0.5}}).shrinkage
     0.5
     """
     if described is None:
@@ -260,7 +260,7 @@ class KnownClasses:
     @classmethod
     def of(
         cls,
-        sums: RidgeStatistics | Mapping[int, RidgeStatistics],
+        sums: RidgeStatistics | StatisticsSet,
         *,
         shrinkage: Shrinkage = "oas",
         standardize: bool = False,
@@ -270,15 +270,15 @@ class KnownClasses:
         Parameters
         ----------
         sums
-            Of all rows: every class then has the covariance within classes. Or of each class by
-            its number: every class has its own.
+            Of all rows: every class then has the covariance within classes. Or a set of those of
+            each class by its number: every class has its own.
         shrinkage
             How far a covariance is moved to a multiple of the identity, from 0 to 1; or "oas", as
             `LDA` has it.
         standardize
             Whether features are divided by their spread over all rows first.
         """
-        every = [sums] if isinstance(sums, RidgeStatistics) else [sums[k] for k in sorted(sums)]
+        every = [sums.members[k] for k in sorted(sums.members)]
         total = reduce(add, every)
         scale = feature_scale(total) if standardize else np.ones(total.n_features)
         rows, means = class_means(rescaled(total, scale))

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array
-
 Whole = NDArray[Any]  # int64, or Python's integers
 
 LIMB = 40  # binary digits
@@ -129,18 +127,6 @@ def largest(values: Whole) -> int:
     if not values.size:
         return 0
     return max(-int(values.min()), int(values.max()))
-
-
-def as_floats(values: Whole, scale: float | Array) -> Array:
-    """Return the array times powers of two, each entry rounded once.
-
-    >>> as_floats(np.array([3, 2**60]), 0.5)
-    array([1.50000000e+00, 5.76460752e+17])
-    """
-    if values.dtype == object:
-        flat = [float(value) for value in values.ravel().tolist()]
-        return np.array(flat, dtype=np.float64).reshape(values.shape) * scale
-    return values.astype(np.float64) * scale
 
 
 def to_limbs(values: Whole, n_limbs: int) -> NDArray[np.int64]:

@@ -126,7 +126,8 @@ class Counts(Summable):
         >>> Counts.of(np.arange(1.0, 11.0), [0, 2.5, 5, 7.5, 10]).quantile(0.5)
         array([5.])
         """
-        return self._at(_checked_probability(probability) * self.counts.sum(axis=1))
+        check_probability(probability)
+        return self._at(probability * self.counts.sum(axis=1))
 
     def conformal(self, probability: float) -> Array:
         """Return the upper edge (K,) of the bin with the ceil((n + 1) p)-th smallest value.
@@ -139,7 +140,8 @@ class Counts(Summable):
         >>> Counts.of([1.0, 2.0], np.arange(11)).conformal(0.8)
         array([inf])
         """
-        return self._at(_checked_probability(probability) * (self.counts.sum(axis=1) + 1))
+        check_probability(probability)
+        return self._at(probability * (self.counts.sum(axis=1) + 1))
 
     def _at(self, rank: Array) -> Array:
         """Return the upper edge (K,) of the bins in which so many values are reached."""
@@ -180,10 +182,10 @@ def _checked_edges(edges: ArrayLike) -> Array:
     return known
 
 
-def _checked_probability(probability: float) -> float:
-    if not 0 < probability < 1:
-        raise ValueError(f"probability is {probability}; pass a number between 0 and 1")
-    return probability
+def check_probability(value: float, name: str = "probability") -> None:
+    """Raise ValueError if a setting is no number between 0 and 1."""
+    if not 0 < value < 1:
+        raise ValueError(f"{name} is {value}; pass a probability between 0 and 1, such as 0.9")
 
 
 PER_DECADE = 128  # edges: a width is at most 1.8 % too large
@@ -391,8 +393,7 @@ def conformal_quantile(scores: Array, coverage: float) -> Array:
     >>> conformal_quantile(np.arange(1.0, 10.0)[:, None], 0.8)
     array([8.])
     """
-    if not 0 < coverage < 1:
-        raise ValueError(f"coverage is {coverage}; pass a probability between 0 and 1, such as 0.9")
+    check_probability(coverage, "coverage")
     n, rank = len(scores), math.ceil((len(scores) + 1) * coverage - 1e-9)
     if rank > n:
         needed = math.ceil(coverage / (1 - coverage) - 1e-9)

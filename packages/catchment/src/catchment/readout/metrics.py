@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment.arrays import Array, Booleans, Integers, as_matrix, refuse_infinite, refuse_nonfinite
+from catchment.arrays import Array, Booleans, Integers, as_matrix, refuse_nonfinite
 from catchment.wire import Summable
 
 
@@ -195,7 +195,7 @@ def _pair(target: Any, predicted: Any) -> tuple[Array, Array]:
         raise ValueError(
             f"targets have shape {y.shape} and predictions {guess.shape}; they must agree"
         )
-    refuse_infinite(y, "targets")
+    refuse_nonfinite(y, "targets", missing=True)
     known: Booleans = np.logical_not(np.isnan(y).any(axis=1))
     guess = guess[known]
     refuse_nonfinite(guess, "predictions")

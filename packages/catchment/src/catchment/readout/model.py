@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -258,8 +258,8 @@ def model_of(held: Stored, use: Own = ()) -> Model:
     facts, tensors, intervals = held.facts, held.tensors, None
     before, once, sums = before_of(held, use), facts["map"]["facts"], facts["statistics"]
     if sums is not None and once.get("class") == "thinned":  # a map then, that named its statistics
-        name, stride = before["before"].features.fingerprint, once["settings"]["every"]
-        sums = {**sums, "fingerprint": statistics_name(name, row_stride=stride)}
+        name = statistics_name(before["before"].features, row_stride=once["settings"]["every"])
+        sums = {**sums, "fingerprint": name}
     if (known := facts.get("intervals")) is not None:
         edges = tuple(typed(tensors, "intervals.edges", np.float64).tolist())
         errors = Counts(tensors["intervals.counts"], edges, float(known["weight"]))
@@ -404,6 +404,8 @@ class OpenSetModel(Predictor):
     >>> [model.predict(wave(pace)) for pace in (0.2, 0.6, 1.7)]
     ['slow', 'fast', 'unknown']
     """
+
+    other_class: ClassVar[str | None] = UNKNOWN
 
     model: Model = field()
     known: KnownClasses

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from scipy.special import ndtri
@@ -22,10 +21,11 @@ from catchment.data.preprocessing import Prepared, Preprocessing
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings
-from catchment.readout.storage import Stored, save
+from catchment.readout import storage
+from catchment.readout.intervals import Intervals, check_probability
+from catchment.readout.storage import Stored
 
 if TYPE_CHECKING:
-    from catchment.readout.intervals import Intervals
     from catchment.readout.model import Model
 
 New = Recording | Array | Sequence[Recording | Array]
@@ -41,6 +41,9 @@ class Predictor(ABC):
 
     before: Pipeline | FeatureMap
     model: Model | None = None
+    judged_by: ClassVar[tuple[str, ...]] = ("probability",)  # columns beside the name of a class
+    needs_labels: ClassVar[bool] = True  # whether files without labels cannot be compared with it
+    other_class: ClassVar[str | None] = None  # what it calls recordings of no class that it knows
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -121,6 +124,8 @@ class Predictor(ABC):
     def stored(self) -> Stored:
         """Return what a file holds of it."""
 
+    save = storage.save
+
     def labeled(self, prepared: Recording) -> Recording:
         """Return a prepared recording with what its outputs are compared with."""
         return prepared
@@ -148,6 +153,10 @@ class Predictor(ABC):
         single = not self.per_step and self.preprocessing.window is None and len(names) == 1
         return names[0] if single else names
 
+    def judged(self, outputs: Array) -> list[float]:
+        """Return what a table has in the columns `judged_by`, of one row of outputs (K,)."""
+        return [round(float(self.probabilities(outputs[None])[0, outputs.argmax()]), 4)]
+
     def predict_proba(self, new: New, client: str = "", *, device: str | None = None) -> Array:
         """Return one row of class probabilities (n, K) per recording; each row sums to 1."""
         return self.probabilities(self.scores(new, client, device=device))
@@ -172,7 +181,9 @@ class Predictor(ABC):
     def outputs(self, new: New, client: str = "", *, device: str | None = None) -> list[Array]:
         """Return the outputs (rows, K) of each raw recording, those of its pieces joined."""
         recordings = as_recordings(new)
-        found: list[list[Array]] = [[np.zeros((0, self.n_outputs))] for _ in recordings]
+        found: list[list[Array]] = []
+        for _ in recordings:
+            found.append([np.zeros((0, self.n_outputs))])
         for piece, y in self.pieces(recordings, client, device=device):
             found[piece.source].append(y)
         return list(map(np.concatenate, found))
@@ -211,8 +222,7 @@ class Predictor(ABC):
                 "the model does not know its error on new data; let the ridge be chosen, or use "
                 "catchment.calibrate"
             )
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage is {coverage}; pass a probability between 0 and 1")
+        check_probability(coverage, "coverage")
         half = float(ndtri((1.0 + coverage) / 2.0)) * self.deviation
         return outputs - half, outputs + half
 
@@ -220,24 +230,19 @@ class Predictor(ABC):
         self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
     ) -> Self:
         """Return it with the preparation that its training data had, and their channels."""
-        this: Any = self
         known = self.channels if channels is None else tuple(channels)
-        if self.model is not None:
-            return cast(Self, replace(this, model=self.model.prepared_by(preprocessing, known)))
-        return cast(
-            Self, replace(this, before=Pipeline(preprocessing, self.features), channels=known)
-        )
+        return self.changed(before=Pipeline(preprocessing, self.features), channels=known)
 
     def read_from(self, columns: Mapping[str, str]) -> Self:
         """Return it with the names that files have for what is no channel."""
+        return self.changed(columns=dict(columns))
+
+    def changed(self, **fields: Any) -> Self:
+        """Return it with other fields of the model: its own, or of the one inside."""
         this: Any = self
         if self.model is not None:
-            return cast(Self, replace(this, model=self.model.read_from(columns)))
-        return cast(Self, replace(this, columns=dict(columns)))
-
-    def save(self, path: str | Path) -> Path:
-        """Write it to a file, whole or not at all, and return its path."""
-        return save(self, path)
+            fields = {"model": self.model.changed(**fields)}
+        return cast(Self, replace(this, **fields))
 
     def check_channels(self, recording: Recording, k: int) -> None:
         """Raise ValueError, naming the channels, if a recording has others than in training."""
@@ -261,3 +266,12 @@ class Predictor(ABC):
 def is_alone(new: New) -> bool:
     """Whether this is one recording or one array (T, I), and not several."""
     return isinstance(new, Recording) or (isinstance(new, np.ndarray) and new.ndim < 3)
+
+
+def rounded(value: float) -> float:
+    """Return a number as a table shows it: six significant digits.
+
+    >>> rounded(0.123456789)
+    0.123457
+    """
+    return float(f"{value:.6g}") if np.isfinite(value) else value

@@ -122,7 +122,7 @@ def chosen_readout(
         return None, solve_readout(statistics, ridge, intercept=intercept, scale=scale)
     if ridge != "gcv":
         raise ValueError(f'ridge is {ridge!r}; pass a number, one per output, or "gcv"')
-    acted_on = statistics if scale is None else rescaled(statistics, scale)
+    acted_on = rescaled(statistics, scale)
     finest = FINEST_CLASSES if classes else 0.0
     choice = choose_by_gcv(acted_on, per_output=per_output, intercept=intercept, finest=finest)
     return choice, solve_readout(statistics, choice.best, intercept=intercept, scale=scale)
@@ -270,7 +270,7 @@ def choose_by_blocks(
         )
     total = reduce(add, filled)
     scale = scale_of(total, standardize)
-    acted_on = total if scale is None else rescaled(total, scale)
+    acted_on = rescaled(total, scale)
     weights = np.array(list(map(attrgetter("weight"), filled)))
 
     def held_out(some: Array, block: RidgeStatistics) -> Array:

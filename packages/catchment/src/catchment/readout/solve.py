@@ -75,7 +75,7 @@ def feature_scale(statistics: RidgeStatistics) -> Array:
     return np.sqrt(np.where(varied, variance, 1.0))
 
 
-def rescaled(statistics: RidgeStatistics, scale: Array) -> RidgeStatistics:
+def rescaled(statistics: RidgeStatistics, scale: Array | None) -> RidgeStatistics:
     """Return the statistics that the features would have had, had each been divided by its scale.
 
     They have a fingerprint of their own, so that they add only to others of the same scale.
@@ -83,12 +83,14 @@ def rescaled(statistics: RidgeStatistics, scale: Array) -> RidgeStatistics:
     Parameters
     ----------
     scale
-        (F,) positive numbers.
+        (F,) positive numbers; None to divide by nothing.
 
     >>> z, y = np.array([[0.0], [4.0]]), np.array([[1.0], [3.0]])
     >>> rescaled(RidgeStatistics.from_states(z, y), np.array([2.0])).moments()
     (array([[2.]]), array([[2.]]))
     """
+    if scale is None:
+        return statistics
     d = np.asarray(scale, dtype=np.float64)
     if d.shape != (statistics.n_features,) or not (np.isfinite(d).all() and (d > 0).all()):
         raise ValueError(
@@ -106,24 +108,16 @@ def rescaled(statistics: RidgeStatistics, scale: Array) -> RidgeStatistics:
     )
 
 
-def for_raw_features(readout: Readout, scale: Array) -> Readout:
+def for_raw_features(readout: Readout, scale: Array | None) -> Readout:
     """Return the readout of undivided features that equals one solved for features / scale.
 
     >>> readout = Readout(np.array([[6.0]]), np.zeros(1))
     >>> for_raw_features(readout, np.array([2.0])).weights
     array([[3.]])
     """
+    if scale is None:
+        return readout
     return replace(readout, weights=readout.weights / np.asarray(scale)[:, None])
-
-
-def for_scaled_features(readout: Readout, scale: Array) -> Readout:
-    """Return the readout of features / scale that equals one for undivided features.
-
-    >>> readout = Readout(np.array([[3.0]]), np.zeros(1))
-    >>> for_scaled_features(readout, np.array([2.0])).weights
-    array([[6.]])
-    """
-    return replace(readout, weights=readout.weights * np.asarray(scale)[:, None])
 
 
 EPS: Final = float(np.finfo(np.float64).eps)
@@ -406,7 +400,7 @@ def solve_readout(
     (array([[2.]]), array([1.]))
     """
     per_output = checked_ridges(ridge, statistics.n_targets)
-    divided = statistics if scale is None else rescaled(statistics, scale)
+    divided = rescaled(statistics, scale)
     d = np.ones((statistics.n_features, 1)) if scale is None else np.asarray(scale)[:, None]
     G, C = _system(divided, intercept)
     system = None
@@ -478,7 +472,7 @@ def solve_path(
     >>> [round(float(readout.weights[0, 0]), 9) for readout in path]
     [2.0, 1.0]
     """
-    acted_on = statistics.floats if scale is None else rescaled(statistics, scale)
+    acted_on = rescaled(statistics, scale).floats
     values = checked_ridges(np.array(list(ridges), dtype=np.float64), None).tolist()
     spectrum = None
     if len(values) >= SPECTRUM_FROM:
@@ -490,7 +484,7 @@ def solve_path(
         else:
             weights = spectrum.weights(value)
             readout = readout_from(acted_on, weights, value, intercept=intercept)
-        found.append(readout if scale is None else for_raw_features(readout, scale))
+        found.append(for_raw_features(readout, scale))
     return found
 
 

@@ -23,7 +23,7 @@ import ctypes
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from operator import attrgetter
@@ -37,7 +37,18 @@ from catchment.errors import FingerprintError, IntegrityError, UploadError
 from catchment.readout import integers
 from catchment.readout.device import same_features
 from catchment.readout.grid import Grid
-from catchment.wire import LATER, ROWS, WEIGHT, Fact, Kind, Message, Shape, Structure, Triangle
+from catchment.wire import (
+    LATER,
+    ROWS,
+    WEIGHT,
+    Fact,
+    Kind,
+    Message,
+    Shape,
+    Structure,
+    Summable,
+    Triangle,
+)
 
 if TYPE_CHECKING:
     from ctypes import _CFunctionType
@@ -408,6 +419,16 @@ class RidgeStatistics(Structure):
     def n_targets(self) -> int:
         return len(self.target_sum)
 
+    @property
+    def members(self) -> Mapping[int, RidgeStatistics]:
+        """All that the sum is made of, by number: itself, where a `StatisticsSet` has several."""
+        return {0: self}
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the numbers are whole, so that sums and differences are equalities."""
+        return self.grid is not None
+
     @cached_property
     def floats(self) -> RidgeStatistics:
         """The same sums as float64 numbers, each rounded once; themselves if there is no grid.
@@ -423,7 +444,7 @@ class RidgeStatistics(Structure):
         scales: tuple[float | Array, ...] = (z, y, grid.gram_scale, z[:, None] * y, y * y)
         sums: dict[str, Any] = {}
         for name, scale in zip(SUMS, scales, strict=True):
-            sums[name] = integers.as_floats(getattr(self, name), scale)
+            sums[name] = getattr(self, name).astype(np.float64) * scale
         return replace(self, grid=None, **sums)
 
     def __add__(self, other: RidgeStatistics) -> RidgeStatistics:
@@ -702,6 +723,48 @@ class RidgeStatistics(Structure):
                 f"statistics on grids of {self.grid.bits} and {other.grid.bits} bits with other "
                 "units do not add; use one feature map"
             )
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticsSet(Summable):
+    """Statistics of several feature maps, by the number of the map; they add one by one.
+
+    >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
+    >>> both = StatisticsSet({0: s}) + StatisticsSet({0: s})
+    >>> both.members[0].n_rows
+    6
+    """
+
+    KIND: ClassVar[Kind] = Kind(
+        "statistics-set",
+        "for each candidate or class, sums over the client's rows: how many there are, the sum of "
+        "every feature and target, and the sums of their products",
+        (
+            "how many rows the client has, and for classes how many of each, exactly",
+            "the mean state of each class, and more of it: several sets of sums tell more than one",
+            "whether a given recording is among the client's",
+        ),
+    )
+
+    members: Mapping[int, RidgeStatistics]
+
+    @property
+    def n_rows(self) -> int:
+        return sum(one.n_rows for one in self.members.values())
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all numbers are whole, so that sums and differences are equalities."""
+        return all(one.is_exact for one in self.members.values())
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the members' digests, in hexadecimal."""
+        told = {str(k): one.digest() for k, one in self.members.items()}
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+    def only(self, numbers: Iterable[int]) -> StatisticsSet:
+        """Return the members with these numbers."""
+        return StatisticsSet({k: self.members[k] for k in numbers})
 
 
 def _column_sums(rows: Array, weight: Array) -> Array:

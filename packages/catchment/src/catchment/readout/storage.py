@@ -16,9 +16,9 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from inspect import isclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -85,7 +85,23 @@ def save(predictor: Predictor, path: str | Path) -> Path:
 def to_bytes(predictor: Predictor) -> bytes:
     """Return a predictor as the content of its file."""
     held = predictor.stored()
-    return packed_file({"kind": held.kind, **held.facts}, held.tensors)
+    dense, sums = dict[str, NDArray[Any]](), dict[str, str]()
+    for name, tensor in held.tensors.items():
+        dense[name] = np.asarray(tensor, order="C")
+        sums[name] = _sha256(dense[name])
+    about = {"format": FORMAT, "library": catchment.__version__, "tensors": sums}
+    stored = {"kind": held.kind, **held.facts, **about, "header_sha256": "0" * 64}
+    text = json.dumps(stored, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    content = bytearray(safe.save(dense, {_KEY: text}))
+    size = 8 + int.from_bytes(content[:8], "little")
+    if size > MAX_HEADER:
+        raise ValueError(
+            f"the header would have {size} bytes, the limit is {MAX_HEADER}; "
+            "name the classes more briefly"
+        )
+    place = _digest_place(bytes(content[:size]), "the file")
+    content[place] = hashlib.sha256(content[:size]).hexdigest().encode()
+    return bytes(content)
 
 
 def load(path: str | Path, *, use: Own = ()) -> Predictor:
@@ -112,7 +128,7 @@ def from_bytes(content: bytes, *, use: Own = ()) -> Predictor:
 def _made(file: BinaryIO, name: str, use: Own) -> Predictor:
     """Return the predictor of an open file: the header says which kind it is."""
     make: Callable[[Stored, Own], Predictor]
-    header, tensors = read_file(file, name, "")
+    header, tensors = read_file(file, name)
     match str(header["kind"]):
         case "model":
             from catchment.readout.model import model_of as make
@@ -127,19 +143,11 @@ def _made(file: BinaryIO, name: str, use: Own) -> Predictor:
         case kind:
             raise IntegrityError(f"{name} holds {kind!r}, which is not known; upgrade catchment")
     held = Stored(header["kind"], header, tensors)
-    with described(name, f"a {held.kind}"):
-        return make(held, use)
-
-
-@contextmanager
-def described(name: str, what: str) -> Iterator[None]:
-    """Raise IntegrityError, with the file's name, if its content does not describe this."""
     try:
-        yield
+        return make(held, use)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise IntegrityError(
-            f"{name} does not describe {what} ({type(error).__name__}: {error}); save it again"
-        ) from error
+        said = f"a {held.kind} ({type(error).__name__}: {error})"
+        raise IntegrityError(f"{name} does not describe {said}; save it again") from error
 
 
 def around(predictor: Predictor) -> Header:
@@ -156,7 +164,7 @@ def around_of(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return preparation, classes, channels and columns that `around` described, by these names."""
     classes, channels = facts["classes"], facts["channels"]
     return {
-        "prepare": Preprocessing.from_settings(facts["prepare"]),
+        "preprocessing": Preprocessing.from_settings(facts["prepare"]),
         "classes": None if classes is None else tuple(map(str, classes)),
         "channels": None if channels is None else tuple(map(str, channels)),
         "columns": dict(facts["columns"]),
@@ -175,7 +183,7 @@ def before_of(held: Stored, use: Own = ()) -> dict[str, Any]:
     """Return what `stored_before` described by the names of a predictor's fields."""
     known = around_of(held.facts)
     features = map_of(held.facts["map"], held.tensors, "map", use)
-    pipeline, said = Pipeline(known.pop("prepare"), features), held.facts["fingerprint"]
+    pipeline, said = Pipeline(known.pop("preprocessing"), features), held.facts["fingerprint"]
     # A row stride was a map once, around this one.
     if pipeline.fingerprint != said and held.facts["map"]["facts"].get("class") != "thinned":
         raise ValueError(
@@ -202,8 +210,7 @@ def map_of(
     arrays: list[NDArray[Any]] = []
     while (name := f"{prefix}.{len(arrays)}") in tensors:
         arrays.append(tensors[name])
-    classes = [one for one in use if isinstance(one, type)]
-    return restored(Message(facts["kind"], facts["facts"], tuple(arrays)), classes)
+    return restored(Message(facts["kind"], facts["facts"], tuple(arrays)), filter(isclass, use))
 
 
 def stored_readout(readout: Readout) -> Tensors:
@@ -263,28 +270,8 @@ def typed(tensors: Mapping[str, NDArray[Any]], name: str, dtype: type[np.generic
     return tensor
 
 
-def packed_file(header: Header, tensors: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return the content of a file."""
-    dense, sums = dict[str, NDArray[Any]](), dict[str, str]()
-    for name, tensor in tensors.items():
-        dense[name] = np.asarray(tensor, order="C")
-        sums[name] = _sha256(dense[name])
-    about = {"format": FORMAT, "library": catchment.__version__, "tensors": sums}
-    stored = header | about | {"header_sha256": "0" * 64}
-    text = json.dumps(stored, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    content = bytearray(safe.save(dense, {_KEY: text}))
-    size = 8 + int.from_bytes(content[:8], "little")
-    if size > MAX_HEADER:
-        raise ValueError(
-            f"the header would have {size} bytes, the limit is {MAX_HEADER}; "
-            "name the classes more briefly"
-        )
-    place = _digest_place(bytes(content[:size]), "the file")
-    content[place] = hashlib.sha256(content[:size]).hexdigest().encode()
-    return bytes(content)
-
-
-def read_file(file: BinaryIO, path: str, kind: str) -> tuple[Header, Tensors]:
+def read_file(file: BinaryIO, path: str) -> tuple[Header, Tensors]:
+    """Return the description and the arrays of a file, after their digests have been compared."""
     raw = file.read(8)
     size = int.from_bytes(raw, "little")
     # Nothing more is read before the length is known to be sensible: it may be any file.
@@ -294,27 +281,6 @@ def read_file(file: BinaryIO, path: str, kind: str) -> tuple[Header, Tensors]:
             f"{path} is no safetensors file, or it was cut short in its header of {size} "
             f"bytes (at most {MAX_HEADER} are read); get it again from where it was saved"
         )
-    header = _checked_header(raw, path)
-    found = header.get("kind")
-    if found != kind if kind else found in ("statistics", "factors"):
-        raise IntegrityError(f"{path} holds {found!r}, this reads {kind or 'what predicts'!r}")
-    content = raw + file.read()
-    try:
-        tensors = safe.load(content)
-    except SafetensorError as error:
-        raise IntegrityError(f"{path} is damaged ({error}); get it again") from error
-    if header["tensors"].keys() != tensors.keys():
-        raise IntegrityError(f"{path} is damaged: tensors are missing or unknown; get it again")
-    for name, tensor in tensors.items():
-        if _sha256(tensor) != header["tensors"][name]:
-            raise IntegrityError(f"{path} is damaged in tensor {name!r}; get it again")
-        # What is read from a buffer is read-only, and the kernels compile for writable.
-        tensors[name] = tensor.copy()
-    return header, tensors
-
-
-def _checked_header(raw: bytes, path: str) -> Header:
-    """Return the description inside a safetensors header, after its digest has been compared."""
     place = _digest_place(raw, path)
     blank = raw[: place.start] + b"0" * 64 + raw[place.stop :]
     damaged = hashlib.sha256(blank).hexdigest().encode() != raw[place]
@@ -332,7 +298,21 @@ def _checked_header(raw: bytes, path: str) -> Header:
         )
     if not isinstance(header.get("tensors"), dict):
         raise IntegrityError(f"{path} has no checksums of its tensors; save it again")
-    return dict(header)
+    if header.get("kind") in ("statistics", "factors"):
+        raise IntegrityError(f"{path} holds {header['kind']!r}, this reads 'what predicts'")
+    content = raw + file.read()
+    try:
+        tensors = safe.load(content)
+    except SafetensorError as error:
+        raise IntegrityError(f"{path} is damaged ({error}); get it again") from error
+    if header["tensors"].keys() != tensors.keys():
+        raise IntegrityError(f"{path} is damaged: tensors are missing or unknown; get it again")
+    for name, tensor in tensors.items():
+        if _sha256(tensor) != header["tensors"][name]:
+            raise IntegrityError(f"{path} is damaged in tensor {name!r}; get it again")
+        # What is read from a buffer is read-only, and the kernels compile for writable.
+        tensors[name] = tensor.copy()
+    return header, tensors
 
 
 def _digest_place(raw: bytes, path: str) -> slice:

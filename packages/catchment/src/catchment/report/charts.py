@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.federation.runs.drawn import DrawnRecording, Span, thinned
+from catchment.federation.measure.drawn import DrawnRecording, Span, thinned
 
 WIDTH = 400
 LETTER = 7.9  # units of a usual letter, of the widest fonts that pages use
@@ -409,7 +409,7 @@ OTHERS = "others"
 def signal_chart(one: DrawnRecording) -> str:
     """Return a chart of a client's signals with true and predicted classes, or numbers, below.
 
-    >>> from catchment.federation.runs.drawn import Span
+    >>> from catchment.federation.measure.drawn import Span
     >>> spans = (Span(0.0, 5.0, "walk", "walk", 0.9), Span(5.0, 9.0, "walk", "run", 0.6))
     >>> one = DrawnRecording("ann", ("x",), np.arange(10.0), np.zeros((10, 1)), spans)
     >>> signal_chart(one).count('class="wrong"')

@@ -24,12 +24,12 @@ from markupsafe import Markup
 
 from catchment.arrays import Array
 from catchment.federation.measure.baselines import Row
+from catchment.federation.measure.drawn import MOST_RECORDINGS, DrawnRecording
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.messages import left_out as refused_in
-from catchment.federation.runs.drawn import MOST_RECORDINGS, DrawnRecording
-from catchment.federation.runs.explain import explain, say_bytes, thin_clients
 from catchment.federation.runs.folder import PLAN
-from catchment.federation.runs.read import Run, map_scores, read_run
+from catchment.federation.runs.ledger import explain, map_scores, say_bytes, thin_clients
+from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.read import worst_client as worst_of
 from catchment.federation.workflow import EVALUATION, PLASTICITY, TRAINING
 from catchment.files import replace_file

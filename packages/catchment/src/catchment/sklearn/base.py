@@ -45,8 +45,8 @@ from catchment.data.recording import Recording
 from catchment.data.scaling import Moments, Scaler
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.echo_state import EchoState
-from catchment.features.echo_state.recipe import Mixture, Spread
 from catchment.features.echo_state.run import Pool
+from catchment.features.echo_state.settings import MixedActivation, Uniform
 from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
 from catchment.readout.accumulation import accumulate, accumulate_with_rows, grid_of
@@ -442,8 +442,8 @@ class ReservoirEstimator(PreparedEstimator):
     input_scaling: float | tuple[float, ...] | Literal["auto"] = EchoState.input_scaling
     input_connections: int | tuple[int | None, ...] | None = EchoState.input_connections
     bias_scaling: float | tuple[float, ...] = EchoState.bias_scaling
-    leak_rate: float | Spread | tuple[float | Spread, ...] | Literal["auto"] = EchoState.leak_rate
-    activation: str | Mixture | tuple[str | Mixture, ...] = EchoState.activation
+    leak_rate: float | Uniform | tuple[float | Uniform, ...] | Literal["auto"] = EchoState.leak_rate
+    activation: str | MixedActivation | tuple[str | MixedActivation, ...] = EchoState.activation
     bias: bool = EchoState.bias
     input: bool = EchoState.input
     state: bool = EchoState.state

@@ -22,7 +22,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from catchment.arrays import Array, as_matrix, as_numbers, refuse_infinite
+from catchment.arrays import Array, as_matrix, as_numbers, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.features.pipeline import Pipeline
 from catchment.readout.forecasting import backtest, forecast
@@ -181,7 +181,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
         target = as_numbers(given.flat(y, "y"), "y")
-        refuse_infinite(target, "y")
+        refuse_nonfinite(target, "y", missing=True)
         return target
 
     def _narrow(self, values: Array) -> Array:
@@ -252,7 +252,7 @@ class EchoStateForecaster(ReservoirEstimator):
         self.fh_ = None if fh is None else steps_ahead(fh)
         self._series = as_matrix(y, "y")
         self._narrowed = np.ndim(y) == 1
-        refuse_infinite(self._series, "y")
+        refuse_nonfinite(self._series, "y", missing=True)
         self._known = _known_values(X, len(self._series), "fit")
         self.n_outputs_ = self._series.shape[1]
         needed = self.washout + 3
@@ -396,7 +396,7 @@ def _known_values(X: ArrayLike | None, n_steps: int, verb: str) -> Array:
     if X is None:
         return np.zeros((n_steps, 0))
     values = as_matrix(X, "X")
-    refuse_infinite(values, "X")
+    refuse_nonfinite(values, "X", missing=True)
     if len(values) != n_steps:
         raise ValueError(f"X has {len(values)} rows, {verb} needs {n_steps}: one for each step")
     return values

@@ -1,7 +1,7 @@
 from catchment.wire.messages import (
     Fact as Fact,
-    NOTHING as NOTHING,
     Message as Message,
+    NOTHING as NOTHING,
     digest as digest,
     join as join,
     plain_text as plain_text,
@@ -26,6 +26,7 @@ from catchment.wire.structure import (
     Summable as Summable,
     Triangle as Triangle,
     WEIGHT as WEIGHT,
+    deserialize as deserialize,
     equal as equal,
     is_whole as is_whole,
     kind_of as kind_of,
@@ -33,7 +34,6 @@ from catchment.wire.structure import (
     measured as measured,
     places_of as places_of,
     plus as plus,
-    deserialize as deserialize,
     serialize as serialize,
 )
 
@@ -58,10 +58,10 @@ __all__ = [
     "Kind",
     "LATER",
     "Measured",
+    "Message",
     "NOTHING",
     "NOT_NEGATIVE",
     "POOLED",
-    "Message",
     "REMARK",
     "ROWS",
     "SAME",
@@ -71,6 +71,7 @@ __all__ = [
     "Summable",
     "Triangle",
     "WEIGHT",
+    "deserialize",
     "digest",
     "equal",
     "is_whole",
@@ -81,7 +82,6 @@ __all__ = [
     "places_of",
     "plain_text",
     "plus",
-    "deserialize",
-    "split",
     "serialize",
+    "split",
 ]

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError, UploadError
+from catchment.wire.kept import kept
 from catchment.wire.messages import NOTHING, Fact, Message, join, split
 
 T = TypeVar("T")
@@ -198,7 +199,7 @@ def defines(made: Any, method: str) -> bool:
     >>> defines(list, "append"), defines(int, "append"), defines(3, "append")
     (True, False, False)
     """
-    return isinstance(made, type) and any(method in vars(one) for one in made.__mro__)
+    return isinstance(made, type) and getattr(made, method, None) is not None
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,8 @@ def kind_of(hint: Any) -> Kind:
     made: type = get_origin(hint) or hint
     if issubclass(made, Structure) and made.KIND.name:
         return made.KIND
-    return Kind(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", made.__name__.lstrip("_")).lower())
+    name = kept(made.__name__.lstrip("_"))
+    return Kind(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower())
 
 
 def _layout(hint: Any) -> Layout:
@@ -556,7 +558,7 @@ def _combined(one: T, other: T, how: Any) -> T:
         elif GATHERED in part.marks:
             values[part.name] = gathered(a, b)
         elif part.form == "named":
-            values[part.name] = _by_key(part, a, b, how)
+            values[part.name] = _by_key(part, a, b, how) if a or b else a
         elif part.form in ("arrays", "listed"):
             if len(a) != len(b):
                 raise UploadError("shape", f"{len(b)} {part.name} do not add to {len(a)}")
@@ -660,13 +662,13 @@ def _apart(shape: Layout, value: object) -> Message:
         held = vars(value)[part.name]
         if part.form == "fact":
             if not (LATER in part.marks and held == part.otherwise()):
-                facts[part.name] = _fact(held)
+                facts[kept(part.name)] = _fact(held)
         elif part.form == "array":
             arrays.append(np.asarray(held))
         else:
             arrays.extend(held)
             if several:
-                facts[f"n_{part.name}"] = len(held)
+                facts[f"n_{kept(part.name)}"] = len(held)
     own = Message(shape.kind.name, facts, tuple(arrays))
     inside = shape.inside
     if not inside:
@@ -675,10 +677,10 @@ def _apart(shape: Layout, value: object) -> Message:
     for part in inside:
         held = vars(value)[part.name]
         if part.form == "nested":
-            named |= {} if held is None else {part.name: serialize(held)}
+            named |= {} if held is None else {kept(part.name): serialize(held)}
         else:
             pairs = sorted(held.items()) if part.form == "named" else enumerate(held)
-            named |= {f"{part.name}/{key}": serialize(one) for key, one in pairs}
+            named |= {f"{kept(part.name)}/{key}": serialize(one) for key, one in pairs}
     return join(shape.kind.name, named)
 
 
@@ -761,7 +763,7 @@ def _own_values(shape: Layout, own: Message, trusted: bool) -> dict[str, Any]:
     n_fixed = bool(numbers) + len(shape.single)
     counts = {}
     for part in many:
-        told = own.facts.get(f"n_{part.name}") if len(many) > 1 else len(own.arrays) - n_fixed
+        told = own.facts.get(f"n_{kept(part.name)}") if len(many) > 1 else len(own.arrays) - n_fixed
         counts[part.name] = _read(int, told, "")
     if min(counts.values(), default=0) < 0:
         raise IntegrityError(f"{own.kind!r} came with {len(own.arrays)} arrays, too few")
@@ -777,9 +779,9 @@ def _own_values(shape: Layout, own: Message, trusted: bool) -> dict[str, Any]:
             values[part.name] = _number(part.hint, number, part.name, part.marks, trusted)
     for part in shape.own:
         if part.form == "fact":
-            known = part.name in own.facts
+            known = kept(part.name) in own.facts
             hint = part.hint | None if part.optional else part.hint
-            held = own.facts.get(part.name)
+            held = own.facts.get(kept(part.name))
             values[part.name] = _read(hint, held, part.name) if known else part.otherwise()
         elif part.form == "array":
             array = _checked_array(next(arrays), part.dtype, part.marks, part.name, trusted)
@@ -796,9 +798,9 @@ def _own_values(shape: Layout, own: Message, trusted: bool) -> dict[str, Any]:
 def _inside(part: Part, named: dict[str, Message], trusted: bool) -> Any:
     """Return what lies in a field, and take it out of what came."""
     if part.form == "nested":
-        came = named.pop(part.name, None)
+        came = named.pop(kept(part.name), None)
         return part.otherwise() if came is None else _value(part.hint, came, trusted)
-    prefix = f"{part.name}/"
+    prefix = f"{kept(part.name)}/"
     keys = [name for name in named if name.startswith(prefix)]
     if not keys:
         return {} if part.form == "named" else ()

@@ -93,7 +93,7 @@ def random_reservoir(
 ) -> Reservoir:
     """Return a reservoir of one plain tanh layer."""
     rng = np.random.default_rng(seed)
-    return Reservoir(
+    return Reservoir.of_layers(
         (random_layer(rng, n_units, n_inputs, density=density, radius=radius, leak=leak),)
     )
 

@@ -68,7 +68,7 @@ class Case:
                     plastic=self.plastic,
                 )
             )
-        return Reservoir(tuple(layers))
+        return Reservoir.of_layers(layers)
 
 
 CASES = [

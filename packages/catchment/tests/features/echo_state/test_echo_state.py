@@ -9,29 +9,30 @@ import pytest
 
 import catchment as ct
 from catchment.data import mackey_glass, narma
-from catchment.features import Recipe
+from catchment.features import Reservoir
 from catchment.features.echo_state import PER_RECORDING, PER_STEP
 from catchment.readout import nrmse
 
 
 @pytest.mark.parametrize("per_step", [True, False])
 def test_settings_that_are_not_named_follow_the_kind_of_target(per_step: bool) -> None:
-    recipe = ct.EchoState(20).recipe(3, per_step=per_step)
+    recipe = ct.EchoState(20).reservoir_for(3, per_step=per_step)
     expected = PER_STEP if per_step else PER_RECORDING
     assert {name: getattr(recipe, name) for name in expected} == expected
     named = ct.EchoState(20, leak_rate=0.7, spectral_radius=0.5, input_scaling=0.1)
-    assert named.recipe(3, per_step=True) == named.recipe(3, per_step=False)
+    assert named.reservoir_for(3, per_step=True) == named.reservoir_for(3, per_step=False)
 
 
 def test_with_one_target_per_recording_the_defaults_are_those_of_a_recipe() -> None:
-    described = ct.EchoState(20).recipe(3, per_step=False, classes=True)
-    assert described == Recipe(units=20, inputs=3, grid=20)
+    described = ct.EchoState(20).reservoir_for(3, per_step=False, classes=True)
+    assert described == Reservoir(units=20, inputs=3, grid=20)
 
 
 def test_the_description_has_every_setting_of_a_recipe_that_is_not_found_out() -> None:
-    found_out = {"inputs", "gain", "shift", "scale", "fingerprint", "cut"}
+    found_out = {"inputs", "gain", "shift", "scale", "known_fingerprint", "known_cut"}
+    found_out |= {"weights", "base"}
     described = {field.name for field in fields(ct.EchoState)}
-    assert {field.name for field in fields(Recipe)} - found_out <= described
+    assert {field.name for field in fields(Reservoir)} - found_out <= described
 
 
 def test_with_nothing_set_narma_is_followed_to_three_tenths() -> None:

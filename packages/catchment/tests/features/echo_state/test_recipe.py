@@ -1,4 +1,4 @@
-"""Recipes: what they accept, what they refuse, and how they travel."""
+"""Settings of a reservoir: what they accept, what they refuse, and how they travel."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment.errors import IntegrityError
-from catchment.features import Recipe
-from catchment.features.echo_state import TOPOLOGIES, Mixture, Spread
+from catchment.features import Reservoir
+from catchment.features.echo_state import (
+    TOPOLOGIES,
+    Linspace,
+    LogUniform,
+    LongTail,
+    MixedActivation,
+    Uniform,
+)
 
 
-def deep_recipe() -> Recipe:
-    return Recipe(
+def deep_recipe() -> Reservoir:
+    return Reservoir(
         units=(30, 20),
         inputs=4,
         topology=("random", "small_world"),
@@ -24,19 +31,19 @@ def deep_recipe() -> Recipe:
         rewiring=(None, 0.25),
         spectral_radius=(0.95, 0.8),
         input_connections=2,
-        leak_rate=(Spread("log_uniform", 0.05, 1.0), 0.1),
-        activation=("relu", Mixture(tanh=0.5, sin=0.5)),
+        leak_rate=(LogUniform(0.05, 1.0), 0.1),
+        activation=("relu", MixedActivation(tanh=0.5, sin=0.5)),
         gain=1.5,
         shift=(-0.5, 0.0),
         seed=2**64 - 1,
     )
 
 
-def rates() -> st.SearchStrategy[float | Spread]:
+def rates() -> st.SearchStrategy[float | Uniform]:
     rate = st.floats(0, 1, exclude_min=True)
     pair = st.tuples(rate, rate).map(sorted)
-    kinds = st.sampled_from(["uniform", "log_uniform", "layered", "tail"])
-    return st.one_of(rate, st.builds(lambda kind, ends: Spread(kind, *ends), kinds, pair))
+    kinds = st.sampled_from([Uniform, LogUniform, Linspace, LongTail])
+    return st.one_of(rate, st.builds(lambda kind, ends: kind(*ends), kinds, pair))
 
 
 @given(
@@ -49,12 +56,12 @@ def rates() -> st.SearchStrategy[float | Spread]:
 def test_json_brings_back_an_equal_recipe(
     units: int | tuple[int, ...],
     topology: str,
-    leak_rate: float | Spread,
+    leak_rate: float | Uniform,
     numbers: tuple[float, float, float],
     seed: int,
 ) -> None:
     radius, scaling, shift = numbers
-    recipe = Recipe(
+    recipe = Reservoir(
         units=units,
         topology=topology,
         spectral_radius=radius,
@@ -63,8 +70,8 @@ def test_json_brings_back_an_equal_recipe(
         shift=-shift,
         seed=seed,
     )
-    assert Recipe.from_json(recipe.to_json()) == recipe
-    assert Recipe.from_json(recipe.to_json()).to_json() == recipe.to_json()
+    assert Reservoir.from_json(recipe.to_json()) == recipe
+    assert Reservoir.from_json(recipe.to_json()).to_json() == recipe.to_json()
 
 
 def test_json_of_a_prepared_deep_recipe_is_small_exact_and_canonical() -> None:
@@ -74,13 +81,13 @@ def test_json_of_a_prepared_deep_recipe_is_small_exact_and_canonical() -> None:
     assert text == json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
     assert recipe.scale is not None
     assert json.loads(text)["scale"] == [factor.hex() for factor in recipe.scale]
-    back = Recipe.from_json(text)
+    back = Reservoir.from_json(text)
     assert back == recipe
     assert hash(back) == hash(recipe)
 
 
 def test_layers_hold_each_layer_s_own_settings() -> None:
-    first, second = deep_recipe().layers
+    first, second = deep_recipe().layer_settings
     assert (first.units, first.inputs, second.units, second.inputs) == (30, 4, 20, 30)
     assert (first.spectral_radius, second.spectral_radius) == (0.95, 0.8)
     assert (first.gain, second.gain) == (1.5, 1.5)
@@ -104,12 +111,12 @@ def test_layers_hold_each_layer_s_own_settings() -> None:
 def test_defaults_fit_the_number_of_units(
     topology: str, units: int, expected: dict[str, object]
 ) -> None:
-    wiring = Recipe(units=units, topology=topology).layers[0].wiring
+    wiring = Reservoir(units=units, topology=topology).layer_settings[0].wiring
     assert {name: getattr(wiring, name) for name in expected} == expected
 
 
 def test_default_inputs_are_all_in_the_first_layer_and_ten_above() -> None:
-    first, second, third = Recipe(units=(50, 8, 5), inputs=20).layers
+    first, second, third = Reservoir(units=(50, 8, 5), inputs=20).layer_settings
     assert (first.input_connections, second.input_connections) == (20, 10)
     assert third.input_connections == 8
 
@@ -135,7 +142,7 @@ def test_a_wrong_number_of_layers_names_the_setting(name: str) -> None:
     value = values.get(name, 1)
     settings: dict[str, object] = {"units": (10, 10), "inputs": 3, name: (value,) * 3}
     with pytest.raises(ValueError, match=f"{name} has 3 values for 2 layers; give one value"):
-        Recipe(**settings)  # type: ignore[arg-type]
+        Reservoir(**settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -176,67 +183,69 @@ def test_a_wrong_number_of_layers_names_the_setting(name: str) -> None:
         ({"gain": True}, "gain is True; give a number"),
         ({"random_signs": 1}, "random_signs is 1; give True or False"),
         ({"scale": (1.0,)}, "scale and fingerprint together"),
-        ({"scale": (1.0,), "fingerprint": "abc"}, "fingerprint is 'abc'; give the 64"),
-        ({"scale": (1.0, 1.0), "fingerprint": "0" * 64}, "scale has 2 values for 1 layers"),
+        ({"scale": (1.0,), "known_fingerprint": "abc"}, "fingerprint is 'abc'; give the 64"),
+        ({"scale": (1.0, 1.0), "known_fingerprint": "0" * 64}, "scale has 2 values for 1 layers"),
     ],
 )
 def test_wrong_settings_say_what_is_wrong(settings: dict[str, object], message: str) -> None:
     given_settings: dict[str, object] = {"units": 8, "inputs": 2} | settings
     with pytest.raises((ValueError, TypeError), match=message):
-        Recipe(**given_settings)  # type: ignore[arg-type]
+        Reservoir(**given_settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("kind", "low", "high", "message"),
+    ("low", "high", "message"),
     [
-        ("normal", 0.1, 0.2, "'normal'; choose one of uniform"),
-        ("uniform", 0.0, 0.2, "low is 0.0"),
-        ("uniform", 0.1, 1.2, "high is 1.2"),
-        ("uniform", 0.3, 0.2, "low 0.3 is above high 0.2"),
+        (0.0, 0.2, "low is 0.0"),
+        (0.1, 1.2, "high is 1.2"),
+        (0.3, 0.2, "low 0.3 is above high 0.2"),
     ],
 )
-def test_wrong_spreads(kind: str, low: float, high: float, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Spread(kind, low, high)
+def test_wrong_ranges(low: float, high: float, message: str) -> None:
+    for kind in (Uniform, LogUniform, Linspace, LongTail):
+        with pytest.raises(ValueError, match=message):
+            kind(low, high)
 
 
 def test_wrong_mixtures() -> None:
     with pytest.raises(ValueError, match=r"sum to 0\.75; make them sum to 1"):
-        Mixture(tanh=0.5, sin=0.25)
+        MixedActivation(tanh=0.5, sin=0.25)
     with pytest.raises(ValueError, match="sin is -"):
-        Mixture(tanh=1.5, sin=-0.5)
+        MixedActivation(tanh=1.5, sin=-0.5)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1, 2]", "3"])
 def test_damaged_json_is_an_integrity_error(text: str) -> None:
-    with pytest.raises(IntegrityError, match="a recipe is"):
-        Recipe.from_json(text)
+    with pytest.raises(IntegrityError, match="a reservoir is"):
+        Reservoir.from_json(text)
 
 
 @pytest.mark.parametrize("version", [2, 0, None, "1"])
 def test_another_format_is_an_integrity_error(version: object) -> None:
     with pytest.raises(IntegrityError, match=f"format {version!r}, this version reads 1"):
-        Recipe.from_json(json.dumps({"format": version, "units": 5}))
+        Reservoir.from_json(json.dumps({"format": version, "units": 5}))
 
 
 def test_unknown_and_missing_settings_are_named() -> None:
     with pytest.raises(ValueError, match="no setting 'leek_rate'; the settings are units, inputs"):
-        Recipe.from_json('{"format":1,"units":5,"leek_rate":0.5}')
+        Reservoir.from_json('{"format":1,"units":5,"leek_rate":0.5}')
     with pytest.raises(ValueError, match="add the setting 'units'"):
-        Recipe.from_json('{"format":1}')
+        Reservoir.from_json('{"format":1}')
     with pytest.raises(ValueError, match="leak_rate has a part 'kinds'"):
-        Recipe.from_json('{"format":1,"units":5,"leak_rate":{"kinds":"uniform"}}')
+        Reservoir.from_json('{"format":1,"units":5,"leak_rate":{"kinds":"uniform"}}')
+    with pytest.raises(ValueError, match="'normal'; choose one of uniform"):
+        Reservoir.from_json('{"format":1,"units":5,"leak_rate":{"kind":"normal"}}')
     with pytest.raises(ValueError, match="scale is 'x1'"):
-        Recipe.from_json('{"format":1,"units":5,"scale":["x1"]}')
+        Reservoir.from_json('{"format":1,"units":5,"scale":["x1"]}')
 
 
 def test_numbers_of_numpy_and_lists_are_taken() -> None:
-    recipe = Recipe(
+    recipe = Reservoir(
         units=[np.int64(5), 6],  # type: ignore[arg-type]
         leak_rate=np.float64(0.5),
         spectral_radius=1,
     )
-    assert recipe == Recipe(units=(5, 6), leak_rate=0.5, spectral_radius=1.0)
+    assert recipe == Reservoir(units=(5, 6), leak_rate=0.5, spectral_radius=1.0)
     assert '"spectral_radius":1.0' in recipe.to_json()
 
 
@@ -246,4 +255,4 @@ def test_prepared_is_done_once_and_keeps_the_settings() -> None:
     assert prepared.is_prepared
     assert not recipe.is_prepared
     assert prepared.prepared() is prepared
-    assert replace(prepared, scale=None, fingerprint=None) == recipe
+    assert replace(prepared, scale=None, known_fingerprint=None) == recipe

@@ -14,9 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import Array, Recipe, Recording, Reservoir, RidgeStatistics
+from catchment import Array, Recording, Reservoir, RidgeStatistics
 from catchment.features import EchoState
-from catchment.features.echo_state import ACTIVATIONS, TOPOLOGIES, Mixture, Spread
+from catchment.features.echo_state import (
+    ACTIVATIONS,
+    TOPOLOGIES,
+    Linspace,
+    LogUniform,
+    LongTail,
+    MixedActivation,
+    Uniform,
+)
 from catchment.readout import accumulate
 
 pytestmark = pytest.mark.processor
@@ -65,8 +73,7 @@ def statistics_values(reservoir: Reservoir) -> dict[str, list[float]]:
 @pytest.mark.parametrize("name", RECORD)
 def test_a_recorded_recipe_builds_the_same_bits_and_states(name: str) -> None:
     kept = RECORD[name]
-    recipe = Recipe.from_json(kept["recipe"])
-    reservoir = Reservoir.from_recipe(recipe)
+    reservoir = Reservoir.from_json(kept["recipe"])
     assert reservoir.fingerprint == kept["fingerprint"]
     np.testing.assert_allclose(state_values(reservoir), kept["states"], rtol=1e-12, atol=1e-15)
 
@@ -74,7 +81,7 @@ def test_a_recorded_recipe_builds_the_same_bits_and_states(name: str) -> None:
 @pytest.mark.parametrize("name", RIDGE_TASKS)
 def test_a_recorded_task_has_the_same_statistics(name: str) -> None:
     kept = RECORD[name]
-    found = statistics_values(Reservoir.from_recipe(Recipe.from_json(kept["recipe"])))
+    found = statistics_values(Reservoir.from_json(kept["recipe"]))
     assert list(found) == list(kept["statistics"])
     for part, values in found.items():
         expected = np.array(kept["statistics"][part])
@@ -85,7 +92,7 @@ def test_a_recorded_task_has_the_same_statistics(name: str) -> None:
 
 @pytest.mark.parametrize("name", RECORD)
 def test_a_recorded_recipe_is_written_as_it_was(name: str) -> None:
-    recipe = Recipe.from_json(RECORD[name]["recipe"])
+    recipe = Reservoir.from_json(RECORD[name]["recipe"])
     assert recipe.is_prepared
     assert json.loads(recipe.to_json()).items() >= json.loads(RECORD[name]["recipe"]).items()
 
@@ -93,24 +100,26 @@ def test_a_recorded_recipe_is_written_as_it_was(name: str) -> None:
 def test_the_record_has_every_topology_activation_and_spread() -> None:
     assert len(RECORD) >= 16
     layers = [
-        layer for kept in RECORD.values() for layer in Recipe.from_json(kept["recipe"]).layers
+        layer
+        for kept in RECORD.values()
+        for layer in Reservoir.from_json(kept["recipe"]).layer_settings
     ]
     activations = {
         name
         for layer in layers
         for name in (
             dict(layer.activation.parts)
-            if isinstance(layer.activation, Mixture)
+            if isinstance(layer.activation, MixedActivation)
             else [layer.activation]
         )
     }
-    kinds = {layer.leak_rate.kind for layer in layers if isinstance(layer.leak_rate, Spread)}
+    kinds = {layer.leak_rate.kind for layer in layers if isinstance(layer.leak_rate, Uniform)}
     assert {layer.wiring.topology for layer in layers} == set(TOPOLOGIES)
     assert activations == set(ACTIVATIONS)
     assert kinds == {"uniform", "log_uniform", "layered", "tail"}
 
 
-def recipes() -> dict[str, Recipe]:
+def recipes() -> dict[str, Reservoir]:
     """Return the recipes of the record; what one of them leaves out does not apply to it."""
     base: dict[str, Any] = {
         "units": 60,
@@ -162,18 +171,18 @@ def recipes() -> dict[str, Recipe]:
         },
         "uniform leaks, mixed units": {
             "connections": 8,
-            "leak_rate": Spread("uniform", 0.2, 0.9),
-            "activation": Mixture(tanh=0.55, sigmoid=0.2, relu=0.25),
+            "leak_rate": Uniform(0.2, 0.9),
+            "activation": MixedActivation(tanh=0.55, sigmoid=0.2, relu=0.25),
         },
         "log-uniform leaks, mixed units": {
             "connections": 8,
-            "leak_rate": Spread("log_uniform", 0.05, 1.0),
-            "activation": Mixture(sin=0.5, tanh=0.3, identity=0.2),
+            "leak_rate": LogUniform(0.05, 1.0),
+            "activation": MixedActivation(sin=0.5, tanh=0.3, identity=0.2),
             "spectral_radius": 0.6,
         },
         "layered leaks, gain and shift": {
             "connections": 4,
-            "leak_rate": Spread("layered", 0.1, 1.0),
+            "leak_rate": Linspace(0.1, 1.0),
             "activation": "sigmoid",
             "gain": 1.3,
             "shift": -0.1,
@@ -182,7 +191,7 @@ def recipes() -> dict[str, Recipe]:
             "connections": 10,
             "spectral_radius": 0.95,
             "input_scaling": 0.2,
-            "leak_rate": Spread("tail", 0.1, 1.0),
+            "leak_rate": LongTail(0.1, 1.0),
         },
         "deep, one spread per layer": {
             "units": (40, 30),
@@ -192,8 +201,8 @@ def recipes() -> dict[str, Recipe]:
             "input_scaling": (0.5, 0.3),
             "input_connections": (3, 10),
             "bias_scaling": (0.2, 0.1),
-            "leak_rate": (0.8, Spread("log_uniform", 0.05, 0.5)),
-            "activation": ("tanh", Mixture(tanh=0.5, identity=0.5)),
+            "leak_rate": (0.8, LogUniform(0.05, 0.5)),
+            "activation": ("tanh", MixedActivation(tanh=0.5, identity=0.5)),
             "gain": (1.0, 1.1),
             "shift": (0.0, 0.05),
         },
@@ -207,7 +216,7 @@ def recipes() -> dict[str, Recipe]:
             "leak_rate": (1.0, 0.4, 0.1),
         },
     }
-    return {name: Recipe(**(base | changes)) for name, changes in shapes.items()}
+    return {name: Reservoir(**(base | changes)) for name, changes in shapes.items()}
 
 
 def write_record() -> None:
@@ -215,7 +224,7 @@ def write_record() -> None:
     record: dict[str, dict[str, Any]] = {}
     for name, recipe in recipes().items():
         prepared = recipe.prepared()
-        reservoir = Reservoir.from_recipe(prepared)
+        reservoir = prepared
         record[name] = {
             "recipe": prepared.to_json(),
             "fingerprint": reservoir.fingerprint,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catchment import Array, EchoState, Mixture, Recording, Spread
+from catchment import Array, EchoState, LogUniform, MixedActivation, Recording
 from catchment.readout import accumulate
 
 pytestmark = pytest.mark.processor
@@ -30,8 +30,8 @@ MAPS: dict[str, dict[str, Any]] = {
     "deep": {"units": (20, 15), "washout": 5, "activation": ("tanh", "sigmoid")},
     "mixed": {
         "units": 36,
-        "activation": Mixture(tanh=0.4, relu=0.2, sin=0.2, identity=0.2),
-        "leak_rate": Spread("log_uniform", 0.05, 1.0),
+        "activation": MixedActivation(tanh=0.4, relu=0.2, sin=0.2, identity=0.2),
+        "leak_rate": LogUniform(0.05, 1.0),
         "spectral_radius": 0.6,
     },
 }

@@ -5,14 +5,14 @@ from inspect import getmodule
 import numpy as np
 import pytest
 
-from catchment.features import Recipe, Reservoir
+from catchment.features import Reservoir
 from catchment.features.echo_state import plan_batches, segment_starts
 from tests.features.echo_state import oracle
 
 
 def deep(seed: int = 0) -> Reservoir:
     rng = np.random.default_rng(seed)
-    return Reservoir(
+    return Reservoir.of_layers(
         (oracle.random_layer(rng, 10, 2), oracle.random_layer(rng, 7, 10, plastic=True))
     )
 
@@ -111,11 +111,10 @@ def test_plasticity_is_put_into_every_layer() -> None:
 
 
 def test_a_recipe_gives_its_reservoir() -> None:
-    recipe = Recipe(units=20, inputs=2, seed=3)
-    reservoir = Reservoir.from_recipe(recipe)
+    reservoir = Reservoir(units=20, inputs=2, seed=3)
     (u,) = oracle.sequences([20])
     np.testing.assert_allclose(reservoir.states(u), oracle.states(reservoir, u), rtol=0, atol=1e-12)
-    assert reservoir.fingerprint == Reservoir.from_recipe(recipe).fingerprint
+    assert reservoir.fingerprint == reservoir.prepared().known_fingerprint
 
 
 def test_wrong_arguments_say_what_to_do() -> None:
@@ -130,10 +129,10 @@ def test_wrong_arguments_say_what_to_do() -> None:
     with pytest.raises(ValueError, match="W must be square"):
         Reservoir.from_matrices(np.ones((2, 3)), W_in)
     with pytest.raises(ValueError, match="at least one layer"):
-        Reservoir(())
+        Reservoir.of_layers(())
     layers = deep().layers
     with pytest.raises(ValueError, match="2 inputs stands on one of 7 units"):
-        Reservoir((layers[1], layers[0]))
+        Reservoir.of_layers((layers[1], layers[0]))
     reservoir = Reservoir.from_matrices(W, W_in)
     with pytest.raises(ValueError, match="2 columns, the reservoir was built for 1"):
         reservoir.states(np.zeros((4, 2)))

@@ -18,7 +18,7 @@ from scipy.sparse.linalg import ArpackNoConvergence
 
 from catchment import single_blas_thread
 from catchment.errors import FinerRadiusWarning
-from catchment.features import Recipe, Reservoir
+from catchment.features import Reservoir
 from catchment.features.echo_state import (
     SparseRows,
     Wiring,
@@ -224,11 +224,11 @@ def test_building_says_where_a_radius_lies_on_the_edge() -> None:
     radius, finer = common_radius(raw_matrix(wiring))
     assert finer
     with pytest.warns(FinerRadiusWarning, match="layer 0 as drawn.*21 are kept, on every machine"):
-        built = Recipe(units=6, connections=6, seed=ON_THE_EDGE, spectral_radius=1.0).prepared()
+        built = Reservoir(units=6, connections=6, seed=ON_THE_EDGE, spectral_radius=1.0).prepared()
     assert built.scale == (1.0 / radius,)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        again = Reservoir.from_recipe(Recipe.from_json(built.to_json()))
+        again = Reservoir.from_json(built.to_json())
         assert again.layers[0].W.n_nonzero == 36
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment.features import Recipe
+from catchment.features import Reservoir
 from catchment.features.echo_state import TOPOLOGIES, Wiring, known_radius, raw_matrix
 
 
@@ -32,7 +32,7 @@ def small_world(units: int, connections: int, rewiring: float, seed: int = 0) ->
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 @pytest.mark.parametrize("units", [4, 5, 9, 50])
 def test_rows_are_sorted_and_free_of_repeats(topology: str, units: int) -> None:
-    W = raw_matrix(Recipe(units=units, topology=topology, seed=3).layers[0].wiring)
+    W = raw_matrix(Reservoir(units=units, topology=topology, seed=3).layer_settings[0].wiring)
     assert (W.n_rows, W.n_columns) == (units, units)
     place = W.rows() * units + W.columns
     assert (np.diff(place) > 0).all()
@@ -114,7 +114,7 @@ def test_scale_free_has_hubs_like_those_of_networkx() -> None:
 
 @pytest.mark.parametrize("topology", ["small_world", "scale_free"])
 def test_the_two_directions_of_an_edge_have_weights_of_their_own(topology: str) -> None:
-    W = raw_matrix(Recipe(units=50, topology=topology).layers[0].wiring).to_dense()
+    W = raw_matrix(Reservoir(units=50, topology=topology).layer_settings[0].wiring).to_dense()
     assert ((W != 0) == (W.T != 0)).all()
     assert (W[W != 0] != W.T[W != 0]).all()
     assert W.min() < -0.9
@@ -158,8 +158,10 @@ def test_cycle_jumps_links_both_ways_and_leaves_the_rest_a_cycle() -> None:
 
 @pytest.mark.parametrize("topology", ["ring", "delay_line", "permutation", "cycle_jumps"])
 def test_random_signs_change_nothing_but_signs(topology: str) -> None:
-    plain = raw_matrix(Recipe(units=60, topology=topology).layers[0].wiring)
-    signed = raw_matrix(Recipe(units=60, topology=topology, random_signs=True).layers[0].wiring)
+    plain = raw_matrix(Reservoir(units=60, topology=topology).layer_settings[0].wiring)
+    signed = raw_matrix(
+        Reservoir(units=60, topology=topology, random_signs=True).layer_settings[0].wiring
+    )
     np.testing.assert_array_equal(np.abs(signed.to_dense()), plain.to_dense())
     assert 0.2 < (signed.values < 0).mean() < 0.8
 

@@ -13,7 +13,7 @@ from catchment import Array
 from catchment.data import Recording, contiguous, narma
 from catchment.engine import run_locally
 from catchment.errors import TooFewClientsError, UploadError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan, RoundContext, Rows, WeightedSum, Weighting, client_weight
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.federation.measure import evaluate
@@ -21,7 +21,7 @@ from catchment.readout import Readout
 
 pytestmark = pytest.mark.slow
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=10)
+FEATURES = EchoState.of(Reservoir(units=12, inputs=1, seed=1), washout=10)
 SERIES = narma(500, seed=2)
 CLIENTS = {
     "a": [Recording(SERIES.u[:60], SERIES.y[:60])] if SERIES.y is not None else [],

@@ -10,16 +10,15 @@ import pytest
 from catchment.data import contiguous, narma
 from catchment.engine import run_locally
 from catchment.errors import CatchmentError, FederationError, UploadError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan, RoundContext
-from catchment.federation.learn import Candidates, FederatedRidge, Race, StatisticsSet, nrmse_of
-from catchment.readout import RidgeStatistics
+from catchment.federation.learn import Candidates, FederatedRidge, Race, nrmse_of
+from catchment.readout import RidgeStatistics, StatisticsSet
 from catchment.wire import join
 
 LEAKS = (0.05, 0.2, 0.6, 1.0)
 MAPS = tuple(
-    EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1, leak_rate=a, seed=1)), washout=8)
-    for a in LEAKS
+    EchoState.of(Reservoir(units=10, inputs=1, leak_rate=a, seed=1), washout=8) for a in LEAKS
 )
 SERIES = contiguous(narma(500, seed=3), 4)
 

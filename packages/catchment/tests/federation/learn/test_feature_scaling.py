@@ -18,18 +18,19 @@ from catchment import Array
 from catchment.data import ACTIVITIES, Recording, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import FingerprintError, TooFewClientsError, UploadError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan, RoundContext, Rows
-from catchment.federation.learn import BalancedRidge, StatisticsSet
+from catchment.federation.learn import BalancedRidge
 from catchment.readout import (
     RidgeStatistics,
+    StatisticsSet,
     feature_scale,
     for_raw_features,
     rescaled,
 )
 
 seeds = st.integers(0, 2**32 - 1)
-POOLED = EchoState.of(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean_std")
+POOLED = EchoState.of(Reservoir(units=8, inputs=6, seed=2), pool="mean_std")
 PEOPLE = synthetic_wearables(4, seed=1, windows_per_user=20)
 
 

@@ -139,7 +139,9 @@ def test_a_class_that_one_group_has_alone_is_judged_by_gcv() -> None:
 def test_secure_aggregation_refuses_groups_and_says_what_to_do() -> None:
     secure = SecureAggregation(generate_keys(list(CLIENTS)[:3]))
     algorithm = FederatedRidge(features=FEATURES, ridge="groups", store_per_client="groups")
-    with pytest.raises(ValueError, match="it sums clients by groups of their names; pass keep_cl"):
+    with pytest.raises(
+        ValueError, match="it sums clients by groups of their names; pass store_per_cl"
+    ):
         Plan(algorithm=algorithm, protections=(secure,))
     with pytest.raises(ValueError, match="ridge='clients', which takes a second round"):
         ct.federate(

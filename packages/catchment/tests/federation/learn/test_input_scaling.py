@@ -44,7 +44,7 @@ def test_the_state_survives_the_disk() -> None:
     state = federate(Plan(algorithm=algorithm), clients()).state
     again = algorithm.load_state(Message.from_bytes(algorithm.save_state(state).to_bytes()))
     assert again == state
-    with pytest.raises(FederationError, match="makes no single model but a Prepare"):
+    with pytest.raises(FederationError, match="makes no single model but a Preprocessing"):
         _ = federate(Plan(algorithm=algorithm), clients()).model
 
 

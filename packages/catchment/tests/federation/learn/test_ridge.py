@@ -19,15 +19,15 @@ from catchment import Array
 from catchment.data import ACTIVITIES, Recording, contiguous, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import FederationError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan, Rows
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.readout import choose_by_blocks
 
 pytestmark = pytest.mark.processor
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=15, inputs=1, seed=1)), washout=10)
-DEEP = EchoState.of(Reservoir.from_recipe(Recipe(units=(8, 7), inputs=1, seed=1)), washout=10)
+FEATURES = EchoState.of(Reservoir(units=15, inputs=1, seed=1), washout=10)
+DEEP = EchoState.of(Reservoir(units=(8, 7), inputs=1, seed=1), washout=10)
 SERIES = narma(600, seed=3)
 CLIENTS = contiguous(SERIES, 6)
 
@@ -59,9 +59,7 @@ def test_deep_reservoirs_several_outputs_and_classes_are_pooled_ridge_too() -> N
         name: [replace(s, y=np.column_stack([s.y, s.u])) for s in part if s.y is not None]
         for name, part in CLIENTS.items()
     }
-    pooled = EchoState.of(
-        Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2)), pool="mean_std"
-    )
+    pooled = EchoState.of(Reservoir(units=10, inputs=6, seed=2), pool="mean_std")
     people = synthetic_wearables(3, seed=1, windows_per_user=12)
     for features, clients, classes in ((DEEP, two, None), (pooled, people, ACTIVITIES)):
         state = run(FederatedRidge(features=features, ridge=0.1, classes=classes), clients=clients)
@@ -97,7 +95,7 @@ def test_increments_add_up_to_one_round_and_the_ridge_counts_once() -> None:
 
 
 def test_sequences_with_one_target_come_in_increments_too() -> None:
-    features = EchoState.of(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean")
+    features = EchoState.of(Reservoir(units=8, inputs=6, seed=2), pool="mean")
     people = synthetic_wearables(2, seed=1, windows_per_user=15)
     algorithm = FederatedRidge(features=features, ridge=0.5, classes=ACTIVITIES)
     whole = run(algorithm, clients=people)
@@ -197,7 +195,7 @@ def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> Non
 
 
 def test_the_upload_is_half_a_gram_matrix_and_no_more() -> None:
-    features = EchoState.of(Reservoir.from_recipe(Recipe(units=500, inputs=1, seed=1)), input=False)
+    features = EchoState.of(Reservoir(units=500, inputs=1, seed=1), input=False)
     algorithm = FederatedRidge(features=features, ridge=1.0, classes=tuple("abcdef"))
     y = np.eye(6)[np.arange(40) % 6]
     result = run_locally(Plan(algorithm=algorithm), {"a": [Recording(np.zeros(40), y)]})

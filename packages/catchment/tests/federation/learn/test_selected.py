@@ -14,7 +14,7 @@ from catchment import Array
 from catchment.data import ACTIVITIES, Recording, contiguous, narma, synthetic_wearables
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Engine, Plan, Reply, RoundContext, Rows, run
 from catchment.federation.learn import (
     Evidence,
@@ -27,8 +27,8 @@ from catchment.federation.learn import (
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.wire import Message, join
 
-PER_STEP = EchoState.of(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=8)
-POOLED = EchoState.of(Reservoir.from_recipe(Recipe(units=8, inputs=6, seed=2)), pool="mean_std")
+PER_STEP = EchoState.of(Reservoir(units=12, inputs=1, seed=1), washout=8)
+POOLED = EchoState.of(Reservoir(units=8, inputs=6, seed=2), pool="mean_std")
 SERIES = {
     name: [replace(s, y=np.column_stack([np.asarray(s.y), np.roll(s.u, 2)])) for s in part]
     for name, part in contiguous(narma(300, seed=3), 4).items()
@@ -252,7 +252,7 @@ def test_equal_accuracies_are_decided_by_error() -> None:
 
 
 def test_secure_aggregation_chooses_the_same_ridge_and_shows_no_client() -> None:
-    small = EchoState.of(Reservoir.from_recipe(Recipe(units=4, inputs=1, seed=1)), washout=5)
+    small = EchoState.of(Reservoir(units=4, inputs=1, seed=1), washout=5)
     clients = contiguous(narma(400, seed=3), 4)
     identities = generate_keys(clients)
     memories = identities.memories

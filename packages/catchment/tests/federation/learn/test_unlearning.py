@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from catchment.data import Recording, contiguous, narma
 from catchment.engine import run_locally
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan, stretch
 from catchment.federation.learn import (
     Certificate,
@@ -28,7 +28,7 @@ from catchment.federation.learn import (
 from catchment.readout import RidgeStatistics, accumulate
 from tests.federation.runs.own_map import Waves
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=8)
+FEATURES = EchoState.of(Reservoir(units=12, inputs=1, seed=1), washout=8)
 SERIES = contiguous(narma(500, seed=3), 5)
 RIDGE = FederatedRidge(features=FEATURES, ridge=1e-2)
 

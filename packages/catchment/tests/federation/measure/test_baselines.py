@@ -10,7 +10,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import Ridge
 
-from catchment import Array, Recipe, Recording, Reservoir
+from catchment import Array, Recording, Reservoir
 from catchment.data import ACTIVITIES, mackey_glass, synthetic_wearables
 from catchment.engine import local_only, run_locally
 from catchment.features import EchoState
@@ -43,7 +43,7 @@ def wearers() -> dict[str, list[Recording]]:
 
 
 def features(pool: bool = True) -> EchoState:
-    reservoir = Reservoir.from_recipe(Recipe(units=20, inputs=6, seed=1))
+    reservoir = Reservoir(units=20, inputs=6, seed=1)
     return EchoState.of(reservoir, pool="mean" if pool else None)
 
 
@@ -150,7 +150,7 @@ def test_random_guesses_are_the_same_in_every_run() -> None:
     ("settings", "message"),
     [
         ({"how": "luck"}, "how is 'luck'"),
-        ({"how": "random"}, "pass their names"),
+        ({"how": "uniform"}, "pass their names"),
         ({"how": "persistence", "horizon": 0}, "horizon is 0"),
         ({"how": "persistence", "washout": -1}, "washout is -1"),
     ],

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from catchment import FederatedRidge, Plan, Recipe, Recording, Reservoir
+from catchment import FederatedRidge, Plan, Recording, Reservoir
 from catchment.data import ACTIVITIES, contiguous, narma, synthetic_wearables
 from catchment.engine import centralized, compare, guess, local_only, run_locally
 from catchment.errors import FederationError
@@ -33,7 +33,7 @@ def split() -> tuple[dict[str, list[Recording]], dict[str, list[Recording]]]:
 
 
 def pooled_features() -> EchoState:
-    reservoir = Reservoir.from_recipe(Recipe(units=25, inputs=6, seed=3))
+    reservoir = Reservoir(units=25, inputs=6, seed=3)
     return EchoState.of(reservoir, pool="mean_std")
 
 
@@ -59,8 +59,8 @@ def test_rows_of_classes() -> None:
     seen: list[str] = []
     table = compare(
         {
-            "random": guess(Dummy(how="uniform", classes=ACTIVITIES)),
-            "majority": constant_baseline(f, classes=ACTIVITIES),
+            "uniform": guess(Dummy(how="uniform", classes=ACTIVITIES)),
+            "most_frequent": constant_baseline(f, classes=ACTIVITIES),
             "local": local_only(f, classes=ACTIVITIES),
             "ridge": plan,
         },
@@ -87,7 +87,7 @@ def test_rows_of_classes() -> None:
 
 def test_rows_of_forecasts() -> None:
     data = contiguous(narma(600, seed=2), 3)
-    f = EchoState.of(Reservoir.from_recipe(Recipe(units=40, inputs=1, seed=1)), washout=20)
+    f = EchoState.of(Reservoir(units=40, inputs=1, seed=1), washout=20)
     table = compare(
         {
             "persistence": guess(Dummy(how="persistence", washout=20)),

@@ -9,14 +9,14 @@ from sklearn.metrics import accuracy_score, mean_squared_error
 from catchment.data import ACTIVITIES, Recording, contiguous, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import CatchmentError, UploadError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan
 from catchment.federation.measure import Evaluation, Score, Scores, evaluate
 from catchment.readout import ClassCounts, ErrorSums, Model, train
 from catchment.wire import Message, join
 
-PER_STEP = EchoState.of(Reservoir.from_recipe(Recipe(units=12, inputs=1, seed=1)), washout=10)
-POOLED = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=6, seed=2)), pool="mean_std")
+PER_STEP = EchoState.of(Reservoir(units=12, inputs=1, seed=1), washout=10)
+POOLED = EchoState.of(Reservoir(units=10, inputs=6, seed=2), pool="mean_std")
 SERIES = contiguous(narma(400, seed=1), 4)
 PEOPLE = synthetic_wearables(4, seed=3, windows_per_user=14)
 

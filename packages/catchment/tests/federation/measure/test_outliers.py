@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from catchment import Recipe, Recording, Reservoir
+from catchment import Recording, Reservoir
 from catchment.engine import run_locally
 from catchment.errors import UploadError
 from catchment.features import EchoState
@@ -26,9 +26,7 @@ from catchment.federation.measure import (
 from catchment.readout import RidgeStatistics, accumulate, pack, unpack
 
 RIDGE = 1e-4
-FEATURES = EchoState.of(
-    Reservoir.from_recipe(Recipe(units=60, inputs=1, leak_rate=0.8, seed=1)), washout=20
-)
+FEATURES = EchoState.of(Reservoir(units=60, inputs=1, leak_rate=0.8, seed=1), washout=20)
 BOUNDS = FEATURES.bounds
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment import Recipe, Reservoir, RidgeStatistics, load
+from catchment import Reservoir, RidgeStatistics, load
 from catchment.data import Recording, contiguous, narma
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, IntegrityError
@@ -37,7 +37,7 @@ RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
 
 
 def plan(ridge: float = 1e-3, rounds: int = ROUNDS) -> RidgePlan:
-    features = EchoState.of(Reservoir.from_recipe(Recipe(units=15, inputs=1, seed=2)), washout=5)
+    features = EchoState.of(Reservoir(units=15, inputs=1, seed=2), washout=5)
     algorithm = FederatedRidge(features=features, ridge=ridge, increments=rounds)
     return Plan(algorithm=algorithm, rounds=rounds)
 

@@ -13,9 +13,9 @@ import pytest
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError, RuleError, TooFewClientsError
-from catchment.features import EchoState, Recipe, Reservoir
+from catchment.features import EchoState, Reservoir
 from catchment.federation import Float32, Plan, RoundContext, Tally, WeightedSum, describe
-from catchment.federation.learn import FederatedRidge, ReadoutAveraging, StatisticsSet
+from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.privacy.secure_aggregation import (
     IDENTITY,
@@ -30,11 +30,11 @@ from catchment.privacy.secure_aggregation import (
     rows,
     share_from,
 )
-from catchment.readout import RidgeStatistics
+from catchment.readout import RidgeStatistics, StatisticsSet
 from catchment.wire import Message, measured
 from tests.security.fleet import Fleet, released
 
-FEATURES = EchoState.of(Reservoir.from_recipe(Recipe(units=10, inputs=1, seed=1)))
+FEATURES = EchoState.of(Reservoir(units=10, inputs=1, seed=1))
 NAMES = [f"c{k}" for k in range(5)]
 
 

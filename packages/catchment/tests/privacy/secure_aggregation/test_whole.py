@@ -254,7 +254,7 @@ def test_an_upload_in_another_ring_than_the_plans_is_refused() -> None:
         facts = {"round": opened._number, "outline": outline.fact()}
         message = Message("secure-upload", facts, (wrong, upload.arrays[1]))
         with pytest.raises(UploadError, match="of uint32"):
-            opened._checked_upload(message, "c000")
+            opened._take_upload(message, "c000", 0, None)
 
 
 def test_parts_in_parts_are_whole_only_if_all_of_them_are() -> None:

@@ -1,4 +1,4 @@
-"""Reservoirs: recipe, weights, kernels, and the features made of their states."""
+"""Reservoirs: settings, weights, kernels, and the features made of their states."""
 
 from __future__ import annotations
 

@@ -21,7 +21,6 @@ from catchment.features.echo_state.kernels import (
     rounder as rounder,
     row_product as row_product,
 )
-from catchment.features.echo_state.recipe import Mixture as Mixture, Spread as Spread
 from catchment.features.echo_state.reservoir import (
     DENSE_FROM as DENSE_FROM,
     Program as Program,
@@ -48,6 +47,13 @@ from catchment.features.echo_state.run import (
     preferred_lanes as preferred_lanes,
     run_batch as run_batch,
     segment_starts as segment_starts,
+)
+from catchment.features.echo_state.settings import (
+    Linspace as Linspace,
+    LogUniform as LogUniform,
+    LongTail as LongTail,
+    MixedActivation as MixedActivation,
+    Uniform as Uniform,
 )
 from catchment.features.echo_state.weights import (
     ACTIVATIONS as ACTIVATIONS,

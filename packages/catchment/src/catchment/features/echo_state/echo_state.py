@@ -1,8 +1,8 @@
 """`EchoState`: a reservoir, and what a readout sees of its states, per step or pooled.
 
-A map travels and is kept as its recipe and settings where it has a recipe, with gains and shifts if
-plasticity changed them, and else as its weights; either way its fingerprint is compared when it is
-rebuilt.
+A map travels and is kept as the settings of its reservoir and its own, with gains and shifts if
+plasticity changed them; or with the weights if these are no draw of a seed. Either way its
+fingerprint is compared when it is rebuilt.
 
 The description says everything but the number of channels, which the data have, so the same few
 words mean the same map for one owner, for many, in scikit-learn and in a plan file.
@@ -29,20 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from catchment.arrays import Array, NonNegativeInt, PositiveInt
 from catchment.errors import IntegrityError
 from catchment.features.base import Arrays, FeatureMap, checked_bits, on_grid
-from catchment.features.echo_state.recipe import (
-    Mixture,
-    Recipe,
-    Spread,
-    cut_of,
-    grid_digits,
-    power_of_two,
-)
-from catchment.features.echo_state.reservoir import (
-    Program,
-    Reservoir,
-    drawn_reservoir,
-    unit_activations,
-)
+from catchment.features.echo_state.reservoir import Program, Reservoir, shared
 from catchment.features.echo_state.run import (
     Batch,
     Block,
@@ -57,13 +44,14 @@ from catchment.features.echo_state.run import (
     stacked_each,
     stacked_states,
 )
-from catchment.features.echo_state.weights import (
-    DEFAULT_RANGE,
-    ROUND,
-    layer_arrays,
-    layers_of,
-    state_bounds,
+from catchment.features.echo_state.settings import (
+    LongTail,
+    MixedActivation,
+    Uniform,
+    grid_digits,
+    power_of_two,
 )
+from catchment.features.echo_state.weights import DEFAULT_RANGE, ROUND, layer_arrays, layers_of
 from catchment.features.stacked import Part
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Message
@@ -77,7 +65,7 @@ MOST_UNITS = 10_000_000  # refused before anything is built, whatever is summed 
 PER_STEP = {
     "spectral_radius": 0.95,
     "input_scaling": 0.2,
-    "leak_rate": Spread("tail", 0.1, 1.0),
+    "leak_rate": LongTail(0.1, 1.0),
 }
 PER_RECORDING = {"spectral_radius": 0.9, "input_scaling": 0.5, "leak_rate": 0.3}
 
@@ -117,13 +105,13 @@ class EchoState(FeatureMap):
     seed
         Names the random draws.
     topology, density, connections, rewiring, jump, jump_weight, random_signs
-        Wiring, as in `Recipe`.
+        Wiring, as in `Reservoir`.
     input_connections, bias_scaling, activation
-        Dynamics, as in `Recipe`.
+        Dynamics, as in `Reservoir`.
     spectral_radius, input_scaling, leak_rate
-        As in `Recipe`, for inputs of standard deviation 1. "auto" is, where every step has a
-        target, 0.95, 0.2 and `Spread("tail", 0.1, 1.0)`: most units are quick and a few slow; and
-        where a whole recording has one, 0.9, 0.5 and 0.3.
+        As in `Reservoir`, for inputs of standard deviation 1. "auto" is, where every step has a
+        target, 0.95, 0.2 and `LongTail(0.1, 1.0)`: most units are quick and a few slow; and where
+        a whole recording has one, 0.9, 0.5 and 0.3.
     bias, input, state
         Whether a constant one, the inputs and the states of all layers are features. Readouts fit
         an intercept anyway, unpenalized; a constant is penalized like any weight.
@@ -138,7 +126,7 @@ class EchoState(FeatureMap):
     precision
         Of the states. Statistics are float64 always.
     grid, input_range
-        As in `Recipe`. "auto" follows `AUTO_GRID`, and is None with precision "float32".
+        As in `Reservoir`. "auto" follows `AUTO_GRID`, and is None with precision "float32".
     feature_grid
         Bits to which features are rounded, which makes their statistics integers; it needs a
         grid. "auto" follows `AUTO_GRID`, and is at most the grid.
@@ -155,19 +143,19 @@ class EchoState(FeatureMap):
 
     units: int | tuple[int, ...] = 200
     seed: int = 0
-    topology: str | tuple[str, ...] = Recipe.topology
-    density: float | tuple[float | None, ...] | None = Recipe.density
-    connections: int | tuple[int | None, ...] | None = Recipe.connections
-    rewiring: float | tuple[float | None, ...] | None = Recipe.rewiring
-    jump: int | tuple[int | None, ...] | None = Recipe.jump
-    jump_weight: float | tuple[float | None, ...] | None = Recipe.jump_weight
-    random_signs: bool | tuple[bool, ...] = Recipe.random_signs
+    topology: str | tuple[str, ...] = Reservoir.topology
+    density: float | tuple[float | None, ...] | None = Reservoir.density
+    connections: int | tuple[int | None, ...] | None = Reservoir.connections
+    rewiring: float | tuple[float | None, ...] | None = Reservoir.rewiring
+    jump: int | tuple[int | None, ...] | None = Reservoir.jump
+    jump_weight: float | tuple[float | None, ...] | None = Reservoir.jump_weight
+    random_signs: bool | tuple[bool, ...] = Reservoir.random_signs
     spectral_radius: float | tuple[float, ...] | Literal["auto"] = "auto"
     input_scaling: float | tuple[float, ...] | Literal["auto"] = "auto"
-    input_connections: int | tuple[int | None, ...] | None = Recipe.input_connections
-    bias_scaling: float | tuple[float, ...] = Recipe.bias_scaling
-    leak_rate: float | Spread | tuple[float | Spread, ...] | Literal["auto"] = "auto"
-    activation: str | Mixture | tuple[str | Mixture, ...] = Recipe.activation
+    input_connections: int | tuple[int | None, ...] | None = Reservoir.input_connections
+    bias_scaling: float | tuple[float, ...] = Reservoir.bias_scaling
+    leak_rate: float | Uniform | tuple[float | Uniform, ...] | Literal["auto"] = "auto"
+    activation: str | MixedActivation | tuple[str | MixedActivation, ...] = Reservoir.activation
     bias: bool = False
     input: bool = True
     state: bool = True
@@ -186,7 +174,7 @@ class EchoState(FeatureMap):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.matrices is None:
-            self.recipe(self.n_inputs or 1 << 31)
+            self.reservoir_for(self.n_inputs or 1 << 31)
         if self.n_units > MOST_UNITS:
             raise ValueError(
                 f"{self.n_units:,} units are more than {MOST_UNITS:,}; ask for fewer units"
@@ -264,35 +252,37 @@ class EchoState(FeatureMap):
         bits = AUTO_GRID["classes" if classes else "numbers"][0]
         return None if self.precision == "float32" else bits
 
-    def recipe(self, n_inputs: int, *, per_step: bool = True, classes: bool = False) -> Recipe:
-        """Return the reservoir's recipe for inputs of this many channels.
+    def reservoir_for(
+        self, n_inputs: int, *, per_step: bool = True, classes: bool = False
+    ) -> Reservoir:
+        """Return the reservoir for inputs of this many channels, not drawn yet.
 
-        >>> EchoState(50).recipe(3, per_step=False).input_scaling
+        >>> EchoState(50).reservoir_for(3, per_step=False).input_scaling
         0.5
         """
         settled = self.settled(n_inputs, per_step=per_step, classes=classes)
         if self.grid == "auto":
             settled["grid"] = self.auto_grid(classes)
-        shared = {one.name for one in fields(Recipe)} & {one.name for one in fields(self)}
-        own = {name: settled.get(name, getattr(self, name)) for name in shared}
-        return Recipe(inputs=n_inputs, **own)
+        names = {one.name for one in fields(Reservoir)} & {one.name for one in fields(self)}
+        own = {name: settled.get(name, getattr(self, name)) for name in names}
+        return Reservoir(inputs=n_inputs, **own)
 
     @cached_property
     def reservoir(self) -> Reservoir:
         """The network whose states are read; ValueError before it is bound."""
-        return self.matrices or drawn_reservoir(self.recipe(self.known_inputs).prepared())
+        return self.matrices or shared(self.reservoir_for(self.known_inputs).prepared())
 
     def is_told_by(self, parts: Message, *, adapted: bool) -> bool:
-        """Return whether parts have this recipe, but for the scale, and these settings."""
+        """Return whether parts have this reservoir, but for the scale, and these settings."""
         if self.matrices is not None:
             own = self.parts()
             same = (own.kind, own.facts.get("recipe")) == (parts.kind, parts.facts.get("recipe"))
             return same if adapted else own.to_bytes() == parts.to_bytes()
         try:
-            recipe = Recipe.from_json(str(parts.facts.get("recipe")))
+            told = Reservoir.from_json(str(parts.facts.get("recipe")))
         except (TypeError, ValueError):
             return False
-        same = recipe.unprepared() == self.recipe(self.known_inputs)
+        same = told.unprepared() == self.reservoir_for(self.known_inputs)
         same = same and (adapted or not parts.arrays)
         return same and (parts.kind, parts.facts.get("settings")) == (KIND, self.settings())
 
@@ -364,18 +354,11 @@ class EchoState(FeatureMap):
         base = [
             np.ones(int(self.bias)),
             np.full(self.known_inputs * self.input, largest),
-            self._state_bounds[: self.n_units * self.state],
+            (self.matrices or self.reservoir_for(self.known_inputs)).state_bounds
+            if self.state
+            else np.ones(0),
         ]
         return np.concatenate(base)
-
-    @property
-    def _state_bounds(self) -> Array:
-        """Largest absolute value (N,) of each state; no weight is drawn for it."""
-        if self.matrices is not None:
-            return self.matrices.state_bounds
-        layers = self.recipe(self.known_inputs).layers
-        activation = np.concatenate(list(map(unit_activations, layers)))
-        return state_bounds(activation, on_grid=self.grid is not None)
 
     @property
     def cost(self) -> float:
@@ -399,26 +382,24 @@ class EchoState(FeatureMap):
         return found
 
     def parts(self) -> Message:
-        """Return the recipe and the settings, or the weights where there is no recipe."""
+        """Return the settings of the reservoir and its own, or weights that no seed draws."""
         reservoir, layers = self.reservoir, self.reservoir.layers
         facts: dict[str, Fact] = {"fingerprint": self.fingerprint, "settings": self.settings()}
-        recipe = reservoir.recipe or reservoir.adapted_from
-        if recipe is not None:
-            facts["recipe"] = recipe.to_json()
-            if reservoir.recipe is not None:
-                return Message(KIND, facts)
-            arrays: tuple[NDArray[Any], ...] = (
-                np.concatenate([layer.gain for layer in layers]),
-                np.concatenate([layer.shift for layer in layers]),
-            )
+        if reservoir.is_drawn:
+            return Message(KIND, facts | {"recipe": reservoir.prepared().to_json()})
+        arrays: list[NDArray[Any]]
+        if reservoir.base is not None:
+            facts["recipe"] = reservoir.base.to_json()
+            arrays = [np.concatenate([layer.gain for layer in layers])]
+            arrays += [np.concatenate([layer.shift for layer in layers])]
         else:
             facts["layers"] = len(layers)
-            arrays = tuple(array for layer in layers for array in layer_arrays(layer))
-        if reservoir.grid is not None:  # what of it no recipe says
+            arrays = [array for layer in layers for array in layer_arrays(layer)]
+        if reservoir.grid is not None:  # what of it no settings say
             facts["cut"] = list(reservoir.cut)
-            if recipe is None:
+            if reservoir.base is None:
                 facts |= {"grid": reservoir.grid, "input_range": reservoir.input_range}
-        return Message(KIND, facts, arrays)
+        return Message(KIND, facts, tuple(arrays))
 
     @classmethod
     def from_message(cls, parts: Message) -> EchoState:
@@ -673,22 +654,20 @@ class EchoState(FeatureMap):
         return totals
 
 
-def _reservoir(facts: Mapping[str, Fact], arrays: Sequence[NDArray[Any]]) -> Reservoir:
-    """Return the reservoir of a map that was kept."""
-    cut = None if facts.get("cut") is None else cut_of(facts["cut"], "cut")
+def _reservoir(facts: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> Reservoir:
+    """Return the reservoir of a map that was kept; its weights are checked."""
     if facts.get("recipe") is None:
-        grid, input_range = facts.get("grid"), facts.get("input_range", DEFAULT_RANGE)
-        return Reservoir(
+        return Reservoir.of_layers(
             layers_of(arrays),
-            grid=grid_digits(grid, "grid"),
-            input_range=power_of_two(input_range, "input_range"),
-            known_cut=cut,
+            grid=facts.get("grid"),
+            input_range=facts.get("input_range", DEFAULT_RANGE),
+            cut=facts.get("cut"),
         )
-    recipe = Recipe.from_json(str(facts["recipe"]))
-    if not recipe.is_prepared:
-        raise ValueError("the recipe carries no scale")
-    reservoir = Reservoir.from_recipe(recipe)
+    reservoir = Reservoir.from_json(str(facts["recipe"]))
+    if not reservoir.is_prepared:
+        raise ValueError("the reservoir carries no scale")
     if not arrays:
+        reservoir.layers  # noqa: B018  # raises if they do not have their fingerprint
         return reservoir
     gain, shift = arrays
-    return reservoir.with_plasticity(gain, shift, cut=cut)
+    return reservoir.with_plasticity(gain, shift, cut=facts.get("cut"))

@@ -1,8 +1,10 @@
 """A reservoir: the frozen network that turns inputs into states, the same bits everywhere.
 
-Only `preprocessing` solves for an eigenvalue, which it rounds to few enough bits that every machine
-finds the same. A prepared recipe is built by multiplication with the scale it carries, and the
-result must have the fingerprint it carries.
+It travels as a few hundred bytes. The settings name the random draws by a seed, so every machine
+that holds them draws the same weights. Only `Reservoir.prepared` solves for an eigenvalue, which
+scales the recurrent matrix, with as many bits as all machines agree on; the scale is then carried
+as an exact number, together with the SHA-256 fingerprint of the weights. Who receives it solves
+nothing: the weights are drawn and multiplied, and must have that fingerprint.
 
 In fixed point of b digits states and inputs are k 2^-b. A layer's weights, gain folded in, are
 rounded to w binary digits after the point: as many as min(b, 20) bits hold, and few enough that the
@@ -17,29 +19,35 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, Integers, aligned, as_matrix, frozen, refuse_nonfinite
-from catchment.errors import FinerRadiusWarning, FingerprintError
+from catchment.arrays import Array, Integers, aligned, as_matrix, frozen, refuse_nonfinite, whole
+from catchment.errors import FinerRadiusWarning, FingerprintError, IntegrityError
 from catchment.features.base import OR_WIDER, warn_of_clipping
-from catchment.features.echo_state.recipe import (
-    Layer,
-    Mixture,
-    Recipe,
-    Spread,
-    cut_of,
-    grid_digits,
-    power_of_two,
-)
 from catchment.features.echo_state.run import advance, found_cut, inputs_on_grid
+from catchment.features.echo_state.settings import (
+    CHECKS,
+    LayerSettings,
+    MixedActivation,
+    Uniform,
+    checked_setting,
+    cut_of,
+    from_plain,
+    grid_digits,
+    plain,
+    power_of_two,
+    settings_of,
+)
 from catchment.features.echo_state.weights import (
     ACTIVATIONS,
     DEFAULT_RANGE,
@@ -52,10 +60,7 @@ from catchment.features.echo_state.weights import (
     Wiring,
     common_radius,
     distinct,
-    geometric,
     known_radius,
-    log_uniform,
-    permutation,
     raw_matrix,
     rounded,
     rounded_radius,
@@ -130,27 +135,17 @@ class Program:
         input_bounds
             (I,) largest absolute value of each input, in fixed point.
         """
-        N, I = layer.n_units, layer.n_inputs
-        rows = np.concatenate([layer.W.rows(), layer.W_in.rows(), np.arange(N)])
-        columns = np.concatenate(
-            [
-                layer.W.columns.astype(np.int64),
-                layer.W_in.columns.astype(np.int64) + N,
-                np.full(N, N + I),
-            ]
-        )
+        N, I, W, W_in = layer.n_units, layer.n_inputs, layer.W, layer.W_in
+        rows = np.concatenate([W.rows(), W_in.rows(), np.arange(N)])
+        inputs = W_in.columns.astype(np.int64) + N
+        columns = np.concatenate([W.columns.astype(np.int64), inputs, np.full(N, N + I)])
+        weights = np.concatenate([W.values, W_in.values])
         offset = layer.gain * layer.bias + layer.shift
-        values = np.concatenate(
-            [
-                layer.W.values * layer.gain[layer.W.rows()],
-                layer.W_in.values * layer.gain[layer.W_in.rows()],
-                offset,
-            ]
-        )
+        values = np.concatenate([weights * layer.gain[rows[: len(weights)]], offset])
         leak, w = layer.leak, 0
         if bits is not None:
-            inputs = np.ones(I) if input_bounds is None else input_bounds
-            bounds = np.concatenate([state_bounds(layer.activation), inputs, np.ones(1)])
+            largest = np.ones(I) if input_bounds is None else input_bounds
+            bounds = np.concatenate([state_bounds(layer.activation), largest, np.ones(1)])
             w = weight_digits(rows, values, bounds[columns], bits)
             digits = min(bits, MOST_WEIGHT_DIGITS)
             values, leak = rounded(values, w), np.maximum(rounded(leak, digits), 2.0**-digits)
@@ -209,7 +204,7 @@ def fingerprint(
 ) -> str:
     """Return the SHA-256, in hexadecimal, of all numbers of all layers, and of a grid.
 
-    >>> len(fingerprint(Reservoir.from_recipe(Recipe(units=4, topology="ring")).layers))
+    >>> len(fingerprint(Reservoir(4, topology="ring").layers))
     64
     """
     sha = hashlib.sha256(b"".join(layer.digest() for layer in layers))
@@ -218,22 +213,7 @@ def fingerprint(
     return sha.hexdigest()
 
 
-@lru_cache(maxsize=256)
-def prepared(recipe: Recipe) -> Recipe:
-    """Return the recipe with its scales and fingerprint."""
-    scale = tuple(_scale(layer) for layer in recipe.layers)
-    # Any fingerprint and cut would do here: they are replaced by those of the weights.
-    cut = None if recipe.grid is None else (0, 0)
-    draft = replace(recipe, scale=scale, fingerprint="0" * 64, cut=cut)
-    layers = _weights(draft)
-    if recipe.grid is not None:
-        cut = found_cut(programs_on_grid(layers, recipe.grid, recipe.input_range))
-    return replace(
-        draft, cut=cut, fingerprint=fingerprint(layers, recipe.grid, recipe.input_range, cut)
-    )
-
-
-def _scale(layer: Layer) -> float:
+def _scale(layer: LayerSettings) -> float:
     """Return the factor that gives the raw recurrent matrix its spectral radius."""
     if layer.wiring.topology == "delay_line":
         return layer.spectral_radius
@@ -270,125 +250,202 @@ def _raw_radius(wiring: Wiring) -> tuple[float, bool]:
     return rounded_radius(Fraction(known))
 
 
-def _weights(recipe: Recipe) -> tuple[LayerWeights, ...]:
-    return tuple(
-        _layer_weights(layer, scale)
-        for layer, scale in zip(recipe.layers, recipe.scale or (), strict=True)
-    )
-
-
-def _layer_weights(layer: Layer, scale: float) -> LayerWeights:
-    N = layer.units
-    rng = layer.wiring.words(Purpose.BIAS)
-    return LayerWeights(
-        W=raw_matrix(layer.wiring).times(scale),
-        W_in=_input_matrix(layer),
-        bias=frozen(uniform(rng, N, -layer.bias_scaling, layer.bias_scaling)),
-        leak=frozen(_leak(layer)),
-        gain=frozen(np.full(N, layer.gain)),
-        shift=frozen(np.full(N, layer.shift)),
-        activation=unit_activations(layer),
-    )
-
-
-def _input_matrix(layer: Layer) -> SparseRows:
+def _drawn(layer: LayerSettings, scale: float) -> LayerWeights:
+    """Return the weights of a layer, its recurrent matrix multiplied by a scale."""
     N, k = layer.units, layer.input_connections
     columns = distinct(layer.wiring.words(Purpose.INPUT_PLACES), N, k, layer.inputs)
     rng = layer.wiring.words(Purpose.INPUT_VALUES)
-    return SparseRows(
+    W_in = SparseRows(
         starts=np.arange(N + 1, dtype=np.int64) * k,
         columns=columns.ravel().astype(np.uint32),
         values=uniform(rng, N * k, -layer.input_scaling, layer.input_scaling),
         n_columns=layer.inputs,
     )
+    rng = layer.wiring.words(Purpose.BIAS)
+    return LayerWeights(
+        W=raw_matrix(layer.wiring).times(scale),
+        W_in=W_in,
+        bias=frozen(uniform(rng, N, -layer.bias_scaling, layer.bias_scaling)),
+        leak=frozen(layer.leaks),
+        gain=frozen(np.full(N, layer.gain)),
+        shift=frozen(np.full(N, layer.shift)),
+        activation=layer.activations,
+    )
 
 
-def _leak(layer: Layer) -> Array:
-    N, leak = layer.units, layer.leak_rate
-    if not isinstance(leak, Spread):
-        return np.full(N, leak)
-    rng = layer.wiring.words(Purpose.LEAK)
-    if leak.kind == "uniform":
-        return uniform(rng, N, leak.low, leak.high)
-    if leak.kind == "log_uniform":
-        return log_uniform(rng, N, leak.low, leak.high)
-    if leak.kind == "tail":
-        n_quick = round(0.75 * N)
-        return np.append(np.full(n_quick, leak.high), geometric(N - n_quick, leak.low, leak.high))
-    fraction = np.arange(N) / max(1, N - 1)
-    return np.clip(leak.low + (leak.high - leak.low) * fraction, leak.low, leak.high)
+FORMAT = 1
+_one_at_a_time = Lock()
 
 
-def unit_activations(layer: Layer) -> NDArray[np.uint8]:
-    N, activation = layer.units, layer.activation
-    if not isinstance(activation, Mixture):
-        return np.full(N, ACTIVATIONS.index(activation), dtype=np.uint8)
-    names, fractions = zip(*activation.parts, strict=True)
-    # Largest remainders: integers of units that sum to N and follow the fractions.
-    share = np.array(fractions) * N
-    counts = np.floor(share).astype(np.int64)
-    order = np.argsort(counts - share, kind="stable")
-    counts[order[: N - int(counts.sum())]] += 1
-    codes = np.array([ACTIVATIONS.index(name) for name in names], dtype=np.uint8)
-    placed = np.empty(N, dtype=np.uint8)
-    placed[permutation(layer.wiring.words(Purpose.ACTIVATION), N)] = np.repeat(codes, counts)
-    return placed
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Reservoir:
     """One or more layers of fixed weights; layer l is driven by the states of layer l - 1.
 
+    The weights are drawn from the seed when they are first asked for, unless they are given. Any
+    setting may be a tuple with one value per layer. What settings mean never changes, so their
+    defaults stay as they are; those of `EchoState` follow the kind of target and are what to start
+    with.
+
     A reservoir has no memory between calls: every sequence starts from zero unless `x0` is given.
 
-    >>> reservoir = Reservoir.from_recipe(Recipe(units=50, inputs=1, leak_rate=0.3, seed=1))
+    >>> reservoir = Reservoir(50, inputs=1, leak_rate=0.3, seed=1)
     >>> reservoir.states([0.1, 0.5, -0.2]).shape
     (3, 50)
+    >>> Reservoir.from_json(reservoir.to_json()) == reservoir
+    True
+    >>> deep = Reservoir((50, 50), inputs=3, leak_rate=(1.0, 0.1))
+    >>> [layer.n_inputs for layer in deep.layers]
+    [3, 50]
+
+    Parameters
+    ----------
+    units
+        Number of units; a tuple makes a deep stack, each layer driven by the one below.
+    inputs
+        Number of input columns of the first layer.
+    topology
+        Shape of the recurrent matrix: one of `TOPOLOGIES`.
+    density, connections
+        For `random`, either the fraction of non-zeros or the number that each unit receives; 10
+        per unit if neither is given. For `small_world`, connections is the (even) number of nearest
+        neighbors, and for `scale_free` twice the number of units that a new one links to.
+    rewiring
+        `small_world`: probability that an edge is moved; 0.1 if not given.
+    jump, jump_weight
+        `cycle_jumps`: units per jump (the root of N if not given), and weight of a jump relative to
+        the cycle (0.5 if not given).
+    random_signs
+        `ring`, `delay_line`, `cycle_jumps`, `permutation`: a random sign for each weight.
+    spectral_radius
+        Largest absolute eigenvalue of the scaled matrix, to one part in a million: that of the raw
+        matrix is rounded to 20 bits, which every machine finds alike. A delay line has none but 0:
+        there it is the weight of the line.
+    input_scaling, bias_scaling
+        Input weights and biases are uniform between minus and plus this.
+    input_connections
+        Inputs that each unit receives. If not given: all inputs in the first layer, and at most 10
+        units of the layer below in the others.
+    leak_rate
+        One rate for all units, or a range: `Uniform`, `LogUniform`, `Linspace` or `LongTail`.
+    activation
+        One of `ACTIVATIONS` for all units, or a `MixedActivation`.
+    gain, shift
+        Intrinsic plasticity before any adaptation.
+    seed
+        64-bit number that names the draws.
+    grid
+        Binary digits b (8 to 24) of states, which are then integers times 2^-b: the same bits
+        on every processor. None for float64.
+    input_range
+        With a grid: inputs are cut off at minus and plus this power of two.
+    scale, known_fingerprint
+        Filled in by `prepared`.
+    known_cut
+        With a grid, filled in by `prepared`: (L, M) if a sequence is cut every L steps, each part
+        started from rest M steps before; (0, 0) if it never is.
+    weights
+        Of its layers, if they are not as drawn: given as matrices, or adapted.
+    base
+        The reservoir as drawn, before its gains and shifts were adapted.
     """
 
-    layers: tuple[LayerWeights, ...]
-    recipe: Recipe | None = None
-    adapted_from: Recipe | None = None  # gains and shifts have changed since
-    grid: int | None = None  # digits of the states; None for float64
-    input_range: float = DEFAULT_RANGE  # at which inputs are cut off, in fixed point
+    units: int | tuple[int, ...]
+    _: KW_ONLY
+    inputs: int = 1
+    topology: str | tuple[str, ...] = "random"
+    density: float | tuple[float | None, ...] | None = None
+    connections: int | tuple[int | None, ...] | None = None
+    rewiring: float | tuple[float | None, ...] | None = None
+    jump: int | tuple[int | None, ...] | None = None
+    jump_weight: float | tuple[float | None, ...] | None = None
+    random_signs: bool | tuple[bool, ...] = False
+    spectral_radius: float | tuple[float, ...] = 0.9
+    input_scaling: float | tuple[float, ...] = 0.5
+    input_connections: int | tuple[int | None, ...] | None = None
+    bias_scaling: float | tuple[float, ...] = 0.2
+    leak_rate: float | Uniform | tuple[float | Uniform, ...] = 0.3
+    activation: str | MixedActivation | tuple[str | MixedActivation, ...] = "tanh"
+    gain: float | tuple[float, ...] = 1.0
+    shift: float | tuple[float, ...] = 0.0
+    seed: int = 0
+    scale: tuple[float, ...] | None = None
+    known_fingerprint: str | None = None
+    grid: int | None = None
+    input_range: float = DEFAULT_RANGE
     known_cut: tuple[int, int] | None = None
+    weights: tuple[LayerWeights, ...] | None = None
+    base: Reservoir | None = None
 
     def __post_init__(self) -> None:
-        grid_digits(self.grid, "grid")
-        power_of_two(self.input_range, "input_range")
-        if not self.layers:
-            raise ValueError("a reservoir needs at least one layer")
-        for below, above in zip(self.layers, self.layers[1:], strict=False):
-            if above.n_inputs != below.n_units:
+        set_ = partial(object.__setattr__, self)
+        set_("grid", grid_digits(self.grid, "grid"))
+        set_("input_range", power_of_two(self.input_range, "input_range"))
+        if self.known_cut is not None:
+            set_("known_cut", cut_of(self.known_cut, "cut"))
+        if self.weights is not None:
+            for below, above in zip(self.weights, self.weights[1:], strict=False):
+                if above.n_inputs != below.n_units:
+                    raise ValueError(
+                        f"a layer of {above.n_inputs} inputs stands on one of {below.n_units} "
+                        "units; each layer's inputs are the states of the layer below"
+                    )
+            return
+        set_("inputs", whole(self.inputs, "inputs", below=2**32))
+        set_("seed", whole(self.seed, "seed", below=2**64))
+        for name in CHECKS:
+            set_(name, checked_setting(getattr(self, name), name))
+        if self.n_layers == 0:
+            raise ValueError("units is an empty tuple; give the number of units of each layer")
+        for name in CHECKS:
+            value = getattr(self, name)
+            if isinstance(value, tuple) and len(value) != self.n_layers:
                 raise ValueError(
-                    f"a layer of {above.n_inputs} inputs stands on one of {below.n_units} units; "
-                    "each layer's inputs are the states of the layer below"
+                    f"{name} has {len(value)} values for {self.n_layers} layers; "
+                    "give one value, or a tuple with one per layer"
                 )
+        self._check_found()
+        self.layer_settings  # noqa: B018  # raises if the settings of a layer do not fit
+
+    def _check_found(self) -> None:
+        """Raise ValueError if what `prepared` finds is there in part, or with other settings."""
+        if (self.scale is None) != (self.known_fingerprint is None):
+            raise ValueError(
+                "a reservoir carries scale and fingerprint together; clear both, or call prepared()"
+            )
+        if not re.fullmatch("[0-9a-f]{64}", self.known_fingerprint or "0" * 64):
+            raise ValueError(
+                f"fingerprint is {self.known_fingerprint!r}; give the 64 hexadecimal digits"
+            )
+        if self.grid is None and self.input_range != DEFAULT_RANGE:
+            raise ValueError(
+                f"input_range is {self.input_range} in float64; give grid=20, or leave it out"
+            )
+        if (self.known_cut is not None) != (self.grid is not None and self.is_prepared):
+            raise ValueError(
+                "a reservoir in fixed point carries cut, scale and fingerprint together; clear all "
+                "three, or call prepared()"
+            )
 
     @classmethod
-    def from_recipe(cls, recipe: Recipe) -> Reservoir:
-        """Return the reservoir of a recipe, checked against its fingerprint if it has one.
-
-        >>> recipe = Recipe(units=4, topology="ring", spectral_radius=0.5)
-        >>> Reservoir.from_recipe(recipe).layers[0].W.values
-        array([0.5, 0.5, 0.5, 0.5])
-        """
-        prepared = recipe.prepared()
-        layers = _weights(prepared)
-        found = fingerprint(layers, prepared.grid, prepared.input_range, prepared.cut)
-        if found != prepared.fingerprint:
-            clear = "scale and fingerprint" if recipe.grid is None else "scale, fingerprint and cut"
-            raise FingerprintError(
-                f"the recipe says fingerprint {prepared.fingerprint}, its weights have {found}; if "
-                f"you changed a setting, clear {clear} and call prepared(), otherwise get the "
-                "recipe again from its sender"
-            )
+    def of_layers(
+        cls,
+        layers: Sequence[LayerWeights],
+        *,
+        grid: int | None = None,
+        input_range: float = DEFAULT_RANGE,
+        cut: tuple[int, int] | None = None,
+    ) -> Reservoir:
+        """Return the reservoir with these weights; in fixed point its cut is found if not given."""
+        if not layers:
+            raise ValueError("a reservoir needs at least one layer")
+        units = tuple(layer.n_units for layer in layers)
         return cls(
-            layers,
-            prepared,
-            grid=prepared.grid,
-            input_range=prepared.input_range,
-            known_cut=prepared.cut,
+            units if units[1:] else units[0],
+            inputs=layers[0].n_inputs,
+            grid=grid,
+            input_range=input_range,
+            known_cut=cut,
+            weights=tuple(layers),
         )
 
     @classmethod
@@ -419,7 +476,7 @@ class Reservoir:
         activation
             One name, or one per unit.
         grid, input_range, cut
-            As in `Recipe`; the cut is found if it is not given.
+            As in `Reservoir`; the cut is found if it is not given.
 
         >>> Reservoir.from_matrices([[0.5]], [[1.0]]).states([1.0, 0.0]).round(3).ravel()
         array([0.762, 0.363])
@@ -447,40 +504,161 @@ class Reservoir:
             np.zeros(N),
             np.array([ACTIVATIONS.index(name) for name in names], dtype=np.uint8),
         )
-        known = None if cut is None else cut_of(cut, "cut")
-        return cls((layer,), grid=grid, input_range=input_range, known_cut=known)
+        return cls.of_layers([layer], grid=grid, input_range=input_range, cut=cut)
+
+    @property
+    def n_layers(self) -> int:
+        return len(self.units) if isinstance(self.units, tuple) else 1
 
     @property
     def n_units(self) -> int:
         """Units of all layers together."""
-        return sum(layer.n_units for layer in self.layers)
+        return sum(self.units) if isinstance(self.units, tuple) else self.units
 
     @property
     def n_inputs(self) -> int:
-        return self.layers[0].n_inputs
+        return self.inputs
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the weights are those of the seed, neither given nor adapted."""
+        return self.weights is None
+
+    @cached_property
+    def layer_settings(self) -> tuple[LayerSettings, ...]:
+        """The settings of each layer that is drawn, with every default filled in."""
+        return tuple(settings_of(self, index) for index in range(self.n_layers))
+
+    @cached_property
+    def layers(self) -> tuple[LayerWeights, ...]:
+        """The weights of each layer; FingerprintError if they are not those that were prepared.
+
+        >>> Reservoir(4, topology="ring", spectral_radius=0.5).layers[0].W.values
+        array([0.5, 0.5, 0.5, 0.5])
+        """
+        if self.weights is not None:
+            return self.weights
+        known = self.prepared()
+        layers = tuple(map(_drawn, self.layer_settings, known.scale or ()))
+        found = fingerprint(layers, self.grid, self.input_range, known.known_cut)
+        if found != known.known_fingerprint:
+            raise FingerprintError(
+                f"the reservoir says fingerprint {known.known_fingerprint}, its weights have "
+                f"{found}; if you changed a setting, do it with unprepared(), otherwise get the "
+                "reservoir again from its sender"
+            )
+        return layers
+
+    @property
+    def is_prepared(self) -> bool:
+        return self.scale is not None
+
+    def prepared(self) -> Reservoir:
+        """Return it with its exact scales and fingerprint, which are found once per process.
+
+        >>> reservoir = Reservoir(20, topology="ring", spectral_radius=0.75).prepared()
+        >>> reservoir.scale
+        (0.75,)
+        >>> reservoir.prepared() is reservoir
+        True
+        """
+        if self.is_prepared or not self.is_drawn:
+            return self
+        # Without the lock, clients that start together would each solve for the same eigenvalue.
+        # A copy is asked about, because what is remembered is to hold nobody's weights.
+        with _one_at_a_time:
+            scale, found, cut = _found(replace(self))
+        return replace(self, scale=scale, known_fingerprint=found, known_cut=cut)
+
+    def unprepared(self) -> Reservoir:
+        """Return it without what `prepared` found out, to change a setting of it.
+
+        >>> reservoir = Reservoir(20, topology="ring")
+        >>> reservoir.prepared().unprepared() == reservoir
+        True
+        """
+        return replace(self, scale=None, known_fingerprint=None, known_cut=None)
+
+    def to_json(self) -> str:
+        """Return the settings as one line of JSON: the same line for equal reservoirs.
+
+        >>> len(Reservoir(200, inputs=3).prepared().to_json()) < 600
+        True
+        """
+        if not self.is_drawn:
+            raise ValueError("the weights are no draw of a seed, so that no settings say them")
+        settings: dict[str, object] = {"format": FORMAT}
+        for name, own in _IN_JSON.items():
+            value = getattr(self, own)
+            if value is not None:
+                settings[name] = plain(value)
+        if self.grid is None:
+            del settings["input_range"]
+        if self.scale is not None:
+            settings["scale"] = [factor.hex() for factor in self.scale]
+        return json.dumps(settings, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Reservoir:
+        """Return the reservoir that `to_json` wrote; its weights are not drawn yet.
+
+        >>> Reservoir.from_json('{"format":1,"units":5,"leak":0.5}')
+        Traceback (most recent call last):
+        ValueError: a reservoir has no setting 'leak'; the settings are units, inputs, topology, ...
+        """
+        try:
+            settings = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise IntegrityError(
+                f"a reservoir is not valid JSON ({error}); get it again from its sender"
+            ) from error
+        if not isinstance(settings, dict):
+            raise IntegrityError(
+                f"a reservoir is a JSON object, got {type(settings).__name__}; pass what to_json "
+                "wrote"
+            )
+        version = settings.pop("format", None)
+        if version != FORMAT:
+            raise IntegrityError(
+                f"the reservoir has format {version!r}, this version reads {FORMAT}; "
+                "upgrade catchment, or write the reservoir with this version"
+            )
+        for name in settings:
+            if name not in _IN_JSON:
+                raise ValueError(
+                    f"a reservoir has no setting {name!r}; the settings are {', '.join(_IN_JSON)}"
+                )
+        if "units" not in settings:
+            raise ValueError("the reservoir does not say how many units; add the setting 'units'")
+        values = {_IN_JSON[name]: from_plain(value, name) for name, value in settings.items()}
+        return cls(**values)  # type: ignore[arg-type]  # __post_init__ checks every value
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of every weight and of the grid, in hexadecimal."""
-        if self.grid is None:
-            return fingerprint(self.layers)
         return fingerprint(self.layers, self.grid, self.input_range, self.cut)
 
     @cached_property
     def cut(self) -> tuple[int, int]:
         """Length and warm-up of the parts into which a grid cuts a sequence; (0, 0) for none.
 
-        It is the recipe's; without a recipe, or after plasticity, it is found when first needed.
+        It is that of `prepared`; of weights that were given or adapted it is found when needed.
         """
         if self.grid is None:
             return 0, 0
-        return self.known_cut or found_cut(self.programs())
+        return self.prepared().known_cut or found_cut(self.programs())
 
     @property
     def state_bounds(self) -> Array:
-        """Largest absolute value (N,) of each unit's states; infinite where there is none."""
-        activation = np.concatenate([layer.activation for layer in self.layers])
-        return state_bounds(activation, on_grid=self.grid is not None)
+        """Largest absolute value (N,) of each unit's states, infinite where there is none.
+
+        No weight is drawn for it.
+        """
+        if self.weights is None:
+            activation = [layer.activations for layer in self.layer_settings]
+        else:
+            activation = [layer.activation for layer in self.weights]
+        return state_bounds(np.concatenate(activation), on_grid=self.grid is not None)
 
     def programs(self, dtype: type[np.floating[Any]] = np.float64) -> tuple[Program, ...]:
         """Return the layers in the form that the kernels run."""
@@ -579,16 +757,32 @@ class Reservoir:
         edges = np.cumsum([layer.n_units for layer in self.layers])[:-1]
         parts = zip(self.layers, np.split(gain, edges), np.split(shift, edges), strict=True)
         layers = tuple(replace(layer, gain=g, shift=s) for layer, g, s in parts)
-        return Reservoir(
-            layers,
-            adapted_from=self.recipe or self.adapted_from,
-            grid=self.grid,
-            input_range=self.input_range,
-            known_cut=cut,
+        base = self.base or (self.prepared() if self.is_drawn else None)
+        return replace(
+            self, weights=layers, base=base, scale=None, known_fingerprint=None, known_cut=cut
         )
 
 
+# Names of settings in JSON, and of the fields that they are.
+_IN_JSON = {
+    one.name.removeprefix("known_"): one.name
+    for one in fields(Reservoir)
+    if one.name not in ("weights", "base")
+}
+
+
+@lru_cache(maxsize=256)
+def _found(reservoir: Reservoir) -> tuple[tuple[float, ...], str, tuple[int, int] | None]:
+    """Return the scales of a reservoir's layers, its fingerprint, and its cut if it has a grid."""
+    grid, input_range, cut = reservoir.grid, reservoir.input_range, None
+    scale = tuple(map(_scale, reservoir.layer_settings))
+    layers = tuple(map(_drawn, reservoir.layer_settings, scale))
+    if grid is not None:
+        cut = found_cut(programs_on_grid(layers, grid, input_range))
+    return scale, fingerprint(layers, grid, input_range, cut), cut
+
+
 @lru_cache(maxsize=8)
-def drawn_reservoir(recipe: Recipe) -> Reservoir:
-    """Return the reservoir of a prepared recipe, the same one where it was asked for lately."""
-    return Reservoir.from_recipe(recipe)
+def shared(reservoir: Reservoir) -> Reservoir:
+    """Return the equal reservoir that was asked for lately, whose weights are drawn already."""
+    return reservoir

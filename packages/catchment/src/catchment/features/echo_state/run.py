@@ -11,8 +11,8 @@ segment's start is compared with the end of the segment before it; where they di
 the sequence again without segments, so the result is never a guess.
 
 In fixed point two trajectories may stay a step apart for ever, so there the cut is a definition: it
-belongs to the recipe, is the same for every sequence, and nothing is checked. A sequence is cut at
-steps L, 2L, ... counted from its first; the part that begins at kL starts from rest, all states
+belongs to the reservoir, is the same for every sequence, and nothing is checked. Sequences are cut
+at steps L, 2L, ... counted from its first; the part that begins at kL starts from rest, all states
 zero, at step kL - M. `found_cut` takes M from how long opposite starts take to come within a few
 steps of the grid, under random inputs, loud and quiet.
 
@@ -307,8 +307,8 @@ def best_segments(programs: Sequence[Program], T: int, warmup: int) -> int:
 def best_width(programs: Sequence[Program], n_lanes: int) -> int:
     """Return how many of equally long lanes to advance side by side at the least cost.
 
-    >>> from catchment import Recipe, Reservoir
-    >>> programs = Reservoir.from_recipe(Recipe(units=50)).programs()
+    >>> from catchment import Reservoir
+    >>> programs = Reservoir(50).programs()
     >>> best_width(programs, 1), best_width(programs, 5), best_width(programs, 9)
     (1, 8, 16)
     """
@@ -374,8 +374,8 @@ def found_cut(programs: Sequence[Program]) -> tuple[int, int]:
 
     All is exact, so every machine finds the same.
 
-    >>> from catchment import Recipe
-    >>> Recipe(units=20, topology="ring", leak_rate=0.5, grid=20).prepared().cut
+    >>> from catchment import Reservoir
+    >>> Reservoir(20, topology="ring", leak_rate=0.5, grid=20).cut
     (1536, 192)
     """
     bits = programs[0].bits

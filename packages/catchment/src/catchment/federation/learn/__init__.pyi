@@ -1,3 +1,4 @@
+from catchment.federation.learn.anomaly import FederatedAnomalyDetector as FederatedAnomalyDetector
 from catchment.federation.learn.averaging import ReadoutAveraging as ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge as BalancedRidge
 from catchment.federation.learn.candidates import (
@@ -9,7 +10,6 @@ from catchment.federation.learn.classes import (
     retired as retired,
     retired_by_class as retired_by_class,
 )
-from catchment.federation.learn.anomaly import FederatedAnomalyDetector as FederatedAnomalyDetector
 from catchment.federation.learn.personal import (
     PersonalIncrements as PersonalIncrements,
     PersonalReadouts as PersonalReadouts,
@@ -18,8 +18,7 @@ from catchment.federation.learn.personal import (
     personalize as personalize,
     towards as towards,
 )
-from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
-from catchment.federation.learn.ridge_state import group_of as group_of
+from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge, group_of as group_of
 from catchment.federation.learn.scaling import FederatedScaling as FederatedScaling
 from catchment.federation.learn.unlearning import (
     Certificate as Certificate,
@@ -37,7 +36,6 @@ from catchment.federation.learn.candidates import (
     PathErrors as PathErrors,
     Race as Race,
     Selection as Selection,
-    StatisticsSet as StatisticsSet,
     chosen as chosen,
     nrmse_of as nrmse_of,
 )
@@ -49,7 +47,7 @@ from catchment.federation.learn.personal import (
     own_readout as own_readout,
     smallest_good_step as smallest_good_step,
 )
-from catchment.federation.learn.ridge_state import (
+from catchment.federation.learn.ridge import (
     MANY as MANY,
     N_GROUPS as N_GROUPS,
     RidgeState as RidgeState,

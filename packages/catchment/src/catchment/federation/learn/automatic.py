@@ -1,8 +1,9 @@
 """Ridge regression with what was left open settled by who takes part, the same for every way in.
 
 Clients send statistics, F^2 / 2 integers (or float64), which add, so that anything may hide
-them. Where the server sees clients one by one and statistics are integers, each client sends
-as many rows of its Gram matrix as it has rows, if that is less: the same statistics, to the bit.
+them. With upload="auto", where the server sees clients one by one and statistics are integers,
+each client sends as many rows of its Gram matrix as it has rows, if that is less: the same
+statistics, to the bit.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from catchment.features.base import FeatureMap
 from catchment.features.default_map import AutoMap
 from catchment.federation.algorithm import Algorithm
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import MANY
+from catchment.federation.learn.ridge import MANY, FederatedRidge
 
 if TYPE_CHECKING:
     from catchment.federation.learn.candidates import SelectedRidge

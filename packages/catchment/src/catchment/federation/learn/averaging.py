@@ -26,7 +26,7 @@ from catchment.federation.algorithm import (
     check_weight,
     client_weight,
 )
-from catchment.federation.learn.ridge_state import learned
+from catchment.federation.learn.ridge import learned
 from catchment.federation.rows import local_blocks
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model

@@ -27,13 +27,10 @@ from catchment.federation.algorithm import (
     Tally,
     added_by_key,
 )
-from catchment.federation.checks import check_statistics
-from catchment.federation.learn.candidates import StatisticsSet
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import RidgeState
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.rows import Rows
 from catchment.readout.model import Model
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import RidgeStatistics, StatisticsSet
 from catchment.wire import Message
 
 
@@ -104,9 +101,7 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
             raise UploadError(
                 "shape", f"targets have {y.shape[1]} columns for {len(self.classes)} classes"
             )
-        labels = y.argmax(axis=1)
-        numbers = range(len(self.classes))
-        return StatisticsSet({k: rows.only(labels == k).statistics() for k in numbers})
+        return by_class(rows, len(self.classes))
 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[StatisticsSet]:
         update = StatisticsSet.from_message(parts)
@@ -114,13 +109,7 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
         if sorted(update.members) != list(range(K)):
             raise UploadError("shape", f"{len(update.members)} classes came, {K} are planned")
         for statistics in update.members.values():
-            check_statistics(
-                statistics,
-                fingerprint=self.features.fingerprint,
-                n_features=self.features.n_features,
-                n_targets=K,
-                grid=self._solver().planned_grid(context),
-            )
+            self._solver().check(statistics, context)
         return Tally.of(update, context.client if self.store_per_client else "")
 
     def server_update(
@@ -158,6 +147,12 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
 
     def alone(self, state: ByClass) -> BalancedRidge:
         return replace(self, ridge=self._solver().alone(state.weighted).ridge)
+
+
+def by_class(rows: Rows, n_classes: int) -> StatisticsSet:
+    """Return the statistics of the rows of each class, by its number."""
+    labels, numbers = rows.y.argmax(axis=1), range(n_classes)
+    return StatisticsSet({k: rows.only(labels == k).statistics() for k in numbers})
 
 
 def _weighted(statistics: StatisticsSet, factors: list[float]) -> RidgeStatistics:

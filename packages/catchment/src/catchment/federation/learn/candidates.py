@@ -20,9 +20,7 @@ add, so a round sends only what is new.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
@@ -43,21 +41,23 @@ from catchment.federation.algorithm import (
     added_by_key,
 )
 from catchment.federation.checks import check_statistics
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import has_a_class_alone, learned, readout_figures
+from catchment.federation.learn.ridge import (
+    FederatedRidge,
+    RidgeState,
+    has_a_class_alone,
+    learned,
+    readout_figures,
+)
 from catchment.federation.rows import Rows, stretch
 from catchment.readout.accumulation import accumulate
-from catchment.readout.grid import Grid
 from catchment.readout.model import Model, solved_model
 from catchment.readout.ridge_choice import (
     RidgeChoice,
     best_ridge,
-    choose_by_blocks,
-    chosen_readout,
     ridge_grid,
 )
 from catchment.readout.solve import path_errors, rescaled, scale_of, solve_path, solve_readout
-from catchment.readout.statistics import Readout, RidgeStatistics
+from catchment.readout.statistics import Readout, RidgeStatistics, StatisticsSet
 from catchment.wire import (
     COUNTED,
     GATHERED,
@@ -213,14 +213,8 @@ class SelectedRidge(Algorithm[Selection, Evidence, Model]):
         if context.round > 0:
             errors = PathErrors.from_message(parts).checked()
             return Evidence(None, errors, {context.client: errors} if context.client else {})
-        statistics = RidgeStatistics.from_message(parts)
-        check_statistics(
-            statistics,
-            fingerprint=self.features.fingerprint,
-            n_features=self.features.n_features,
-            n_targets=len(self.classes) if self.classes else None,
-            grid=Grid.of(self.features, classes=self.classes is not None),
-        )
+        ridge = FederatedRidge(features=self.features, classes=self.classes)
+        statistics = ridge.read_update(parts, context).total
         return Evidence(statistics, None, {context.client: None} if context.client else {})
 
     def server_update(self, state: Selection, total: Evidence, context: RoundContext) -> Selection:
@@ -252,8 +246,7 @@ class SelectedRidge(Algorithm[Selection, Evidence, Model]):
     def _tried(self, total: RidgeStatistics) -> Array:
         if self.ridges is not None:
             return np.asarray(self.ridges, float)
-        scale = self._scale(total)
-        return ridge_grid(total if scale is None else rescaled(total, scale))
+        return ridge_grid(rescaled(total, self._scale(total)))
 
     def result(self, state: Selection) -> Model:
         readout = learned(state.readout)
@@ -307,39 +300,6 @@ def _rest(total: RidgeStatistics, mine: RidgeStatistics) -> RidgeStatistics:
 
 
 @dataclass(frozen=True, eq=False)
-class StatisticsSet(Summable):
-    """Statistics of several feature maps, by the number of the map; they add one by one.
-
-    >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
-    >>> both = StatisticsSet({0: s}) + StatisticsSet({0: s})
-    >>> both.members[0].n_rows
-    6
-    """
-
-    KIND: ClassVar[Kind] = Kind(
-        "statistics-set",
-        "for each candidate or class, sums over the client's rows: how many there are, the sum of "
-        "every feature and target, and the sums of their products",
-        (
-            "how many rows the client has, and for classes how many of each, exactly",
-            "the mean state of each class, and more of it: several sets of sums tell more than one",
-            "whether a given recording is among the client's",
-        ),
-    )
-
-    members: Mapping[int, RidgeStatistics]
-
-    def digest(self) -> str:
-        """Return the SHA-256 of the members' digests, in hexadecimal."""
-        told = {str(k): one.digest() for k, one in self.members.items()}
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-
-    def only(self, numbers: Iterable[int]) -> StatisticsSet:
-        """Return the members with these numbers."""
-        return StatisticsSet({k: self.members[k] for k in numbers})
-
-
-@dataclass(frozen=True, eq=False)
 class Race:
     """Which candidates are left, the sums of their statistics, and what all of them scored.
 
@@ -376,10 +336,10 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
     classes
         Names of the outputs if they are classes.
 
-    >>> from catchment import Recipe, Reservoir
+    >>> from catchment import Reservoir
     >>> from catchment.features import EchoState
-    >>> recipes = [Recipe(units=20, inputs=1, leak_rate=a) for a in (0.1, 0.3, 0.5, 1.0)]
-    >>> maps = tuple(EchoState.of(Reservoir.from_recipe(r), washout=10) for r in recipes)
+    >>> recipes = [Reservoir(units=20, inputs=1, leak_rate=a) for a in (0.1, 0.3, 0.5, 1.0)]
+    >>> maps = tuple(EchoState.of(r, washout=10) for r in recipes)
     >>> Candidates(features=maps, halvings=2).requirements.rounds
     3
     """
@@ -448,13 +408,7 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
         for k, statistics in update.members.items():
             if k >= len(self.features):
                 raise UploadError("candidates", f"there is no candidate {k}")
-            check_statistics(
-                statistics,
-                fingerprint=self.features[k].fingerprint,
-                n_features=self.features[k].n_features,
-                n_targets=len(self.classes) if self.classes else None,
-                grid=Grid.of(self.features[k], classes=self.classes is not None),
-            )
+            self._ridge(k).check(statistics, context)
         return Tally.of(update, context.client)
 
     def server_update(
@@ -474,41 +428,34 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
                 f"leaving clients out needs 2 or more, {len(state.by_client)} gave statistics "
                 "that are kept apart"
             )
-        choices = {k: self._choice(state, k) for k in state.alive}
-        row = np.full(len(self.features), np.nan)
-        for k, choice in choices.items():
+        row, found = np.full(len(self.features), np.nan), {}
+        for k in state.alive:
+            own = {name: sent.members[k] for name, sent in state.by_client.items()}
+            alone = self.classes is not None and has_a_class_alone(own)
+            sums = RidgeState(state.total.members[k], own)
+            found[k] = self._ridge(k, "gcv" if alone else "clients").solved(sums)
+            choice: Any = found[k].choice
             row[k] = nrmse_of(choice, state.total.members[k])
         order = sorted(state.alive, key=lambda k: (row[k], k))
-        best = order[0]
-        total = state.total.members[best]
-        scale = scale_of(total, self.features[best].standardize)
-        more = len(state.scores) < self.halvings
+        best, more = order[0], len(state.scores) < self.halvings
         alive = sorted(order[: (len(order) + 1) // 2]) if more else state.alive
         return replace(
             state,
             alive=tuple(alive),
             scores=np.vstack([state.scores, row]),
             best=best,
-            choice=choices[best],
-            readout=solve_readout(total, choices[best].best, scale=scale),
+            choice=found[best].choice,
+            readout=found[best].readout,
         )
 
-    def _choice(self, state: Race, number: int) -> RidgeChoice:
-        standardize = self.features[number].standardize
-        own = {name: sent.members[number] for name, sent in state.by_client.items()}
-        if self.classes is not None and has_a_class_alone(own):
-            assert state.total is not None
-            choice, _ = chosen_readout(
-                state.total.members[number],
-                "gcv",
-                classes=True,
-                per_output=self.per_output,
-                standardize=standardize,
-            )
-            assert choice is not None
-            return choice
-        blocks = [own[name] for name in sorted(own)]
-        return choose_by_blocks(blocks, per_output=self.per_output, standardize=standardize)
+    def _ridge(self, number: int, ridge: Any = "gcv") -> FederatedRidge:
+        """Return ridge regression with one of the maps."""
+        return FederatedRidge(
+            features=self.features[number],
+            ridge=ridge,
+            per_output=self.per_output,
+            classes=self.classes,
+        )
 
     def result(self, state: Race) -> Model:
         readout = learned(state.readout)

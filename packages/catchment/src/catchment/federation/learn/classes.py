@@ -39,16 +39,13 @@ from catchment.errors import FederationError, UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
 from catchment.federation.checks import check_statistics
-from catchment.federation.learn.balanced import BalancedRidge, ByClass
-from catchment.federation.learn.candidates import StatisticsSet
-from catchment.federation.learn.digests import members_of
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import RidgeState, group_of
+from catchment.federation.learn.balanced import BalancedRidge, ByClass, by_class
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState, group_of
 from catchment.federation.rows import Rows
 from catchment.readout.heads import KnownClasses, Shrinkage, only_targets, spread_targets
 from catchment.readout.intervals import Counts, log_edges
 from catchment.readout.model import Model, OpenSetModel
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import RidgeStatistics, StatisticsSet
 from catchment.wire import Message
 
 LEFT = 1e-9  # of a float64 column that was taken off: what rounding may leave, as a share
@@ -381,13 +378,12 @@ class UnknownThreshold(Algorithm[Counts, Counts, OpenSetModel]):
         total = type(self.sums).from_message(received)
         if self.summed is None or context.client in self.summed:
             own: Any = rows.statistics()
-            if isinstance(total, StatisticsSet):
-                labels = rows.y.argmax(axis=1)
-                own = StatisticsSet({k: rows.only(labels == k).statistics() for k in total.members})
+            if total.members.keys() != {0}:
+                own = by_class(rows, len(total.members))
             total = total - own
-            for one in members_of(total).values():  # UploadError if its own cannot be in it
+            for one in total.members.values():  # UploadError if its own cannot be in it
                 check_statistics(one, fingerprint=one.fingerprint)
-        sums = (one.floats.target_sum for one in members_of(total).values())
+        sums = (one.floats.target_sum for one in total.members.values())
         n: Array = sum(sums, np.zeros(1))
         told: Booleans = (rows.y @ (n > 0)) > 0
         if not told.any():
@@ -396,11 +392,8 @@ class UnknownThreshold(Algorithm[Counts, Counts, OpenSetModel]):
 
     def known(self, sums: RidgeStatistics | StatisticsSet) -> KnownClasses:
         """Return the normal model of every class that has rows in these sums."""
-        return KnownClasses.of(
-            sums if isinstance(sums, RidgeStatistics) else sums.members,
-            shrinkage=self.shrinkage,
-            standardize=self.features.standardize,
-        )
+        divided = self.features.standardize
+        return KnownClasses.of(sums, shrinkage=self.shrinkage, standardize=divided)
 
     def read_update(self, parts: Message, context: RoundContext) -> Counts:
         counts, agreed = Counts.from_message(parts), self.start()

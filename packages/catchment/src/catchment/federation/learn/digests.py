@@ -8,17 +8,14 @@ order, may change in their last digits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from catchment.federation.algorithm import Tally
-from catchment.federation.learn.candidates import StatisticsSet
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.statistics import SUMS, RidgeStatistics, StatisticsSet
 
-SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")
 Sum = RidgeStatistics | StatisticsSet
 
 
@@ -41,12 +38,7 @@ def digests_of(sums: Tally[Any] | None) -> list[Digest]:
     if sums is None:
         return []
     named = {"": sums.total, **sums.by_client}
-    return [Digest(name, named[name].digest(), is_exact(named[name])) for name in sorted(named)]
-
-
-def is_exact(value: Sum) -> bool:
-    """Return whether the numbers are whole, so that sums and differences are equalities."""
-    return all(one.grid is not None for one in members_of(value).values())
+    return [Digest(name, named[name].digest(), named[name].is_exact) for name in sorted(named)]
 
 
 def apart(one: Sum, other: Sum) -> float:
@@ -58,24 +50,16 @@ def apart(one: Sum, other: Sum) -> float:
     >>> apart(s, s), apart(s, s + s)
     (0.0, inf)
     """
-    a, b = members_of(one), members_of(other)
-    if a.keys() != b.keys():
+    if one.members.keys() != other.members.keys():
         return np.inf
-    return max((d for k in a for d in _differences(a[k], b[k])), default=0.0)
-
-
-def _differences(a: RidgeStatistics, b: RidgeStatistics) -> Iterator[float]:
-    alike = (a.n_rows, a.fingerprint, a.cross.shape) == (b.n_rows, b.fingerprint, b.cross.shape)
-    if not alike:
-        yield np.inf
-        return
-    for name in SUMS:
-        x, y = (getattr(one.floats, name) for one in (a, b))
-        size = float(np.abs(y).max(initial=0.0))
-        difference = float(np.abs(x - y).max(initial=0.0))
-        yield difference / size if size else (np.inf if difference else 0.0)
-
-
-def members_of(value: Sum) -> dict[int, RidgeStatistics]:
-    """Return the statistics that a sum is made of, by their number; of one alone it is 0."""
-    return {0: value} if isinstance(value, RidgeStatistics) else dict(value.members)
+    found = 0.0
+    for k, a in one.members.items():
+        b = other.members[k]
+        if (a.n_rows, a.fingerprint, a.cross.shape) != (b.n_rows, b.fingerprint, b.cross.shape):
+            return np.inf
+        for name in SUMS:
+            x, y = getattr(a.floats, name), getattr(b.floats, name)
+            size = float(np.abs(y).max(initial=0.0))
+            difference = float(np.abs(x - y).max(initial=0.0))
+            found = max(found, difference / size if size else np.inf if difference else 0.0)
+    return found

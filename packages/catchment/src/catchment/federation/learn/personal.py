@@ -40,14 +40,12 @@ from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import RidgeState, learned
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
 from catchment.federation.measure.outliers import Drift
 from catchment.federation.rows import N_BLOCKS, Rows, augmented
 from catchment.readout.model import PersonalModels
 from catchment.readout.solve import (
     for_raw_features,
-    for_scaled_features,
     path_errors,
     rescaled,
     scale_of,
@@ -461,8 +459,9 @@ def towards(
     [0.0, 1.0, 2.0]
     """
     if scale is not None:
-        divided, drawn_to = rescaled(own, scale), for_scaled_features(shared, scale)
-        return [for_raw_features(r, scale) for r in towards(divided, drawn_to, strengths)]
+        drawn_to = replace(shared, weights=shared.weights * scale[:, None])
+        readouts = towards(rescaled(own, scale), drawn_to, strengths)
+        return [for_raw_features(readout, scale) for readout in readouts]
     A, B = augmented(own)
     values, Q = eigh(A, check_finite=False)
     values = np.maximum(values, 0.0)

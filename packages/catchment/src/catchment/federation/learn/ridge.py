@@ -4,42 +4,111 @@ Every client sends its ridge statistics; the server adds them up, adds the ridge
 (Bacciu et al., IJCNN 2021, eqs. 6-10; the ridge inside eqs. 7, 9 and 12 is left out on the client,
 see `catchment.readout.statistics`). Further rounds add further statistics (eqs. 11-12).
 
+To choose a ridge by clients left out the server must keep every client's statistics. Of a million
+clients it keeps the sums of 32 groups instead. A client's group follows from the SHA-256 of its
+name, so that it is the same in every run, on every engine, whoever else takes part.
+
 The server sees each client's statistics unless a protection hides them; they are not anonymous.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from functools import cached_property, reduce
+from operator import add, attrgetter
+from typing import Annotated, Any, Literal, TypeVar
+
+import numpy as np
 
 from catchment.arrays import Factor, PositiveInt, Probability
+from catchment.errors import FederationError
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
-from catchment.federation.checks import check_statistics
-from catchment.federation.learn.ridge_state import (
-    APART,
-    RidgeState,
-    check_choice,
-    chosen_ridge,
-    kept_apart,
-    learned,
-    readout_figures,
+from catchment.federation.algorithm import (
+    Algorithm,
+    Data,
+    Kept,
+    Requirements,
+    RoundContext,
+    Tally,
+    added_by_key,
 )
-from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drifts
-from catchment.federation.protection import LowRankUpload, Masking
+from catchment.federation.checks import check_statistics
+from catchment.federation.measure.outliers import (
+    FALSE_ALARMS,
+    AnyFlag,
+    Drift,
+    RoundScores,
+    drifts,
+    left_out_losses,
+    loss_flags,
+    round_scores,
+    rows_flags,
+)
+from catchment.federation.protection import LowRankUpload
 from catchment.federation.rows import stretch
 from catchment.readout.accumulation import accumulate, accumulate_each
-from catchment.readout.device import Devices, device_for, is_marked, statistics_name
+from catchment.readout.device import Devices, device_for, statistics_name
 from catchment.readout.grid import Grid
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, solved_model
-from catchment.readout.statistics import RidgeStatistics, packed_length
-from catchment.wire import NOTHING, Message
+from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
+from catchment.readout.solve import for_raw_features, rescaled, scale_of
+from catchment.readout.statistics import Readout, RidgeStatistics, packed_length
+from catchment.wire import LATER, NOTHING, Message
 
 GROUP = 32  # clients served together
 DEVICE_GROUP = 256  # likewise on a GPU, which wants many...
 GROUP_BYTES = 1 << 28  # ...unless what they send is large
+N_GROUPS = 32
+MANY = 1_000  # clients above which "auto" leaves out groups, not clients
+# Why the server must see every client's message by itself, by what it keeps.
+APART: Mapping[bool | str, str] = {
+    False: "",
+    True: "it keeps clients apart; pass store_per_client=False and, for ridge, 'gcv' or a number",
+    "groups": "it sums clients by groups of their names; pass store_per_client=False and, for "
+    "ridge, "
+    "'gcv' or a number, or choose it by clients in a second round (SelectedRidge)",
+}
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeState:
+    """The sum of all statistics so far, each client's own where they are kept, and the readout.
+
+    `by_group` are the sums of groups of clients, where those are kept and no single clients.
+    `recent` holds the last rounds one by one if the algorithm has a window. `standardized` says
+    whether the ridge acted on features divided by their spread. Where clients carry their state,
+    `begun` is the plan under which the sum was begun, and `missed` are clients whose last answer
+    did not come into it, as far as the server knows; `history` is how unlike their earlier data the
+    clients' new data were, round by round (`catchment.federation.measure.outliers`).
+    """
+
+    total: RidgeStatistics | None = None
+    by_client: Mapping[str, RidgeStatistics] = field(default_factory=dict)
+    readout: Readout | None = None
+    choice: RidgeChoice | None = None
+    recent: tuple[Tally[RidgeStatistics], ...] = ()
+    standardized: bool = False
+    begun: Annotated[str, LATER] = ""
+    missed: Annotated[tuple[str, ...], LATER] = ()
+    by_group: Annotated[Mapping[int, RidgeStatistics], LATER] = field(default_factory=dict)
+    history: Annotated[tuple[RoundScores, ...], LATER] = ()
+
+    @cached_property
+    def flags(self) -> tuple[AnyFlag, ...]:
+        """Clients that stand out, all of them in the sum.
+
+        The readout of the others predicts their data badly, or they claim far more rows.
+        """
+        if self.readout is None:
+            return ()
+        rows = {name: s.n_rows for name, s in self.by_client.items()}
+        ridge, divided = self.readout.ridge, self.standardized
+        losses = left_out_losses(self.by_client, ridge, standardize=divided)
+        return (*loss_flags(losses), *rows_flags(rows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,9 +212,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     @property
     def statistics_name(self) -> str:
         """The fingerprint that clients' statistics carry."""
-        marked = is_marked(self.features, None, self.devices)
-        name, stride = self.features.fingerprint, self.row_stride
-        return statistics_name(name, any_device=marked, row_stride=stride)
+        return statistics_name(self.features, None, self.devices, self.row_stride)
 
     @property
     def requirements(self) -> Requirements:
@@ -215,7 +282,17 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def read_update(self, parts: Message, context: RoundContext) -> Tally[RidgeStatistics]:
         statistics = RidgeStatistics.from_message(parts)
         # Of a sum with privacy noise only the moments hold; no client can claim to be one.
-        noisy = not context.client and parts.facts.get("noisy") is True
+        self.check(statistics, context, not context.client and parts.facts.get("noisy") is True)
+        if self.store_per_client == "groups":
+            return Tally.in_group(statistics, group_of(context.client))
+        return Tally.of(statistics, context.client if self.store_per_client else "")
+
+    def check(
+        self, statistics: RidgeStatistics, context: RoundContext, noisy: bool = False
+    ) -> None:
+        """Raise UploadError for statistics that no data of this plan can have."""
+        classes = self.classes is not None
+        planned = None if context.changed else Grid.of(self.features, classes=classes)
         check_statistics(
             statistics,
             fingerprint=self.statistics_name,
@@ -223,40 +300,71 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             n_targets=len(self.classes) if self.classes else None,
             state_bound=None if noisy else self.features.bounds,
             constant=self.features.constant and not noisy,
-            one_hot=self.classes is not None and not noisy,
-            grid="any" if noisy else self.planned_grid(context),
+            one_hot=classes and not noisy,
+            grid="any" if noisy else planned,
         )
-        return kept_apart(statistics, context.client, self.store_per_client)
-
-    def planned_grid(self, context: RoundContext) -> Grid | None:
-        """Return on which grid statistics come; none once a protection has changed them."""
-        if context.changed:
-            return None
-        return Grid.of(self.features, classes=self.classes is not None)
 
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], context: RoundContext
     ) -> RidgeState:
-        grouped, came = self.store_per_client == "groups", total
-        if self.carries:
-            # One may have nothing new, or nothing but its washout: that is no answer to judge by.
-            rows = {name: own for name, own in total.by_client.items() if own.n_rows}
-            came = replace(total, by_client=rows)
-        after = self.solved(state.plus(came, self.forgetting, self.window, grouped))
         if not self.carries:
+            return self.solved(self._plus(state, total))
+        # One may have nothing new, or nothing but its washout: that is no answer to judge by.
+        came = {name: own for name, own in total.by_client.items() if own.n_rows}
+        after = self.solved(self._plus(state, replace(total, by_client=came)))
+        after, history = replace(after, begun=state.begun or context.plan), state.history
+        if self.store_per_client == "groups":
             return after
-        after = replace(after, begun=state.begun or context.plan)
+        if state.total is not None and state.readout is not None:
+            # Rounds are counted on where a run begins with the sums of an earlier one.
+            at = max(context.round, history[-1].round + 1 if history else 1)
+            parts = came or {"": total.total}, state.by_client or {"": state.total}
+            scores = round_scores(*parts, state.total, state.readout, at)
+            history += (scores,) if scores.clients else ()
         # Without names nobody can be missed: answers are then taken to be in the sum.
-        known = context if self.store_per_client else replace(context, cohort=())
-        return after if grouped else after.judged(state, total, known)
+        asked = {*state.missed, *(context.cohort if self.store_per_client else ())}
+        missed = tuple(sorted(asked.difference(total.by_client)))
+        return replace(after, missed=missed, history=history)
+
+    def _plus(self, state: RidgeState, new: Tally[RidgeStatistics]) -> RidgeState:
+        """Return the sums with those of a round, what came before forgotten in part."""
+        grouped = self.store_per_client == "groups"
+        if self.window is not None:
+            recent = (*state.recent, new)[-self.window :]
+            by_client = reduce(added_by_key, (tally.by_client for tally in recent))
+            return RidgeState(reduce(add, (one.total for one in recent)), by_client, recent=recent)
+        apart: Any = (state.by_client, new.by_client)
+        if grouped:  # clients that were kept before join their groups
+            apart = (group_sums(state.by_client) or state.by_group, new.by_group)
+        pairs = [({} if state.total is None else {0: state.total}, {0: new.total}), apart]
+        if self.forgetting < 1 and (grouped or state.total is not None):
+            for k, (old, more) in enumerate(pairs):
+                faded = {key: one.floats.scaled(self.forgetting) for key, one in old.items()}
+                pairs[k] = (faded, {key: one.floats for key, one in more.items()})
+        total, sums = (added_by_key(*pair) for pair in pairs)
+        by_client, by_group = ({}, sums) if grouped else (sums, {})
+        return RidgeState(total[0], by_client, by_group=by_group)
 
     def solved(self, state: RidgeState) -> RidgeState:
         """Return the state with the ridge chosen and the readout solved from its sum."""
-        if state.total is None or (self.carries and state.total.n_rows == 0):
+        total, head, choice, divided = state.total, self.head, None, self.standardized
+        if total is None or (self.carries and total.n_rows == 0):
             return state
-        how = {"per_output": self.per_output, "intercept": self.intercept}
-        classes, divided = self.classes is not None, self.standardized
-        return state.solved(self.ridge, self.head, classes=classes, standardize=divided, **how)
+        how: Any = {"per_output": self.per_output, "intercept": self.intercept}
+        how["standardize"], classes = divided, self.classes is not None
+        needed = self.ridge if head is None or head.uses_ridge else 0.0
+        found, blocks = left_out(needed, state.by_client, state.by_group, classes=classes)
+        if blocks:
+            choice = choose_by_blocks(blocks, **how)
+            found = choice.best
+        if head is None or isinstance(found, str):
+            made, readout = chosen_readout(total, found, classes=classes, **how)
+            choice, found = choice or made, readout.ridge
+        if head is not None:
+            scale = scale_of(total, divided)
+            readout = head.solve(rescaled(total, scale), found, intercept=self.intercept)
+            readout = for_raw_features(readout, scale)
+        return replace(state, readout=readout, choice=choice, standardized=divided)
 
     def result(self, state: RidgeState) -> Model:
         readout = learned(state.readout)
@@ -264,16 +372,16 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         made = solved_model(self.features, state.total, readout, state.choice, classes=self.classes)
         return made if self.head is None else replace(made, temperature=self.head.temperature)
 
-    def sends(self, protections: Sequence[object] = ()) -> str:
+    def sends(self, protections: Sequence[Any] = ()) -> str:
         """Return in one sentence what clients send under these protections, and why.
 
         >>> from catchment import EchoState
         >>> FederatedRidge(features=EchoState(10).build(1, per_step=True)).sends()
-        'clients send statistics, as asked for'
+        'clients send statistics'
         """
         if not protections:
-            return "clients send statistics, as asked for"
-        F, why = self.features.n_features, "protections change what they send"
+            return "clients send statistics"
+        F, why = self.features.n_features, "protections change them"
         if isinstance(protections[-1], LowRankUpload):
             if Grid.of(self.features, classes=self.classes is not None) is not None:
                 return (
@@ -281,16 +389,21 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
                     f"of products for {F} features) and as many rows of {F} of them as it has "
                     "rows, which say exactly the same"
                 )
-            why = "features are float64, and only integers have a smaller form that is exact"
-        elif isinstance(protections[-1], Masking):
+            why = "features are float64, whose smaller form is not exact"
+        elif any(one.hides for one in protections):
             why = "the server sees only sums"
         return f"clients send statistics: {why}"
 
     def figures(self, state: RidgeState) -> dict[str, float]:
         """Return the rows, the ridge, its error, the norm of the weights, and how many drifted."""
-        return state.drift_figures(self.false_positive_rate) | readout_figures(
-            state.readout, state.choice
-        )
+        told = {} if state.total is None else {"rows": float(state.total.n_rows)}
+        *earlier, last = state.history or (None,)
+        # Where too few were judged before nobody can stand out.
+        judged = 1 + sum(len(one.clients) for one in earlier)
+        if last is not None and 1 / judged <= self.false_positive_rate:
+            drifted = {one.client for one in self.drifts(state) if one.round == last.round}
+            told["drifted clients"] = float(len(drifted))
+        return told | readout_figures(state.readout, state.choice)
 
     def drifts(self, state: RidgeState) -> tuple[Drift, ...]:
         """Return whose new data stood out from their earlier ones in which round."""
@@ -309,3 +422,121 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         if state.choice is None:
             return self
         return replace(self, ridge=state.choice.best)  # type: ignore[arg-type]
+
+
+def check_choice(ridge: float | str, store_per_client: bool | str) -> None:
+    """Raise ValueError if a ridge cannot be chosen so by what the server keeps."""
+    if ridge == "clients" and store_per_client is not True:
+        raise ValueError(
+            "choosing the ridge by clients needs store_per_client=True; "
+            "or choose by 'groups' or 'gcv', or pass a number"
+        )
+    if ridge == "groups" and not store_per_client:
+        raise ValueError(
+            "choosing the ridge by groups needs store_per_client='groups', or True; "
+            "or choose by 'gcv', or pass a number"
+        )
+
+
+def left_out(
+    ridge: float | str, by_client: Mapping[str, V], by_group: Mapping[int, V], *, classes: bool
+) -> tuple[Any, list[V]]:
+    """Return the ridge, or the word for its choice, and what is left out in turn to choose it.
+
+    "auto" becomes another word: "gcv" if fewer than two are kept apart or one of them has a class
+    alone, else "clients", or "groups" of them if there are many.
+    """
+    apart: Any = by_client or by_group
+    if ridge == "auto":
+        if len(apart) < 2 or (classes and has_a_class_alone(apart)):
+            ridge = "gcv"
+        else:
+            ridge = "groups" if by_group or len(apart) > MANY else "clients"
+    if ridge not in ("clients", "groups"):
+        return ridge, []
+    apart = by_client
+    if ridge == "groups":
+        apart = by_group or group_sums(by_client)
+    if len(apart) < 2:
+        raise FederationError(
+            f"choosing the ridge by {ridge} needs 2 or more, {len(apart)} gave statistics that are "
+            "kept apart; pass ridge='gcv' or a number"
+        )
+    return ridge, [apart[name] for name in sorted(apart)]
+
+
+def group_of(client: str) -> int:
+    """Return a client's group, from 0 to 31.
+
+    >>> [group_of(name) for name in ("ann", "bob", "cid")]
+    [14, 26, 25]
+    """
+    digest = hashlib.sha256(client.encode()).digest()
+    return int.from_bytes(digest[:8], "big") % N_GROUPS
+
+
+def group_sums(by_client: Mapping[str, Any]) -> dict[int, Any]:
+    """Return the sums of the groups that clients are in, from what each client gave.
+
+    >>> import numpy as np
+    >>> from catchment.readout.statistics import RidgeStatistics
+    >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)))
+    >>> {k: one.n_rows for k, one in group_sums({"ann": s, "bob": s, "cid": s}).items()}
+    {14: 3, 25: 3, 26: 3}
+    """
+    sums: dict[int, Any] = {}
+    for name in sorted(by_client):
+        group, new = group_of(name), by_client[name]
+        sums[group] = sums[group] + new if group in sums else new
+    return {group: sums[group] for group in sorted(sums)}
+
+
+def chosen_ridge(ridge: float | str, head: Head | None = None) -> str:
+    """Return why a ridge or a head cannot be chosen under noise, nothing if it can."""
+    if head is not None and not head.uses_ridge:
+        return (
+            f"a {type(head).__name__} head needs counts and covariances that data can have, and "
+            "under noise they need not be; leave the head out"
+        )
+    if not isinstance(ridge, str):
+        return ""
+    return (
+        f"the ridge cannot be chosen by {ridge!r} under noise; pass a number such as 0: what the "
+        "noise needs is added to it"
+    )
+
+
+def learned(readout: Readout | None) -> Readout:
+    """Return a readout; FederationError if there is none yet."""
+    if readout is None:
+        raise FederationError("nothing has been learned yet; run all the rounds of the plan")
+    return readout
+
+
+def readout_figures(readout: Readout | None, choice: RidgeChoice | None = None) -> dict[str, float]:
+    """Return the norm of a readout's weights, its ridge, and the error the ridge was chosen by.
+
+    >>> import numpy as np
+    >>> readout_figures(Readout(np.array([[3.0], [4.0]]), np.zeros(1), 0.1))
+    {'weight norm': 5.0, 'ridge': 0.1}
+    """
+    if readout is None:
+        return {}
+    named = {"weight norm": float(np.linalg.norm(readout.weights))}
+    if choice is None:
+        return named | {"ridge": float(np.mean(readout.ridge))}
+    error = float(np.nanmin(choice.errors.sum(axis=1)))
+    return named | {"ridge": float(np.mean(choice.best)), "held-out error": error}
+
+
+def has_a_class_alone(by_client: Mapping[Any, Any]) -> bool:
+    """Whether one client, or group of them, has all rows of a class.
+
+    Target sums of one-hot rows, which statistics of any kind know, count them.
+
+    >>> here = RidgeStatistics.from_states(np.ones((2, 1)), np.array([[1.0, 0.0], [0.0, 1.0]]))
+    >>> has_a_class_alone({"a": here}), has_a_class_alone({"a": here, "b": here})
+    (True, False)
+    """
+    sums = np.array(list(map(attrgetter("target_sum"), by_client.values())))
+    return bool(np.any(np.count_nonzero(sums > 0, axis=0) == 1))

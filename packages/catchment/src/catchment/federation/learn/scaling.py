@@ -81,7 +81,7 @@ class FederatedScaling(Algorithm[SentMoments, SentMoments, Preprocessing]):
         return SentMoments(count, total, np.zeros((SQUARES_LIMBS, n), np.int64))
 
     def client_update(self, received: Message, data: Data, context: RoundContext) -> SentMoments:
-        moments = self.preprocessing.moments(data())
+        moments = Moments.of(self.preprocessing.before_scaling(data()))
         if not moments.count.any():
             raise ValueError("no input has a value; there is nothing to scale by")
         return SentMoments.of(moments)

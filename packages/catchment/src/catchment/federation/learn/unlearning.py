@@ -34,10 +34,7 @@ from catchment.federation.algorithm import Additive, RoundContext, Tally
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.anomaly import DetectorState, FederatedAnomalyDetector
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
-from catchment.federation.learn.candidates import StatisticsSet
-from catchment.federation.learn.digests import is_exact
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import RidgeState, group_of
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState, group_of
 from catchment.federation.loop import Sums
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Structure, digest
@@ -80,9 +77,7 @@ class Certificate:
     remains: str = ""
     check: str = ""
 
-    def confirms(
-        self, before: Structure, after: Structure, removed: Structure | None = None
-    ) -> bool:
+    def confirms(self, before: Any, after: Any, removed: Any = None) -> bool:
         """Return whether these are the very statistics, to the bit, that the certificate names.
 
         Parameters
@@ -95,17 +90,13 @@ class Certificate:
         named += [] if removed is None else [(removed, self.removed)]
         if any(self.hash_of(value) != said for value, said in named):
             return False
-        kinds = (RidgeStatistics, StatisticsSet)
-        if self.how == "equality" and isinstance(before, kinds) and type(removed) is type(before):
-            rest: RidgeStatistics | StatisticsSet = before - cast(Any, removed)
-            return rest.digest() == self.after
-        return True
+        if self.how != "equality" or removed is None:
+            return True
+        return bool((before - removed).digest() == self.after)
 
-    def hash_of(self, value: Structure) -> str:
+    def hash_of(self, value: Any) -> str:
         """Return the hash of statistics as this certificate states hashes."""
-        if self.how == "equality" and isinstance(value, RidgeStatistics | StatisticsSet):
-            return value.digest()
-        return statistics_hash(value)
+        return str(value.digest()) if self.how == "equality" else statistics_hash(value)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -154,9 +145,9 @@ def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlear
         Whose statistics are to go, all of them.
 
     >>> import numpy as np
-    >>> from catchment import Plan, Recipe, Reservoir, Recording, federate
+    >>> from catchment import Plan, Reservoir, Recording, federate
     >>> from catchment.features import EchoState
-    >>> features = EchoState.of(Reservoir.from_recipe(Recipe(units=9, inputs=1)))
+    >>> features = EchoState.of(Reservoir(units=9, inputs=1))
     >>> waves = {name: np.sin(np.arange(80.0) / k) for k, name in enumerate("abc", start=3)}
     >>> clients = {name: [Recording(u[:-1], u[1:])] for name, u in waves.items()}
     >>> algorithm = FederatedRidge(features=features, ridge=1e-3)
@@ -171,28 +162,16 @@ def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlear
 
 def without_client(state: RidgeState, client: str) -> Unlearned[RidgeState]:
     """Return the sums without a client's, not solved yet, and the certificate of it."""
-    before = _learned(state.total)
-    if not state.by_client:
+    if state.total is not None and not state.by_client:
         only = "only the sums of groups of clients" if state.by_group else "no client apart"
         raise FederationError(
             f"the server keeps {only}; ask {client} to send its statistics again and use "
             "unlearn_rows"
         )
-    kept, removed = kept_and_removed(state.by_client, client)
-    how: How
-    if is_exact(before) and is_exact(removed):
-        how, after = "equality", _checked_difference(before, removed)
-    elif sum(value.n_rows for value in state.by_client.values()) == before.n_rows:
-        how, after = "summed-anew", summed(kept)
-    else:
-        how, after = "subtracted", _checked_difference(before, removed)
-    rest = RidgeState(after, kept)
-    if state.recent:
-        recent = tuple(_without(tally, client) for tally in state.recent)
-        rest = replace(rest, recent=tuple(tally for tally in recent if tally.total.n_rows))
-    about = (before.fingerprint, removed.n_rows)
-    certificate = certified(client, ALL, before, after, removed, how, *about)
-    return Unlearned(rest, certificate)
+    after, kept, certificate = _taken_off(state, client)
+    recent = tuple(_without(tally, client) for tally in state.recent)
+    recent = tuple(tally for tally in recent if tally.total.n_rows)
+    return Unlearned(RidgeState(after, kept, recent=recent), certificate)
 
 
 def unlearn_by_class(algorithm: BalancedRidge, state: ByClass, client: str) -> Unlearned[ByClass]:
@@ -200,15 +179,24 @@ def unlearn_by_class(algorithm: BalancedRidge, state: ByClass, client: str) -> U
 
     The weights of the classes are those of the clients that stay.
     """
-    before = _learned(state.total)
-    kept, removed = kept_and_removed(state.by_client, client)
-    exact = is_exact(before) and is_exact(removed)
-    after = before - removed if exact else summed(kept)
-    n_rows = sum(part.n_rows for part in removed.members.values())
-    about = (algorithm.features.fingerprint, n_rows)
-    how: How = "equality" if exact else "summed-anew"
-    certificate = certified(client, ALL, before, after, removed, how, *about)
+    after, kept, certificate = _taken_off(state, client)
     return Unlearned(algorithm.solved(ByClass(after, kept)), certificate)
+
+
+def _taken_off(state: RidgeState | ByClass, client: str) -> tuple[Any, Any, Certificate]:
+    """Return the sum without a client's part, what is kept of the others, and the certificate."""
+    by_client: Mapping[str, Any] = state.by_client
+    before: Any = _learned(state.total)
+    kept, removed = kept_and_removed(by_client, client)
+    how: How = "subtracted"
+    if before.is_exact and removed.is_exact:
+        how = "equality"
+    elif sum(value.n_rows for value in by_client.values()) == before.n_rows:
+        how = "summed-anew"
+    after = summed(kept) if how == "summed-anew" else _checked_difference(before, removed)
+    first = next(iter(before.members.values()))
+    about = (first.fingerprint, removed.n_rows)
+    return after, kept, certified(client, ALL, before, after, removed, how, *about)
 
 
 def summed(by_client: Mapping[str, V]) -> V:
@@ -267,7 +255,7 @@ def unlearn_rows(
         by_group[group] = _checked_difference(by_group[group], rows)
     after = _checked_difference(before, rows)
     about = (before.fingerprint, rows.n_rows)
-    how: How = "equality" if is_exact(before) and is_exact(rows) else "subtracted"
+    how: How = "equality" if before.is_exact and rows.is_exact else "subtracted"
     certificate = certified(client, what, before, after, rows, how, *about)
     rest = RidgeState(after, by_client, by_group=by_group)
     return Unlearned(algorithm.solved(rest), certificate)
@@ -338,9 +326,10 @@ def _refuse_unknown(client: str, known: Mapping[str, object]) -> None:
         raise FederationError(f"there is no client {client!r} in the sum; there are {names}")
 
 
-def _checked_difference(whole: RidgeStatistics, part: RidgeStatistics) -> RidgeStatistics:
+def _checked_difference(whole: Any, part: Any) -> Any:
     rest = whole - part
-    check_statistics(rest, fingerprint=whole.fingerprint)
+    for one in rest.members.values():
+        check_statistics(one, fingerprint=one.fingerprint)
     return rest
 
 

@@ -14,9 +14,9 @@ from catchment.federation.measure.evaluation import (
     Scores as Scores,
 )
 from catchment.federation.measure.outliers import (
+    ContributionBound as ContributionBound,
     Drift as Drift,
     Flag as Flag,
-    ContributionBound as ContributionBound,
     RoundScores as RoundScores,
     RowsFlag as RowsFlag,
     drifts as drifts,
@@ -40,11 +40,11 @@ from catchment.federation.measure.outliers import (
 __all__ = [
     "Calibration",
     "Comparison",
+    "ContributionBound",
     "Drift",
+    "Dummy",
     "Evaluation",
     "Flag",
-    "Dummy",
-    "ContributionBound",
     "Outcome",
     "PersonalEvaluation",
     "RoundScores",
@@ -53,7 +53,7 @@ __all__ = [
     "Score",
     "Scores",
     "autoregression",
-    "drifts",
     "constant_baseline",
+    "drifts",
     "round_scores",
 ]

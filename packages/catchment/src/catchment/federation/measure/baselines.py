@@ -23,8 +23,7 @@ from catchment.features.base import FeatureMap
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Algorithm, Data, RoundContext, Tally
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import RidgeState
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.measure.evaluation import Score, Scores
 from catchment.federation.messages import Record
 from catchment.federation.plan import Plan
@@ -114,7 +113,7 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
     Parameters
     ----------
     how
-        "random": each class alike, drawn anew for every row. "persistence": the target of `horizon`
+        "uniform": each class alike, drawn anew for each row. "persistence": the target of `horizon`
         steps before, which for a forecast of the inputs is the present input.
     classes
         Names of the outputs, if they are classes.
@@ -125,14 +124,14 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
         Steps at the start of each sequence that are not predicted.
     """
 
-    how: Literal["random", "persistence"]
+    how: Literal["uniform", "persistence"]
     classes: tuple[str, ...] | None = None
     horizon: PositiveInt | tuple[PositiveInt, ...] = 1
     washout: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.how == "random" and self.classes is None:
+        if self.how == "uniform" and self.classes is None:
             raise ValueError("random guesses are of classes; pass their names")
 
     @property

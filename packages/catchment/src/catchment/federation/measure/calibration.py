@@ -22,7 +22,7 @@ import numpy as np
 from catchment.arrays import Array, PositiveInt
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Algorithm, Data, RoundContext
-from catchment.federation.learn.ridge_state import RidgeState, group_of, group_sums
+from catchment.federation.learn.ridge import RidgeState, group_of, group_sums
 from catchment.federation.measure.evaluation import targets_and_outputs
 from catchment.readout.intervals import Counts, Intervals, checked_cuts, error_counts
 from catchment.readout.model import Model

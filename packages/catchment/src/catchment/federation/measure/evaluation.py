@@ -6,11 +6,11 @@ Does a readout of one's own help? Each client learns from its earlier data, test
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge
@@ -27,7 +27,10 @@ from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout
 from catchment.readout.storage import to_bytes
-from catchment.wire import Kind, Message, Structure, Summable
+from catchment.wire import NOTHING, Fact, Kind, Message, Structure, Summable
+
+if TYPE_CHECKING:
+    from catchment.federation.delivery import Place
 
 GROUP = 256  # clients whose recordings are on a device together...
 STEPS = 4_000_000  # ...unless they are long
@@ -152,12 +155,34 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
     request; of anything else clients are told which it is, and use what they were given.
     The server learns each client's error sums and, for classes, its confusion counts (and so its
     class balance); with `store_per_client=False` it keeps only their sum.
-    `device` is where this machine's clients predict, which is no part of the plan.
+
+    Parameters
+    ----------
+    model_under_test
+        What is tested; None for the one that clients were given before (`Delivery`).
+    device
+        Where this machine's clients predict, which is no part of the plan.
+    sha256, place
+        Of the file of the model that clients were given, and where they keep it.
+    rule
+        A client's own, told the model's SHA-256 and the score before the score leaves; it raises
+        if it must not.
     """
 
-    model_under_test: Predictor
+    model_under_test: Predictor | None = None
     store_per_client: bool = True
     device: str | None = field(default=None, metadata={"local": True})
+    sha256: str = field(default="", metadata={"local": True})
+    place: Place | None = field(default=None, metadata={"local": True})
+    rule: Callable[[str, Score], None] | None = field(
+        default=None, repr=False, metadata={"local": True}
+    )
+
+    def identity(self) -> dict[str, Fact] | None:
+        """Return what a model that was given is known by in a plan; None if it is here."""
+        if self.place is None:
+            return None
+        return {"DeliveredEvaluation": f"{self.sha256} {self.store_per_client}"}
 
     @property
     def requirements(self) -> Requirements:
@@ -170,13 +195,19 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
         tested = self.model_under_test
         if isinstance(tested, Model):
             return tested.readout.parts()
-        return Message("tested", {"sha256": self._sha256})
+        return NOTHING if tested is None else Message("tested", {"sha256": self._sha256})
 
     def client_update(self, received: Message, data: Data, context: RoundContext) -> Score:
         tested = self.model_under_test
         if isinstance(tested, Model):
             sent = replace(tested, readout=Readout.from_message(received))
             return evaluate(sent, data, device=self.device)
+        if self.place is not None:
+            score = evaluate(self.place.model(self.sha256), data, context.client)
+            if self.rule is not None:
+                self.rule(self.sha256, score)
+            return score
+        assert tested is not None
         if received.facts.get("sha256") != self._sha256:
             raise IntegrityError("the server tests another model than this client was given")
         return evaluate(tested, data, context.client, device=self.device)
@@ -193,12 +224,13 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
     ) -> list[Score]:
         tested = self.model_under_test
         if not isinstance(tested, Model):
-            return [self.client_update(received, data, context) for data, context in clients]
+            return list(super().client_updates(received, clients))
         sent = replace(tested, readout=Readout.from_message(received))
         return evaluate_each(sent, [data for data, _ in clients], device=self.device)
 
     @cached_property
     def _sha256(self) -> str:
+        assert self.model_under_test is not None
         return hashlib.sha256(to_bytes(self.model_under_test)).hexdigest()
 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[Score]:

@@ -1,5 +1,5 @@
 # For the other packages and the tests; may change without notice.
-from catchment.federation.runs.drawn import (
+from catchment.federation.measure.drawn import (
     DrawnRecording as DrawnRecording,
     MOST_POINTS as MOST_POINTS,
     MOST_RECORDINGS as MOST_RECORDINGS,
@@ -7,9 +7,7 @@ from catchment.federation.runs.drawn import (
     draw as draw,
     thinned as thinned,
 )
-from catchment.federation.runs.explain import in_words as in_words, say_bytes as say_bytes
 from catchment.federation.runs.folder import (
-    BATCH as BATCH,
     DATABASE as DATABASE,
     JOURNAL as JOURNAL,
     MODEL as MODEL,
@@ -20,10 +18,13 @@ from catchment.federation.runs.folder import (
     remove_run as remove_run,
 )
 from catchment.federation.runs.ledger import (
+    BATCH as BATCH,
     Entries as Entries,
     Entry as Entry,
     EntryList as EntryList,
     Keeper as Keeper,
+    in_words as in_words,
+    say_bytes as say_bytes,
 )
 from catchment.federation.runs.read import (
     Drawn as Drawn,

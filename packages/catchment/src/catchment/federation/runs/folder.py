@@ -49,7 +49,7 @@ from catchment.federation.loop import EVERY
 from catchment.federation.measure.outliers import Flag
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.plan import Plan, describe
-from catchment.federation.runs.ledger import Entry, Keeper
+from catchment.federation.runs.ledger import BATCH, Entry, Keeper
 from catchment.files import replace_file
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
@@ -76,7 +76,6 @@ PROGRESS = "progress.json"  # how far the round under way is
 PART = ".part"  # of a round that is not over
 PRIVATE = 0o600
 GLANCE = 0.5  # seconds in which whoever only looks whether a folder is locked has looked
-BATCH = 2048  # messages per transaction: few enough to be flat in memory, many enough to be quick
 
 Cell = str | int | float | None
 

@@ -1,9 +1,19 @@
-"""The ledger: for every message, who sent it, what for, how large, and its hash; who keeps it."""
+"""The ledger: for every message, who sent it, what for, how large, its hash; and what it tells.
+
+What is said in words is no promise: it says what messages hold and what is known to follow from
+them, in the words of the classes whose values travel. A kind of message whose class says nothing is
+said to be unknown, never to be harmless.
+
+What differential privacy bounds is read from the settings of a run's stages, never from messages:
+what a client writes into its own is its own word. An epsilon without its delta says nothing, and
+one without the number of clients little.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
@@ -11,12 +21,17 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.wire import Message, digest, plain_text
+from catchment.federation.algorithm import Kept
+from catchment.federation.messages import Record, headline, left_out
+from catchment.federation.protection import LOW_RANK
+from catchment.readout.statistics import RidgeStatistics
+from catchment.wire import Kind, Message, digest, plain_text
 
 if TYPE_CHECKING:
-    from catchment.federation.messages import Record
+    from catchment.federation.runs.read import Run, SentMessage, Stage, Traffic
 
 S = TypeVar("S")
+BATCH = 2048  # messages at once: few enough to be flat in memory, many enough to be quick
 
 
 @dataclass(frozen=True)
@@ -155,10 +170,404 @@ class Keeper(Generic[S]):
 
 
 class EntryList(Keeper[Any]):
-    """A keeper of the messages alone, in a list."""
+    """A keeper of the messages alone, in a list; of many clients it has them in columns."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
+        self.many: list[Entries] = []  # those before
 
     def note(self, entry: Entry) -> None:
         self.entries.append(entry)
+        if len(self.entries) >= BATCH:
+            self.many.append(Entries.of(self.entries))
+            self.entries = []
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound on what the releases of a stage tell of one client, or of one of its sequences.
+
+    Parameters
+    ----------
+    n_clients
+        Most clients in a sum of the stage.
+    by_clients
+        Whether the clients add the noise, within secure aggregation; else the server does.
+
+    >>> print(Bound("training", 1.0, 1e-5, "client", 120, by_clients=False))
+    training: to whoever sees the model, epsilon 1 at delta 1e-05 for each of 120 clients. To the
+    server, no bound: what it is sent is exact, but for being clipped, and it adds the noise itself.
+    """
+
+    stage: str
+    epsilon: float
+    delta: float
+    unit: str
+    n_clients: int
+    by_clients: bool
+
+    def __str__(self) -> str:
+        whom = f"{self.n_clients:,} clients"
+        each = f"each of {whom}" if self.unit == "client" else f"each {self.unit} of {whom}"
+        size = f"epsilon {self.epsilon:g} at delta {self.delta:g} for {each}"
+        if self.by_clients:
+            return (
+                f"{self.stage}: to the server and to whoever sees the model, {size}, unless more "
+                "of them than the plan counts on tell the server their noise."
+            )
+        return (
+            f"{self.stage}: to whoever sees the model, {size}. To the server, no bound: what it is "
+            "sent is exact, but for being clipped, and it adds the noise itself."
+        )
+
+
+def bounds_of(run: Run) -> tuple[Bound, ...]:
+    """Return the bounds that hold in a run, stage by stage."""
+    return tuple(bound for stage in run.stages for bound in _of(run, stage))
+
+
+def _of(run: Run, stage: Stage) -> Iterator[Bound]:
+    n_clients = max((record.n_used for record in run.rounds.get(stage.name, ())), default=0)
+    for protection in stage.settings.get("Plan", {}).get("protections", ()):
+        for settings in protection.values():
+            match settings:
+                case {"epsilon": float() | int() as epsilon, "delta": float() as delta, **rest}:
+                    unit, by_clients = str(rest.get("unit", "client")), rest.get("distributed")
+                    about = (stage.name, epsilon, delta, unit, n_clients)
+                    yield Bound(*about, by_clients=by_clients is True)
+
+
+STATISTICS = (RidgeStatistics.KIND.name, LOW_RANK, "ridge-factors")
+MOST_REFUSED = 100  # listed
+
+REFUSAL = Kind(
+    "refusal",
+    "one sentence that says why the client sends nothing",
+    (
+        "the reason, which may name a file of the client, say how many rows or features there are, "
+        "and quote the one value that is at fault",
+    ),
+)
+
+NEVER = (
+    "inputs, targets and feature rows as such: no message of the kinds above holds them (what "
+    "can be rebuilt from sums is said there)",
+    "the clients' files; of a file's name only what a client is called by",
+)
+# Where somebody refused, the two sentences above would say too much.
+NEVER_BUT_REFUSALS = (
+    "inputs, targets and feature rows as such: no message of the kinds above holds them, except "
+    "the one value that a refusal may quote (what can be rebuilt from sums is said there)",
+    "the clients' files; of a file's name only what a client is called by, and what a refusal says",
+)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One kind of message in one stage: how often, how large, and what it tells."""
+
+    stage: str
+    purpose: str
+    n_clients: int
+    n_messages: int
+    n_bytes: int
+    n_numbers: tuple[int, int]  # least and most in one message
+    kind: Kind | None
+    notes: tuple[str, ...] = ()
+
+    def sentence(self) -> str:
+        """Return how often and how large, in words."""
+        low, high = self.n_numbers
+        size = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        each = say_bytes(self.n_bytes // max(1, self.n_messages))
+        numbers = f"{size} numbers" if high else "no numbers"
+        return (
+            f"{_count(self.n_clients, 'client')} sent {_count(self.n_messages, 'message')} of "
+            f"{numbers}, about {each} each, {say_bytes(self.n_bytes)} in all."
+        )
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What left the clients, what came to them, what is bounded, and what never left.
+
+    `bounded` says against whom differential privacy bounds what is told, and how far; `kept` is
+    what the run's folder has of single clients beside the messages.
+    """
+
+    up: tuple[Sent, ...]
+    down: tuple[str, ...]
+    never: tuple[str, ...]
+    unknown: tuple[str, ...] = field(default=())
+    bounded: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+def explain(run: Run) -> Explanation:
+    """Return what left each client of a run, and what can be read from it."""
+    up = [t for t in run.traffic if t.direction == "up"]
+    groups: dict[tuple[str, str], list[Traffic]] = {}
+    for traffic in up:
+        groups.setdefault((traffic.stage, traffic.purpose), []).append(traffic)
+    sent = tuple(_sent(run, *key, parts) for key, parts in groups.items())
+    unknown = tuple(dict.fromkeys(one.purpose for one in sent if one.kind is None))
+    never = NEVER_BUT_REFUSALS if any(one.purpose == REFUSAL.name for one in sent) else NEVER
+    return Explanation(
+        sent,
+        tuple(_down(run)),
+        () if unknown else never,
+        unknown,
+        tuple(_bounded(run)),
+        tuple(_kept(run)),
+    )
+
+
+def in_words(run: Run, messages: list[SentMessage], *, more: bool = False) -> str:
+    """Return the explanation of a run as text, with the hashes of the messages given.
+
+    Parameters
+    ----------
+    run
+        What is explained.
+    messages
+        Those whose hashes are listed.
+    more
+        Whether there are more messages than these.
+    """
+    explained = explain(run)
+    lines = [f"What left the clients of {run.facts.get('title') or run.folder.name}", ""]
+    for said in (map_sentence(run.facts), *aloud(run)):
+        lines += [said, ""] if said else []
+    for one in explained.up:
+        lines += [f"{one.stage}: {one.purpose}", f"  {one.sentence()}"]
+        if one.kind is None:
+            lines += ["  What is in it is not described here: assume that all of it can be read."]
+        else:
+            lines += [f"  It holds {one.kind.holds}.", "  Whoever reads it learns:"]
+            lines += [f"    - {text};" for text in one.kind.tells]
+        lines += [f"  Note: {note}" for note in one.notes]
+        lines.append("")
+    if not explained.up:
+        lines += ["Nothing has left any client yet.", ""]
+    if run.facts.get("upload"):
+        lines += ["Why the training sent this", "", f"  - {run.facts['upload']}", ""]
+    lines += ["What is bounded by differential privacy", ""]
+    lines += [f"  - {text}" for text in explained.bounded] + [""]
+    lines += ["What came to the clients", ""]
+    lines += [f"  - {text}" for text in explained.down] + [""]
+    lines += ["What never left", ""]
+    lines += [f"  - {text}" for text in explained.never]
+    if explained.unknown:
+        lines.append(f"  - not known: there are messages of kind {', '.join(explained.unknown)}")
+    lines.append("")
+    if explained.kept:
+        lines += ["What this folder has of clients, beside their messages", ""]
+        lines += [f"  - {text}" for text in explained.kept] + [""]
+    lines += ["Statistics are not anonymous. Only differential privacy gives a bound.", ""]
+    refused = left_out(run.rounds)
+    if refused:
+        lines += ["Answers that were not used", ""]
+        lines += [f"  {r.client}  {r.stage}  {r.code}: {r.reason}" for r in refused[:MOST_REFUSED]]
+        if len(refused) > MOST_REFUSED:
+            lines.append(f"  ... and {len(refused) - MOST_REFUSED} more, in the ledger")
+        lines.append("")
+    if messages:
+        lines += ["Messages by client", ""]
+        lines += [
+            f"  {m.client}  {m.stage} round {m.round + 1}  {m.purpose}  {say_bytes(m.n_bytes)}  "
+            f"sha256 {m.sha256}" + (f"  sent {m.times} times" if m.times > 1 else "")
+            for m in messages
+        ]
+        if more:
+            lines.append("  ... and more; name a client to see all of its messages")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def aloud(run: Run) -> list[str]:
+    """Return what nobody should overlook: damage, who was left out, whose inputs can be rebuilt."""
+    damaged = f"DAMAGED: {'; '.join(run.damage)}" if run.damage else ""
+    return [text for text in (damaged, headline(run.rounds), thin_clients(run)) if text]
+
+
+def thin_clients(run: Run) -> str:
+    """Return a sentence if clients sent statistics of fewer rows than features in the clear."""
+    clear = [t for t in run.traffic if t.direction == "up" and t.purpose in STATISTICS]
+    n_features = max(map(_n_features, clear), default=0)
+    thin = sum(n < n_features for n in run.rows_by_client.values())
+    if not thin:
+        return ""
+    return (
+        f"{thin} of {len(run.rows_by_client)} clients have fewer rows than features: whoever reads "
+        "their uploads can rebuild inputs"
+    )
+
+
+def _sent(run: Run, stage: str, purpose: str, parts: list[Traffic]) -> Sent:
+    numbers = [t.n_numbers for t in parts]
+    return Sent(
+        stage,
+        purpose,
+        max(t.clients for t in parts) if len(parts) == 1 else _clients(run, stage, parts),
+        sum(t.sent for t in parts),
+        sum(t.total_bytes for t in parts),
+        (min(numbers), max(numbers)),
+        REFUSAL if purpose == REFUSAL.name else run.kinds.get(purpose),
+        tuple(_notes(run, purpose, parts)),
+    )
+
+
+def _bounded(run: Run) -> list[str]:
+    """Return what is bounded, for whom, and what is not although something is."""
+    bounds = [str(bound) for bound in bounds_of(run)]
+    if not bounds:
+        return ["nothing: no protection of the plan states an epsilon"]
+    bounds.append("Not bounded: who takes part, when, and how many they are.")
+    if run.scores:
+        bounds.append(
+            "Not bounded: the scores of those whom the model was tested on, who did not train it."
+        )
+    return bounds
+
+
+def _kept(run: Run) -> list[str]:
+    """Return what a run's folder has of single clients that no message brought, or that is exact.
+
+    Only where all clients are in one process can it have more than what they sent.
+    """
+    kept = []
+    tested = [name for name in run.scores if name]
+    if tested:
+        kept.append(f"the exact score of each of {_count(len(tested), 'test client')}")
+    if run.forecast is not None:
+        shown = _count(len(run.forecast.target), "step")
+        kept.append(
+            f"targets: {shown} of those of {run.forecast.client}, a test client, as they are, to "
+            "be drawn beside what was predicted"
+        )
+    for one in run.drawn:
+        kept.append(
+            f"raw signals: up to {_count(len(one.times), 'step')} of {one.client}, a test client, "
+            "with the truth, to be drawn beside what was predicted"
+        )
+    if run.served:
+        kept.append(
+            f"how {run.served}, a test client, is served and why: what its recordings are like in "
+            "numbers, its confusions, and raw signals of its three worst recordings"
+        )
+    beside = [row.name for row in run.comparison or () if row.name != run.facts.get("own_row")]
+    if beside:
+        kept.append(
+            f"what was computed outside the federation, from clients' raw data and without "
+            f"its protections, to compare with: {', '.join(beside)}"
+        )
+    return kept
+
+
+def _clients(run: Run, stage: str, parts: list[Traffic]) -> int:
+    """Return how many clients sent any of these, at most as many as were asked."""
+    asked = max((record.n_asked for record in run.rounds.get(stage, ())), default=0)
+    return min(sum(t.clients for t in parts), asked) if asked else max(t.clients for t in parts)
+
+
+def _notes(run: Run, purpose: str, parts: list[Traffic]) -> list[str]:
+    """Return what is known of this run's messages beyond what holds of their kind."""
+    rows = run.rows_by_client
+    if purpose not in STATISTICS or not rows:
+        return []
+    n_features = max(map(_n_features, parts), default=0)
+    few = sorted(name for name, n in rows.items() if n < n_features)
+    weak = [name for name, n in rows.items() if n_features <= n < 5 * n_features]
+    notes = []
+    if few:
+        names = ", ".join(few[:5]) + (", ..." if len(few) > 5 else "")
+        notes.append(
+            f"{len(few)} of {len(rows)} clients ({names}) have fewer rows than the {n_features} "
+            "features. Whoever reads such statistics can rebuild the raw inputs: of one sequence "
+            "with a row per step to many digits, of pooled sequences some of them. Use fewer "
+            "units, or hide each client under secure aggregation with many more rows than features."
+        )
+    if weak:
+        notes.append(
+            f"{len(weak)} of {len(rows)} clients have fewer than five rows per feature; parts of "
+            "their inputs have been rebuilt in tests from statistics like these."
+        )
+    return notes
+
+
+def _n_features(statistics: Traffic) -> int:
+    """Return the features of statistics: their products with targets are (F, K), or limbs of it."""
+    widest = max(statistics.shapes, key=len, default=())
+    return widest[-2] if len(widest) > 1 else 0
+
+
+def _down(run: Run) -> list[str]:
+    seen = []
+    for traffic in run.traffic:
+        if traffic.direction != "down":
+            continue
+        what = (
+            "the request alone: the plan, with its recipe and seed, is known to every client"
+            if traffic.purpose == "nothing"
+            else f"{traffic.purpose} of {traffic.n_numbers:,} numbers"
+        )
+        seen.append(f"{traffic.stage}: {what}")
+    return list(dict.fromkeys(seen))
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def say_bytes(n: int) -> str:
+    """Return a number of bytes with three digits and a unit.
+
+    >>> say_bytes(1_234_567), say_bytes(12)
+    ('1.23 MB', '12 bytes')
+    """
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return f"{n} bytes"
+
+
+def map_facts(kept: Kept, note: str = "") -> dict[str, str]:
+    """Return the facts of a run that tell of a choice among maps; none if there was none.
+
+    Parameters
+    ----------
+    note
+        Why the choice was not made, though it was asked for.
+
+    >>> sorted(map_facts(Kept(maps={"small": 0.5, "large": 0.25}, chosen="large")))
+    ['map_chosen', 'map_scores']
+    """
+    facts = {"map_note": note} if note else {}
+    if len(kept.maps) > 1:
+        facts |= {"map_chosen": kept.chosen, "map_scores": json.dumps(dict(kept.maps))}
+    return facts
+
+
+def map_scores(facts: Mapping[str, str]) -> dict[str, float]:
+    """Return what each map scored on clients left out, the best first; nothing if one was given."""
+    scores: dict[str, float] = json.loads(facts.get("map_scores", "{}"))
+    return dict(sorted(scores.items(), key=lambda one: one[1]))
+
+
+def map_sentence(facts: Mapping[str, str]) -> str:
+    """Return which map was chosen and how the others did; nothing if there was no choice.
+
+    >>> facts = map_facts(Kept(maps={"small": 0.5, "large": 0.25}, chosen="large"))
+    >>> print(map_sentence(facts))
+    map chosen: large, NRMSE 0.25 on clients left out (small: 0.5); clients sent the statistics of
+    all 2
+    """
+    if facts.get("map_note"):
+        return f"map: {facts['map_note']}"
+    scores, chosen = map_scores(facts), facts.get("map_chosen", "")
+    if chosen not in scores:
+        return ""
+    others = "; ".join(f"{name}: {one:.3g}" for name, one in scores.items() if name != chosen)
+    return (
+        f"map chosen: {chosen}, NRMSE {scores[chosen]:.3g} on clients left out ({others}); "
+        f"clients sent the statistics of all {len(scores)}"
+    )

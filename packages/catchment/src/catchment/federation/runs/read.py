@@ -9,6 +9,7 @@ goes on without it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -26,12 +27,11 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
-from catchment.federation.algorithm import Kept
 from catchment.federation.learn.digests import Digest
 from catchment.federation.measure.baselines import Comparison, Row
+from catchment.federation.measure.drawn import DrawnRecording
 from catchment.federation.measure.outliers import AnyFlag, Drift, Flag, rows_flags
 from catchment.federation.messages import Record
-from catchment.federation.runs.drawn import DrawnRecording
 from catchment.federation.runs.folder import (
     DATABASE,
     PRIVATE,
@@ -44,6 +44,7 @@ from catchment.federation.runs.folder import (
     records_of,
 )
 from catchment.wire import Kind, Message
+from catchment.wire.kept import today
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Stage:
     fingerprint: str
     rounds: int
     settings: Mapping[str, Any]
+    sha256: str = ""  # of the settings as they are kept
 
 
 @dataclass(frozen=True)
@@ -228,7 +230,13 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
     facts = dict(database.execute("SELECT name, value FROM facts").fetchall())
     check_format(folder, facts)
     stages = tuple(
-        Stage(name, fingerprint, rounds, json.loads(settings))
+        Stage(
+            name,
+            fingerprint,
+            rounds,
+            json.loads(settings, object_hook=today),
+            hashlib.sha256(settings.encode()).hexdigest(),
+        )
         for name, fingerprint, rounds, settings in database.execute(
             "SELECT stage, fingerprint, rounds, settings FROM stages ORDER BY position"
         )
@@ -417,49 +425,6 @@ def worst_client(scores: Mapping[str, Mapping[str, float]], metric: str) -> str:
     named = {name: value for name, value in known.items() if not math.isnan(value)}
     worst = min if metric == "accuracy" else max
     return worst(sorted(named), key=named.__getitem__, default="")
-
-
-def map_facts(kept: Kept, note: str = "") -> dict[str, str]:
-    """Return the facts of a run that tell of a choice among maps; none if there was none.
-
-    Parameters
-    ----------
-    note
-        Why the choice was not made, though it was asked for.
-
-    >>> sorted(map_facts(Kept(maps={"small": 0.5, "large": 0.25}, chosen="large")))
-    ['map_chosen', 'map_scores']
-    """
-    facts = {"map_note": note} if note else {}
-    if len(kept.maps) > 1:
-        facts |= {"map_chosen": kept.chosen, "map_scores": json.dumps(dict(kept.maps))}
-    return facts
-
-
-def map_scores(facts: Mapping[str, str]) -> dict[str, float]:
-    """Return what each map scored on clients left out, the best first; nothing if one was given."""
-    scores: dict[str, float] = json.loads(facts.get("map_scores", "{}"))
-    return dict(sorted(scores.items(), key=lambda one: one[1]))
-
-
-def map_sentence(facts: Mapping[str, str]) -> str:
-    """Return which map was chosen and how the others did; nothing if there was no choice.
-
-    >>> facts = map_facts(Kept(maps={"small": 0.5, "large": 0.25}, chosen="large"))
-    >>> print(map_sentence(facts))
-    map chosen: large, NRMSE 0.25 on clients left out (small: 0.5); clients sent the statistics of
-    all 2
-    """
-    if facts.get("map_note"):
-        return f"map: {facts['map_note']}"
-    scores, chosen = map_scores(facts), facts.get("map_chosen", "")
-    if chosen not in scores:
-        return ""
-    others = "; ".join(f"{name}: {one:.3g}" for name, one in scores.items() if name != chosen)
-    return (
-        f"map chosen: {chosen}, NRMSE {scores[chosen]:.3g} on clients left out ({others}); "
-        f"clients sent the statistics of all {len(scores)}"
-    )
 
 
 PAUSE = 0.5  # seconds between two writes

@@ -19,7 +19,6 @@ apart that is each one's statistics. Nobody is asked again and no data are read.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -44,9 +43,8 @@ from catchment.federation.checks import check_statistics
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import Candidates, Race
-from catchment.federation.learn.digests import Sum, apart, is_exact, members_of
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.ridge_state import RidgeState
+from catchment.federation.learn.digests import Sum, apart
+from catchment.federation.learn.ridge import FederatedRidge, RidgeState
 from catchment.federation.learn.unlearning import (
     ALL,
     Certificate,
@@ -59,7 +57,7 @@ from catchment.federation.runs.folder import MODEL, SEAL
 from catchment.federation.runs.read import Run, last_state, read_digests, read_run
 from catchment.plugins import plugin
 from catchment.readout.detector import Detector
-from catchment.readout.device import same_features, statistics_name
+from catchment.readout.device import same_features
 from catchment.readout.heads import head_of
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
@@ -67,6 +65,7 @@ from catchment.readout.statistics import Readout, RidgeStatistics, unpack
 from catchment.wire import NOTHING, Message
 
 TRAINING = "training"
+Ridge = FederatedRidge | BalancedRidge
 # Each changes a message by itself; others weigh clients against each other, or hide them.
 HARMLESS = frozenset({"Float32", "FactorUpload", "LowRankUpload"})
 
@@ -95,7 +94,7 @@ class Described:
     @property
     def preprocessing(self) -> str:
         """The fingerprint of the preparation."""
-        return _fingerprint(self.plan.get("prepare"))
+        return _fingerprint(self.plan.get("preprocessing"))
 
     @property
     def _of_ridge(self) -> Mapping[str, Any]:
@@ -104,41 +103,33 @@ class Described:
         inner: Mapping[str, Any] = self.settings["ridge"]["FederatedRidge"]
         return inner
 
-    def rebuilt(self, model: Model) -> FederatedRidge | BalancedRidge | None:
-        """Return the algorithm whose state is a sum of statistics, None if it is another.
+    def learned(self, model: Model, parts: Message) -> tuple[Ridge, RidgeState | ByClass] | None:
+        """Return the algorithm whose state is a sum of statistics, and the state that was kept.
 
-        It has the map and the classes of the model: settings know them by their fingerprint.
+        None if it is another, or if candidates raced over several rounds; of several maps that were
+        tried in one round it is the ridge of the one that won. The map and the classes are those of
+        the model: settings know them by their fingerprint.
         """
-        plain = {
-            key: tuple(value) if isinstance(value, list) else value
-            for key, value in self._of_ridge.items()
+        known: dict[str, Any] = {"features": model.features, "classes": model.classes}
+        if self.name == "Candidates":
+            race: Race = Candidates(features=(model.features,), classes=model.classes).load_state(
+                parts
+            )
+            if self.settings["halvings"] != 0 or race.total is None or race.best is None:
+                return None
+            ridge = FederatedRidge(**known, per_output=self.settings["per_output"])
+            own = {name: sent.members[race.best] for name, sent in race.by_client.items()}
+            return ridge, RidgeState(race.total.members[race.best], own)
+        if self.name not in ("FederatedRidge", "AlignedRidge", "BalancedRidge"):
+            return None
+        plain: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in self._of_ridge.items()
         }
-        known: dict[str, Any] = {**plain, "features": model.features, "classes": model.classes}
-        if known.get("head") is not None:
-            known["head"] = head_of(known["head"])
-        match self.name:
-            case "FederatedRidge" | "AlignedRidge":
-                return FederatedRidge(**known)
-            case "BalancedRidge":
-                return BalancedRidge(**known)
-        return None
-
-    def chosen(self, model: Model, parts: Message) -> tuple[FederatedRidge, RidgeState] | None:
-        """Return the ridge of the map that won, and its sums, where several were tried in a round.
-
-        None if the training was another, or candidates raced over several rounds.
-        """
-        if self.name != "Candidates" or self.settings["halvings"] != 0:
-            return None
-        tried = Candidates(features=(model.features,), classes=model.classes)
-        race: Race = tried.load_state(parts)
-        if race.total is None or race.best is None:
-            return None
-        ridge = FederatedRidge(
-            features=model.features, classes=model.classes, per_output=self.settings["per_output"]
-        )
-        own = {name: sent.members[race.best] for name, sent in race.by_client.items()}
-        return ridge, RidgeState(race.total.members[race.best], own)
+        if plain.get("head") is not None:
+            plain["head"] = head_of(plain["head"])
+        made: Any = BalancedRidge if self.name == "BalancedRidge" else FederatedRidge
+        algorithm: Ridge = made(**{**plain, **known})
+        return algorithm, algorithm.load_state(parts)
 
 
 def described(run: Run) -> Described:
@@ -273,7 +264,7 @@ class _Trained:
 
     told: Described
     model: Model
-    algorithm: FederatedRidge | BalancedRidge
+    algorithm: Ridge
     state: RidgeState | ByClass
     sums: Tally[Any]
     digests: Mapping[str, str]
@@ -296,7 +287,7 @@ class _Trained:
                 return f"{protection} changes what clients send, or their sum"
         if self.told.name == "AlignedRidge":
             return "every client has a reservoir of its own"
-        if self.told.plan.get("share", 1.0) != 1:
+        if self.told.plan.get("client_fraction", 1.0) != 1:
             return "only a share of the clients was asked in each round"
         if settings.get("forgetting", 1.0) != 1 or settings.get("window") is not None:
             return "old rounds fade from the sum"
@@ -357,7 +348,7 @@ class _Said:
             Whether they were rounded on their way.
         """
         found, wanted = again.digest(), said or kept.digest()
-        if found == wanted or (is_exact(again) and is_exact(kept) and not rounded):
+        if found == wanted or (again.is_exact and kept.is_exact and not rounded):
             self.compare(what, found, wanted)
             return
         distance = apart(again, kept)
@@ -375,9 +366,7 @@ class _Said:
         else:
             self.compare("ledger", said, said)
         for stage in self.run.stages:
-            text = json.dumps(stage.settings, sort_keys=True)
-            found = hashlib.sha256(text.encode()).hexdigest()
-            self.compare(f"settings of {stage.name}", found, stage.fingerprint)
+            self.compare(f"settings of {stage.name}", stage.sha256, stage.fingerprint)
 
     def model(self) -> Model | None:
         """Compare the model's file and map, and return the model if it is one of a readout."""
@@ -387,7 +376,7 @@ class _Said:
             return None
         self.compare("model file", hashlib.sha256(path.read_bytes()).hexdigest(), said)
         made = self.read("model", lambda: self.load(path))
-        shared = made.model if isinstance(made, PersonalModels) else made
+        shared = made and (made.model or made)
         if not isinstance(shared, Model):
             return None
         if shared.features.reservoir is not None:
@@ -398,18 +387,18 @@ class _Said:
         return shared
 
     def _weights(self, reservoir: Reservoir) -> None:
-        """Draw the weights anew from the recipe, and compare their fingerprint."""
-        what, recipe = "weights of the recipe", reservoir.recipe
-        if recipe is None:
-            given = reservoir.adapted_from is None
+        """Draw the weights anew, and compare their fingerprint."""
+        what = "weights of the recipe"
+        if not reservoir.is_drawn:
+            given = reservoir.base is None
             how = (
                 "the reservoir was given as matrices" if given else "gains and shifts were adapted"
             )
             self.cannot(what, f"{how}; the map's fingerprint has them")
             return
-        made = self.read(what, lambda: Reservoir.from_recipe(recipe))
-        if made is not None:
-            self.compare(what, made.fingerprint, recipe.fingerprint or "")
+        found = self.read(what, lambda: replace(reservoir).fingerprint)
+        if found is not None:
+            self.compare(what, found, reservoir.known_fingerprint or found)
 
     def trained(self, model: Model | None) -> _Trained | None:
         """Compare the state's file, and return the sums in it if there are any."""
@@ -427,23 +416,21 @@ class _Said:
             self.cannot("statistics", "they are read with the model's map, and there is none")
             return None
 
-        def stated() -> tuple[Any, Any, Any]:
-            among = told.chosen(model, parts)
-            algorithm = told.rebuilt(model) if among is None else among[0]
-            if algorithm is None:
-                return None, None, None
-            state: Any = algorithm.load_state(parts) if among is None else among[1]
-            return algorithm, state, algorithm.tally(state)
-
-        found_state = self.read("statistics", stated, "they cannot be read: ")
-        if found_state is None:
+        n_checks = len(self.checks)
+        learned = self.read(
+            "statistics", lambda: told.learned(model, parts), "they cannot be read: "
+        )
+        if len(self.checks) > n_checks:
             return None
-        algorithm, state, sums = found_state
-        if sums is None:
+        if learned is None:
             factored = told.name == "FactoredRidge"
             kept = "merged factors, which are float64 and no sum" if factored else "no sum"
-            why = f"{told.name} keeps {kept} of statistics"
-            self.cannot("statistics", why if algorithm is None else "nothing was learned yet")
+            self.cannot("statistics", f"{told.name} keeps {kept} of statistics")
+            return None
+        algorithm, state = learned
+        sums = algorithm.tally(cast(Any, state))
+        if sums is None:
+            self.cannot("statistics", "nothing was learned yet")
             return None
         digests = {one.client: one.sha256 for one in read_digests(folder, TRAINING)}
         n_used = self.run.rounds[TRAINING][-1].n_used
@@ -462,14 +449,14 @@ class _Said:
                 continue
             found, own = kept[name].digest(), trained.model.features.fingerprint
             try:
-                for one in members_of(kept[name]).values():
+                for one in kept[name].members.values():
                     same = same_features(one.fingerprint, own)
                     check_statistics(one, fingerprint=one.fingerprint if same else own)
             except UploadError as error:
                 self.differs(what, str(error), found)
                 continue
             self.compare(what, found, said)
-        note = "" if is_exact(total) else f"float64: {ELSEWHERE}"
+        note = "" if total.is_exact else f"float64: {ELSEWHERE}"
         self.compare("sum of all clients", total.digest(), trained.digests.get("", ""), note)
         if kept:
             self.same(f"{len(kept)} clients added up", summed(kept), total)
@@ -546,7 +533,7 @@ class _Said:
             return
         total, kept = trained.sums.total, trained.sums.by_client
         self.compare("certificate: before", told.hash_of(total), told.before)
-        found = statistics_name(told.fingerprint)
+        found = told.fingerprint.split(" ")[0]
         self.compare("certificate: features", trained.model.features.fingerprint, found)
         if told.client not in kept or told.what != ALL:
             held = "not kept here" if told.client not in kept else "a part of what is kept here"
@@ -558,12 +545,12 @@ class _Said:
         after: Sum = total - part if told.how != "summed-anew" else summed(rest)
         note = "before - removed, an equality" if told.how == "equality" else ""
         self.compare("certificate: after", told.hash_of(after), told.after, note)
-        n_rows = sum(one.n_rows for one in members_of(part).values())
+        n_rows = part.n_rows
         if n_rows != told.n_rows:
             self.differs("certificate: rows", f"{n_rows} rows, not {told.n_rows}")
         path = self.run.folder / f"model-without-{file_name(told.client)}.safetensors"
         made = self.read(path.name, lambda: self.load(path)) if path.is_file() else None
-        shared = made.model if isinstance(made, PersonalModels) else made
+        shared = made and (made.model or made)
         if isinstance(shared, Model):
             plain = isinstance(after, RidgeStatistics)
             left: Any = (RidgeState if plain else ByClass)(cast(Any, after), rest)
@@ -641,7 +628,7 @@ def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> Witho
                 f"{protection} changes the sum of all clients, so that what {client} sent cannot "
                 f"be taken out of it; run the plan again without {client}"
             )
-    shared = model.model if isinstance(model, PersonalModels) else model
+    shared = model.model or model
     found = _unlearned(told, Path(folder), client, shared)
     if found is None:
         raise FederationError(
@@ -663,21 +650,20 @@ def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> Witho
 
 def _unlearned(told: Described, folder: Path, client: str, shared: Any) -> WithoutClient | None:
     """Return the model, not yet prepared, of the algorithms that can do without one client."""
-    parts, algorithm, among = last_state(folder, TRAINING), cast(Any, None), None
+    parts, algorithm, state = last_state(folder, TRAINING), cast(Any, None), cast(Any, None)
     if isinstance(shared, Detector) and told.name == "FederatedAnomalyDetector":
         labels = told.settings.get("classes")
         known = {**told.settings, "classes": None if labels is None else tuple(labels)}
         algorithm = FederatedAnomalyDetector(**{**known, "features": shared.features})
+        state = algorithm.load_state(parts)
     elif isinstance(shared, Model) and told.name in BY_PLUGIN:
         without = plugin("algorithms", BY_PLUGIN[told.name]).without_client
         made: WithoutClient | None = without(told, shared, parts, client)
         return made
     elif isinstance(shared, Model):
-        among = told.chosen(shared, parts)
-        algorithm = told.rebuilt(shared) if among is None else among[0]
+        algorithm, state = told.learned(shared, parts) or (None, None)
     if algorithm is None:
         return None
-    state = algorithm.load_state(parts) if among is None else among[1]
     groups = isinstance(state, RidgeState) and bool(state.by_group)
     refuse_sum(state.by_client, client, groups=groups)
     left: Any = UNLEARN[type(algorithm)](algorithm, state, client)

@@ -4,6 +4,7 @@ from catchment.privacy.secure_aggregation.client import (
     Holder as Holder,
     Me as Me,
     Terms as Terms,
+    Vault as Vault,
 )
 from catchment.privacy.secure_aggregation.client_store import JUMP as JUMP, Notebook as Notebook
 from catchment.privacy.secure_aggregation.graph import (
@@ -36,17 +37,6 @@ from catchment.privacy.secure_aggregation.keys import (
     unseal as unseal,
     verify as verify,
 )
-from catchment.privacy.secure_aggregation.messages import (
-    Outline as Outline,
-    as_bits as as_bits,
-    cut as cut,
-    encoded as encoded,
-    from_bits as from_bits,
-    from_rows as from_rows,
-    left_out as left_out,
-    rows as rows,
-    share_from as share_from,
-)
 from catchment.privacy.secure_aggregation.protection import (
     FEWEST_CLIENTS as FEWEST_CLIENTS,
     FEWEST_ROWS_PER_FEATURE as FEWEST_ROWS_PER_FEATURE,
@@ -56,23 +46,34 @@ from catchment.privacy.secure_aggregation.protection import (
     is_name as is_name,
 )
 from catchment.privacy.secure_aggregation.ring import (
+    Outline as Outline,
     PRIME as PRIME,
     Residues as Residues,
     Ring as Ring,
     SHARE_BYTES as SHARE_BYTES,
     _weights as _weights,
     add_into as add_into,
+    as_bits as as_bits,
     combine as combine,
+    cut as cut,
     decode as decode,
     decode_whole as decode_whole,
     encode as encode,
     encode_whole as encode_whole,
+    encoded as encoded,
+    from_bits as from_bits,
+    from_rows as from_rows,
     negate as negate,
     readout_error as readout_error,
+    rows as rows,
     share as share,
+    share_from as share_from,
     subtract_from as subtract_from,
 )
-from catchment.privacy.secure_aggregation.server import SecureRound as SecureRound
+from catchment.privacy.secure_aggregation.server import (
+    SecureRound as SecureRound,
+    left_out as left_out,
+)
 from catchment.privacy.secure_aggregation.server_journal import FORMAT as FORMAT, ORDER as ORDER
 
 __all__ = []

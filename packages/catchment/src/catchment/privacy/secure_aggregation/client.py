@@ -25,7 +25,6 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -36,26 +35,6 @@ from catchment.privacy.policy import Policy
 from catchment.privacy.secure_aggregation import keys
 from catchment.privacy.secure_aggregation.client_store import Notebook
 from catchment.privacy.secure_aggregation.graph import neighbors
-from catchment.privacy.secure_aggregation.keys import (
-    ADVERT_BYTES,
-    BOX_BYTES,
-    DIGEST_BYTES,
-    MARK_BYTES,
-    NONCE_BYTES,
-    REVEAL_BYTES,
-    SHOWN_BYTES,
-)
-from catchment.privacy.secure_aggregation.messages import (
-    Outline,
-    as_bits,
-    content_digest,
-    cut,
-    encoded,
-    from_bits,
-    from_rows,
-    rows,
-    share_bytes,
-)
 from catchment.privacy.secure_aggregation.protection import (
     SecureAggregation,
     check_clients,
@@ -66,10 +45,18 @@ from catchment.privacy.secure_aggregation.protection import (
 )
 from catchment.privacy.secure_aggregation.ring import (
     SHARE_BYTES,
+    Outline,
     Residues,
     Ring,
     add_into,
+    as_bits,
+    content_digest,
+    cut,
+    encoded,
+    from_bits,
+    from_rows,
     readout_error,
+    rows,
     share,
     subtract_from,
 )
@@ -123,17 +110,51 @@ class Terms:
     min_clients: int
 
 
-class Vault(Protocol):
-    """Who has a client's secrets of a round, and what is asked of them."""
+class Vault:
+    """Who has a client's secrets of a round, and what is asked of them.
+
+    Here they are in the client's own memory and are erased with the last answer of a round; a
+    device that shows them to nobody overrides everything.
+    """
+
+    def __init__(self, book: Notebook) -> None:
+        self._book = book
 
     def new_keys(self, me: Me) -> bytes:
         """Return two new public keys (64,), for boxes and for masks."""
+        self._book["box key"], self._book["mask key"] = keys.new_key(), keys.new_key()
+        return keys.public_key(self._book["box key"]) + keys.public_key(self._book["mask key"])
 
     def promise(self, me: Me) -> bytes:
         """Return the digest (32,) of the secret of the client's own mask."""
+        return me.session.digest("own mask", self._book["own mask"])
 
     def deal(self, me: Me, seen: bytes, holders: Sequence[Holder], threshold: int) -> list[Dealt]:
         """Return shares of both secrets for each holder, the client itself among them."""
+        own = self._book["own mask"] = secrets.token_bytes(keys.KEY_BYTES)
+        at = [holder.place + 1 for holder in holders]
+        pieces = zip(
+            share(int.from_bytes(own, "little"), threshold, at),
+            share(int.from_bytes(self._book["mask key"], "little"), threshold, at),
+            strict=True,
+        )
+        agreement, opening, dealt = keys.Agreement(self._book["box key"]), [], []
+        for holder, pair in zip(holders, pieces, strict=True):
+            content = b"".join(one.to_bytes(SHARE_BYTES, "little") for one in pair)
+            mark = keys.mark(me.session, me.place, holder.place, content)
+            if holder.place != me.place:
+                shared = agreement.shared(holder.public[: keys.KEY_BYTES])
+                there, back = (
+                    keys.derive(shared, salt=seen, purpose=f"share|{one}|{other}")
+                    for one, other in ((me.place, holder.place), (holder.place, me.place))
+                )
+                opening.append(back)
+                content = keys.seal(
+                    there, content, me.session.about("shares", me.name, holder.name)
+                )
+            dealt.append(Dealt(content, mark))
+        self._book["box keys"] = b"".join(opening)  # agreed on once, for both directions
+        return dealt
 
     def opened(
         self, me: Me, seen: bytes, near: Sequence[Holder], boxes: Mapping[int, bytes]
@@ -145,77 +166,26 @@ class Vault(Protocol):
         near
             All neighbors, also those that sent no box, in the order of their places.
         """
-
-    def masked(self, me: Me, upload: Upload, near: Sequence[Holder], terms: Terms) -> Residues:
-        """Return the numbers of an upload under the own mask and one for each neighbor."""
-
-
-def box_label(session: keys.Session, sender: str, receiver: str) -> bytes:
-    """Return what a box of shares is about."""
-    return session.about("shares", sender, receiver)
-
-
-@dataclass(frozen=True, eq=False)
-class MemoryVault:
-    """Secrets in a client's own memory, erased with the last answer of a round."""
-
-    book: Notebook
-
-    def new_keys(self, me: Me) -> bytes:
-        self.book["box key"], self.book["mask key"] = keys.new_key(), keys.new_key()
-        return keys.public_key(self.book["box key"]) + keys.public_key(self.book["mask key"])
-
-    def promise(self, me: Me) -> bytes:
-        return me.session.digest("own mask", self.book["own mask"])
-
-    def deal(self, me: Me, seen: bytes, holders: Sequence[Holder], threshold: int) -> list[Dealt]:
-        own = self.book["own mask"] = secrets.token_bytes(keys.KEY_BYTES)
-        at = [holder.place + 1 for holder in holders]
-        pieces = zip(
-            share(int.from_bytes(own, "little"), threshold, at),
-            share(int.from_bytes(self.book["mask key"], "little"), threshold, at),
-            strict=True,
-        )
-        agreement, opening, dealt = keys.Agreement(self.book["box key"]), [], []
-        for holder, (one, other) in zip(holders, pieces, strict=True):
-            content = share_bytes(one) + share_bytes(other)
-            mark = keys.mark(me.session, me.place, holder.place, content)
-            if holder.place != me.place:
-                shared = agreement.shared(holder.public[: keys.KEY_BYTES])
-                there = _box_key(shared, seen, me.place, holder.place)
-                opening.append(_box_key(shared, seen, holder.place, me.place))
-                content = keys.seal(there, content, box_label(me.session, me.name, holder.name))
-            dealt.append(Dealt(content, mark))
-        self.book["box keys"] = b"".join(opening)  # agreed on once, for both directions
-        return dealt
-
-    def opened(
-        self, me: Me, seen: bytes, near: Sequence[Holder], boxes: Mapping[int, bytes]
-    ) -> dict[int, bytes]:
         found = {}
-        for holder, key in zip(near, cut(self.book["box keys"], keys.KEY_BYTES), strict=True):
-            if holder.place not in boxes:
-                continue
-            about = box_label(me.session, holder.name, me.name)
-            with suppress(IntegrityError):
-                found[holder.place] = keys.unseal(key, boxes[holder.place], about)
+        for holder, key in zip(near, cut(self._book["box keys"], keys.KEY_BYTES), strict=True):
+            if holder.place in boxes:
+                about = me.session.about("shares", holder.name, me.name)
+                with suppress(IntegrityError):
+                    found[holder.place] = keys.unseal(key, boxes[holder.place], about)
         return found
 
     def masked(self, me: Me, upload: Upload, near: Sequence[Holder], terms: Terms) -> Residues:
+        """Return the numbers of an upload under the own mask and one for each neighbor."""
         check_rows(upload, rows_per_feature=terms.rows_per_feature, min_clients=terms.min_clients)
         numbers = encoded(serialize(upload), terms.ring, n_clients=terms.n_clients)
         masks = keys.Masks(terms.ring, numbers.shape[1])
-        add_into(numbers, masks.of(keys.own_mask_key(terms.told, me.place, self.book["own mask"])))
-        agreement = keys.Agreement(self.book["mask key"])
+        add_into(numbers, masks.of(keys.own_mask_key(terms.told, me.place, self._book["own mask"])))
+        agreement = keys.Agreement(self._book["mask key"])
         for holder in near:
             shared = agreement.shared(holder.public[keys.KEY_BYTES :])
             mask = masks.of(keys.pair_mask_key(terms.told, shared, me.place, holder.place))
             (add_into if holder.place > me.place else subtract_from)(numbers, mask)
         return numbers
-
-
-def _box_key(shared: bytes, seen: bytes, sender: int, receiver: int) -> bytes:
-    return keys.derive(shared, salt=seen, purpose=f"share|{sender}|{receiver}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +212,7 @@ class Side:
         session = keys.Session.of(agreed.federation, number, context)
         ledger = context.ledger or PrivacyLedger(memory, Policy())
         book = Notebook(memory, session)
-        vault = MemoryVault(book) if context.vault is None else context.vault
+        vault = Vault(book) if context.vault is None else context.vault
         return cls(agreed, session, context.client, memory, book, ledger, vault)
 
     @property
@@ -334,11 +304,11 @@ def answer(
 def _keys(side: Side, received: Message) -> Message:
     received.expect("secure-round", 0)
     book = side.book
-    book["nonce"] = secrets.token_bytes(NONCE_BYTES)
+    book["nonce"] = secrets.token_bytes(keys.NONCE_BYTES)
     committed = keys.commitment(side.session, side.place, book["nonce"])
     shown = side.vault.new_keys(side.me) + committed
     book["advert"] = shown + side.sign("keys", shown)
-    return Message("secure-keys", {}, (rows([book["advert"]], ADVERT_BYTES),))
+    return Message("secure-keys", {}, (rows([book["advert"]], keys.ADVERT_BYTES),))
 
 
 def _nonces(side: Side, received: Message) -> Message:
@@ -347,7 +317,7 @@ def _nonces(side: Side, received: Message) -> Message:
     seen = keys.of_adverts(side.session, bits.tobytes(), shown)
     side.book["adverts"] = seen
     reveal = side.book["nonce"] + side.sign("nonces", seen + side.book["nonce"])
-    return Message("secure-nonce", {}, (rows([reveal], REVEAL_BYTES),))
+    return Message("secure-nonce", {}, (rows([reveal], keys.REVEAL_BYTES),))
 
 
 def _checked_members(
@@ -364,9 +334,9 @@ def _checked_members(
     check_ring(t, k, agreed.least_shares(n))
     if me not in members:
         raise IntegrityError("this client is asked to join a round it is not part of")
-    shown = from_rows(adverts, n, ADVERT_BYTES)
+    shown = from_rows(adverts, n, keys.ADVERT_BYTES)
     for place, advert in zip(members, shown, strict=True):
-        side.verify("keys", place, advert[SHOWN_BYTES:], advert[:SHOWN_BYTES])
+        side.verify("keys", place, advert[keys.SHOWN_BYTES :], advert[: keys.SHOWN_BYTES])
     if shown[members.index(me)] != side.book["advert"]:
         raise IntegrityError("the server shows others keys that are not this client's")
     single = [half for advert in shown for half in (advert[:32], advert[32:64])]
@@ -382,20 +352,20 @@ def _shares(side: Side, received: Message) -> Message:
     k, t = agreed.degree(len(members))
     seen = keys.of_adverts(session, bits.tobytes(), shown)
     is_ring = k < len(members) - 1
-    drawn = from_rows(reveals, len(members) if is_ring else 0, REVEAL_BYTES)
+    drawn = from_rows(reveals, len(members) if is_ring else 0, keys.REVEAL_BYTES)
     if is_ring and side.book["adverts"] != seen:
         raise IntegrityError("the members or their keys changed after this client's number")
     for place, advert, reveal in zip(members, shown, drawn, strict=False):
-        promised = advert[2 * keys.KEY_BYTES : SHOWN_BYTES]
-        if keys.commitment(session, place, reveal[:NONCE_BYTES]) != promised:
+        promised = advert[2 * keys.KEY_BYTES : keys.SHOWN_BYTES]
+        if keys.commitment(session, place, reveal[: keys.NONCE_BYTES]) != promised:
             raise IntegrityError(
                 f"{agreed.names[place]} showed another number than it committed to"
             )
-    seed = keys.of_nonces(session, seen, (one[:NONCE_BYTES] for one in drawn))
+    seed = keys.of_nonces(session, seen, (one[: keys.NONCE_BYTES] for one in drawn))
     near = neighbors(members, me, k, seed)
     for place in near if is_ring else ():
         reveal = drawn[members.index(place)]
-        side.verify("nonces", place, reveal[NONCE_BYTES:], seen + reveal[:NONCE_BYTES])
+        side.verify("nonces", place, reveal[keys.NONCE_BYTES :], seen + reveal[: keys.NONCE_BYTES])
     side.book["members"], side.book["transcript"] = bits.tobytes(), seed
     side.note_members("neighbors", near)
     public = [shown[members.index(place)][: 2 * keys.KEY_BYTES] for place in near]
@@ -418,9 +388,9 @@ def _dealt(side: Side, t: int) -> Message:
     told = b"".join([seen, promise, *boxes, *marks])
     signed = side.sign("shares", side.session.digest("dealt", told))
     arrays = (
-        rows([promise + signed], DIGEST_BYTES + keys.SIGNATURE_BYTES),
-        rows(boxes, BOX_BYTES),
-        rows(marks, MARK_BYTES),
+        rows([promise + signed], keys.DIGEST_BYTES + keys.SIGNATURE_BYTES),
+        rows(boxes, keys.BOX_BYTES),
+        rows(marks, keys.MARK_BYTES),
     )
     return Message("secure-shares", {}, arrays)
 
@@ -435,10 +405,10 @@ def _boxes(side: Side, received: Message) -> Message:
     side.check_holders(sharers)
     near = side.members("neighbors")
     here = sorted(set(near).intersection(sharers))
-    sealed = dict(zip(here, from_rows(boxes, len(here), BOX_BYTES), strict=True))
+    sealed = dict(zip(here, from_rows(boxes, len(here), keys.BOX_BYTES), strict=True))
     found = side.vault.opened(side.me, side.book["transcript"], side.near(), sealed)
     held, wrong = {me: side.book["own shares"]}, []
-    for place, mark in zip(here, from_rows(marks, len(here), MARK_BYTES), strict=True):
+    for place, mark in zip(here, from_rows(marks, len(here), keys.MARK_BYTES), strict=True):
         content = found.get(place)
         if content is not None and keys.mark(side.session, place, me, content) == mark:
             held[place] = content
@@ -498,24 +468,13 @@ def _check_consents(side: Side, signers: list[int], signatures: list[bytes]) -> 
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Masked:
-    """An upload under its masks, and the digest of what it holds."""
-
-    message: Message
-    content: bytes
-
-    def parts(self) -> Message:
-        return self.message
-
-
 def masked(
     agreed: SecureAggregation,
     received: Message,
     upload: Callable[[Message, RoundContext], Upload],
     context: RoundContext,
     memory: Memory,
-) -> Masked:
+) -> Message:
     """Return a client's upload under its masks.
 
     The masks of a round are fixed, so the same numbers give the same bytes again; if the data have
@@ -530,7 +489,9 @@ def masked(
         before, bits = side.book["transcript"], side.book["present"]
         told = keys.of_update(side.session, before, bits, named["payload"])
         made = upload(named["payload"], replace(context, ledger=side.ledger, session=told.hex()))
-        ready = _mask(side, made, present, told, given)
+        ready, content = _mask(side, made, present, told)
+        if given is not None and given != content:
+            raise RuleError("changed", "the data of this client changed since it sent its upload")
         # What leaves can be summed without this client's consent, by the shares of others: it is
         # entered now, not when they ask about the sealed set. A set of before may still come out
         # of it, if those who were not in that one are too few to open anything by themselves.
@@ -544,7 +505,7 @@ def masked(
             lost=side.threshold - 1 - bad,
         )
         side.book["update"] = told
-        side.book.note("update", ready.content)
+        side.book.note("update", content)
         return ready
 
 
@@ -565,28 +526,25 @@ def _checked_present(side: Side, request: Message) -> tuple[int, ...]:
 
 
 def _mask(
-    side: Side, upload: Upload, present: tuple[int, ...], told: bytes, given: bytes | None
-) -> Masked:
+    side: Side, upload: Upload, present: tuple[int, ...], told: bytes
+) -> tuple[Message, bytes]:
+    """Return the message of an upload under its masks, and the digest of what it holds."""
     agreed = side.agreed
     outline = Outline.of(serialize(upload))
     ring = agreed.ring_of(outline)
-    if not outline.is_whole:
+    if not outline.is_whole and agreed.bits != 128:
         _check_rounding(side, upload, len(present))
     terms = Terms(told, ring, len(present), agreed.rows_per_feature, agreed.min_clients)
     near = [holder for holder in side.near() if holder.place in present]
     numbers = side.vault.masked(side.me, upload, near, terms)
     facts = {"round": side.session.round, "outline": outline.fact(), "update": told.hex()}
     content = content_digest(outline, numbers)
-    if given is not None and given != content:
-        raise RuleError("changed", "the data of this client changed since it sent its upload")
     signature = rows([side.sign("upload", told + content)], keys.SIGNATURE_BYTES)
-    return Masked(Message("secure-upload", facts, (numbers, signature)), content)
+    return Message("secure-upload", facts, (numbers, signature)), content
 
 
 def _check_rounding(side: Side, upload: Upload, n_clients: int) -> None:
     agreed = side.agreed
-    if agreed.bits == 128:
-        return
     for found in measured(upload):
         error = readout_error(
             agreed.ring,

@@ -65,8 +65,7 @@ from catchment.errors import RuleError, UploadError
 from catchment.federation.algorithm import Memory, RoundContext, Upload
 from catchment.federation.protection import Masking
 from catchment.privacy.secure_aggregation.graph import corrupt_among, degree, threshold, uncut
-from catchment.privacy.secure_aggregation.messages import Outline
-from catchment.privacy.secure_aggregation.ring import Ring
+from catchment.privacy.secure_aggregation.ring import Outline, Ring
 from catchment.privacy.secure_aggregation.server_journal import Journal
 from catchment.wire import Kind, Message, measured
 
@@ -260,46 +259,39 @@ class SecureAggregation(Masking):
     Ring(bits=128, fraction=80)
     """
 
-    messages: ClassVar[tuple[Kind, ...]] = (
-        Kind("secure-keys", "public keys of one round, signed", ("that the client takes part",)),
-        Kind(
-            "secure-later",
-            "the number of the latest round that the client knows",
-            ("how many rounds it took part in, at most",),
-        ),
-        Kind(
-            "secure-nonce",
-            "a random number of which the graph of neighbors is drawn",
-            ("nothing",),
-        ),
-        Kind(
-            "secure-shares",
-            "shares of the round's secrets, encrypted for the other clients",
-            ("nothing by themselves",),
-        ),
-        Kind(
-            "secure-complaints",
-            "which of the other clients' boxes do not open",
-            ("that those clients, or this one, are at fault",),
-        ),
-        Kind(
-            "secure-upload",
-            "the client's message under masks that cancel in the sum of all clients",
+    messages: ClassVar[tuple[Kind, ...]] = tuple(
+        Kind(f"secure-{name}", holds, tuple(tells))
+        for name, holds, *tells in (
+            ("keys", "public keys of one round, signed", "that the client takes part"),
             (
+                "later",
+                "the number of the latest round that the client knows",
+                "how many rounds it took part in, at most",
+            ),
+            ("nonce", "a random number of which the graph of neighbors is drawn", "nothing"),
+            (
+                "shares",
+                "shares of the round's secrets, encrypted for the other clients",
+                "nothing by themselves",
+            ),
+            (
+                "complaints",
+                "which of the other clients' boxes do not open",
+                "that those clients, or this one, are at fault",
+            ),
+            (
+                "upload",
+                "the client's message under masks that cancel in the sum of all clients",
                 "nothing of one client by itself, as long as enough clients are honest",
                 "from the sum what such sums tell: of a small cohort, who is in it",
             ),
-        ),
-        Kind(
-            "secure-consent",
-            "a signature under the list of clients in the sum",
-            ("that it agrees",),
-        ),
-        Kind(
-            "secure-shares-given",
-            "shares that take the masks off the sum",
-            ("nothing of one client by itself",),
-        ),
+            ("consent", "a signature under the list of clients in the sum", "that it agrees"),
+            (
+                "shares-given",
+                "shares that take the masks off the sum",
+                "nothing of one client by itself",
+            ),
+        )
     )
 
     identities: Mapping[str, str]
@@ -378,13 +370,13 @@ class SecureAggregation(Masking):
         >>> SecureAggregation(identities={"ann": "00" * 32}, neighbors=20).degree(100)
         (20, 14)
         """
-        bad = self.n_corrupt(n_clients)
+        k = self._k(n_clients)
+        if self.shares_needed is not None:
+            return k, self.shares_needed
         if self.neighbors is None:
-            k, t = degree(n_clients, bad)
-        else:
-            k = self._k(n_clients)
-            t = max(threshold(k + 1, self.corrupt_holders(n_clients)), self.least_shares(n_clients))
-        return k, t if self.shares_needed is None else self.shares_needed
+            return degree(n_clients, self.n_corrupt(n_clients))
+        least = self.least_shares(n_clients)
+        return k, max(threshold(k + 1, self.corrupt_holders(n_clients)), least)
 
     def corrupt_holders(self, n_clients: int) -> int:
         """Return how many of those who hold a client's shares may work with the server.
@@ -393,21 +385,20 @@ class SecureAggregation(Masking):
         >>> SecureAggregation(identities=keys).corrupt_holders(20)
         8
         """
-        bad = self.n_corrupt(n_clients)
-        k = degree(n_clients, bad)[0] if self.neighbors is None else self._k(n_clients)
+        bad, k = self.n_corrupt(n_clients), self._k(n_clients)
         # On the full graph it is all of them, however many are asked.
         return bad if k >= n_clients - 1 else corrupt_among(n_clients, bad, k)
 
     def least_shares(self, n_clients: int) -> int:
         """Return how many shares must be needed for no part of a ring to be cut off from it."""
-        bad = self.n_corrupt(n_clients)
-        k = degree(n_clients, bad)[0] if self.neighbors is None else self._k(n_clients)
+        bad, k = self.n_corrupt(n_clients), self._k(n_clients)
         return 1 if k >= n_clients - 1 else uncut(n_clients, bad, k)
 
     def _k(self, n_clients: int) -> int:
+        if self.neighbors is None:
+            return degree(n_clients, self.n_corrupt(n_clients))[0]
         # Even, because half of them stand on either side.
-        chosen = self.neighbors or 0
-        return n_clients - 1 if chosen >= n_clients - 1 else chosen // 2 * 2
+        return n_clients - 1 if self.neighbors >= n_clients - 1 else self.neighbors // 2 * 2
 
     def n_corrupt(self, n_clients: int) -> int:
         """Return how many of so many clients asked may work with the server.

@@ -7,13 +7,14 @@ asked for. What comes for a closed stage is refused unread, because a late uploa
 was declared lost could be unmasked.
 
 A client that lies or is damaged is left out by itself where that can be: `left_out` names it.
-
-The masked uploads of a round, summed as they come, each kind of message by itself.
-
 Uploads add that have one outline and were made under one transcript. An honest server tells all
 clients the same, so that a client with another transcript is wrong; the group of most goes on.
 
-Taking the masks off a sum: shares are checked one by one, put together, and what they make too.
+Of two clients, one that complains of a box and one that is complained of, one is at fault, and
+nobody can see which: the box is for one reader. So the client with the most conflicts is left out,
+again and again until none is left; at a tie the one that is complained of. A sender of bad boxes
+has many conflicts, and so has a client that complains of many; each costs the round itself alone.
+A client with a single conflict can cost the round one other client.
 
 Every dealer gave the server digests of the shares it dealt. A share that does not have its digest
 was changed by whoever gave it: it is thrown away and its giver named, and any t of the others do.
@@ -25,9 +26,9 @@ from __future__ import annotations
 
 import statistics
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -45,33 +46,20 @@ from catchment.federation.protection import Read
 from catchment.privacy.secure_aggregation import keys
 from catchment.privacy.secure_aggregation.client_store import STAGES
 from catchment.privacy.secure_aggregation.graph import neighbors
-from catchment.privacy.secure_aggregation.keys import (
-    ADVERT_BYTES,
-    BOX_BYTES,
-    DIGEST_BYTES,
-    MARK_BYTES,
-    NONCE_BYTES,
-    REVEAL_BYTES,
-    SHOWN_BYTES,
-)
-from catchment.privacy.secure_aggregation.messages import (
-    Bytes,
-    Outline,
-    as_bits,
-    content_digest,
-    from_bits,
-    from_rows,
-    left_out,
-    rows,
-    share_from,
-)
 from catchment.privacy.secure_aggregation.protection import SecureAggregation
 from catchment.privacy.secure_aggregation.ring import (
     SHARE_BYTES,
+    Bytes,
+    Outline,
     Residues,
-    Ring,
     add_into,
+    as_bits,
     combine,
+    content_digest,
+    from_bits,
+    from_rows,
+    rows,
+    share_from,
     subtract_from,
 )
 from catchment.privacy.secure_aggregation.server_journal import Journal
@@ -80,167 +68,12 @@ from catchment.wire import Message, join
 
 @dataclass(eq=False)
 class _Group:
+    """Masked uploads of one outline and one transcript, summed as they come."""
+
     outline: Outline
     told: bytes
     total: Residues
     members: set[int]
-
-
-@final
-class Uploads:
-    """Sums of masked uploads: of the clients whose messages have one outline, and how many."""
-
-    def __init__(self) -> None:
-        self._groups: dict[bytes, _Group] = {}
-        self.members: dict[int, bytes] = {}  # the digest of each client's upload, by its place
-
-    def is_new(self, place: int, content: bytes) -> bool:
-        """Return whether an upload is a client's first; UploadError if it is another one."""
-        before = self.members.get(place)
-        if before is not None and before != content:
-            raise UploadError("conflict", "a client sent two different uploads in one round")
-        return before is None
-
-    def add(
-        self, place: int, outline: Outline, numbers: Residues, content: bytes, told: bytes
-    ) -> None:
-        """Add a client's upload to those of its outline and transcript."""
-        kind = outline.digest() + told
-        group = self._groups.get(kind)
-        if group is None:
-            self._groups[kind] = _Group(outline, told, numbers.copy(), {place})
-        else:
-            add_into(group.total, numbers)
-            group.members.add(place)
-        self.members[place] = content
-
-    def most(self) -> set[int]:
-        """Return the clients of the outline and transcript that most clients sent."""
-        return set(self._largest().members) if self._groups else set()
-
-    def seal(self) -> None:
-        """Keep the sum of the outline that most clients sent, and nothing else."""
-        self._groups = {b"": self._largest()}
-
-    @property
-    def told(self) -> bytes:
-        """The transcript of most uploads (32,)."""
-        return self._largest().told
-
-    def total(self) -> tuple[Outline, Residues]:
-        """Return what was summed, and a copy of the sum, still masked."""
-        return self._largest().outline, self._largest().total.copy()
-
-    def differing(self) -> str:
-        """Return a remark for an error message if clients sent messages of different outlines."""
-        if len(self._groups) < 2:
-            return ""
-        kinds = sorted({group.outline.kind for group in self._groups.values()})
-        return (
-            f"; the clients' messages ({', '.join(kinds)}) differ in their facts or shapes, "
-            "and secure aggregation adds only messages that differ in nothing but their numbers"
-        )
-
-    def _largest(self) -> _Group:
-        # By digest where as many sent one as the other: not by who came first.
-        return min(self._groups.items(), key=lambda item: (-len(item[1].members), item[0]))[1]
-
-
-@dataclass(frozen=True)
-class Dealt:
-    """What a client told of its secrets: two digests for each holder, and what each must make."""
-
-    marks: Mapping[int, bytes]
-    promise: bytes
-    mask_key: bytes
-
-
-@final
-class Unmasking:
-    """The shares that were given in a round.
-
-    Parameters
-    ----------
-    names
-        Clients by place.
-    dealt
-        What each client that uploaded or might have told of its secrets.
-    sealed
-        The clients in the sum: shares of their own masks were asked for, of the others' mask keys.
-    """
-
-    def __init__(
-        self,
-        session: keys.Session,
-        names: Sequence[str],
-        threshold: int,
-        dealt: Mapping[int, Dealt],
-        sealed: Sequence[int],
-    ) -> None:
-        self._session, self._names, self._threshold = session, names, threshold
-        self._dealt, self._sealed = dealt, frozenset(sealed)
-        self._good: dict[int, dict[int, int]] = {owner: {} for owner in dealt}
-        self._liars: dict[int, set[int]] = {}
-
-    def give(self, holder: int, shares: Mapping[int, bytes]) -> None:
-        """Take the shares that a holder gave, by owner, as far as they are those it was dealt."""
-        for owner, share in shares.items():
-            which = 0 if owner in self._sealed else 1
-            made = keys.mark_of(self._session, owner, holder, which, share)
-            start = which * keys.DIGEST_BYTES
-            if made == self._dealt[owner].marks[holder][start : start + keys.DIGEST_BYTES]:
-                self._good[owner][holder + 1] = share_from(share)
-            else:
-                self._liars.setdefault(holder, set()).add(owner)
-
-    def liars(self) -> dict[int, str]:
-        """Return who gave shares that it was not dealt, and of whom."""
-        return {
-            liar: "it gave other shares than it was dealt, of "
-            + ", ".join(self._names[owner] for owner in sorted(owners)[:3])
-            + (f" and {len(owners) - 3} others" if len(owners) > 3 else "")
-            for liar, owners in sorted(self._liars.items())
-        }
-
-    def check(self) -> None:
-        """Raise TooFewClientsError if the good shares are too few to open every secret."""
-        for owner, shares in self._good.items():
-            if len(shares) < self._threshold:
-                raise TooFewClientsError(
-                    f"secure aggregation ended at 'unmask': {len(shares)} clients gave shares of "
-                    f"{self._names[owner]}, {self._threshold} are needed; nothing was released"
-                )
-
-    def remove_masks(
-        self, total: Residues, ring: Ring, near: Mapping[int, Sequence[int]], salt: bytes
-    ) -> None:
-        """Take off a sum the own masks of those in it and the masks they share with others."""
-        masks = keys.Masks(ring, total.shape[1])
-        for place in sorted(self._sealed):
-            subtract_from(total, masks.of(keys.own_mask_key(salt, place, self._secret(place))))
-        for place in sorted(set(self._dealt) - self._sealed):
-            agreement = keys.Agreement(self._secret(place))
-            for other in sorted(self._sealed.intersection(near[place])):
-                shared = agreement.shared(self._dealt[other].mask_key)
-                mask = masks.of(keys.pair_mask_key(salt, shared, place, other))
-                # Taken off as it was put on by the other one.
-                (subtract_from if place > other else add_into)(total, mask)
-
-    def _secret(self, place: int) -> bytes:
-        """Return what the shares of a client make, its own mask's secret or its mask key."""
-        found = combine(dict(sorted(self._good[place].items())[: self._threshold]))
-        if found < 1 << 256:
-            secret, dealt = found.to_bytes(keys.KEY_BYTES, "little"), self._dealt[place]
-            if place in self._sealed:
-                promised = self._session.digest("own mask", secret) == dealt.promise
-            else:
-                promised = keys.public_key(secret) == dealt.mask_key
-            if promised:
-                return secret
-        raise AbortedError(
-            f"{self._names[place]} dealt shares that do not make what it committed to; leave it "
-            "out of the next round; nothing was released"
-        )
 
 
 STATES = {"update": "SEALED", "consistency": "SEALED", "unmask": "UNMASKED"}
@@ -264,6 +97,37 @@ def next_number(federation: str, plan: str, after: int = 0) -> int:
         number = max(_latest.get((federation, plan), 0), after) + 1
         _latest[federation, plan] = number
         return number
+
+
+def left_out(complaints: Mapping[int, Collection[int]]) -> dict[int, str]:
+    """Return who is left out, and why.
+
+    Parameters
+    ----------
+    complaints
+        For each client that complains, those whose boxes did not open for it.
+
+    >>> left_out({0: [2], 1: [2]})
+    {2: 'its boxes did not open for 2 clients'}
+    >>> left_out({0: [1, 2, 3]})
+    {0: 'it said that the boxes of 3 clients do not open, and nobody else did'}
+    """
+    open_ = {(by, of) for by, senders in complaints.items() for of in senders if of != by}
+    out: dict[int, str] = {}
+    while open_:
+        made, got = Counter(by for by, _ in open_), Counter(of for _, of in open_)
+        worst = max(
+            {*made, *got}, key=lambda client: (made[client] + got[client], got[client], -client)
+        )
+        if got[worst] >= made[worst]:
+            plural = "s" * (got[worst] > 1)
+            out[worst] = f"its boxes did not open for {got[worst]} client{plural}"
+        else:
+            out[worst] = (
+                f"it said that the boxes of {made[worst]} clients do not open, and nobody else did"
+            )
+        open_ = {pair for pair in open_ if worst not in pair}
+    return out
 
 
 @final
@@ -306,7 +170,9 @@ class SecureRound:
         self._replies: dict[str, dict[int, Message]] = {stage: {} for stage in STAGES}
         self._later: dict[int, int] = {}
         self._shown: dict[bytes, tuple[int, bytes]] = {}
-        self._uploads = Uploads()
+        self._groups: dict[bytes, _Group] = {}  # uploads by outline and transcript
+        self._contents: dict[int, bytes] = {}  # the digest of each client's upload, by its place
+        self._good: dict[int, dict[int, int]] = {}  # the shares that were dealt, by owner
         self._threshold, self._is_ring = 0, False
         self._adverts_seen = self._transcript = b""
         self._near: dict[int, tuple[int, ...]] = {}
@@ -337,7 +203,7 @@ class SecureRound:
     def asked(self, stage: str) -> tuple[str, ...]:
         if stage in self._members or (stage == "nonces" and not self._is_ring):
             return ()
-        here = self._uploads.members if stage == "update" else self._replies[stage]
+        here = self._contents if stage == "update" else self._replies[stage]
         return self._named([place for place in self._wanted(stage) if place not in here])
 
     def request(self, stage: str, client: str, payload: Message) -> Message:
@@ -347,7 +213,11 @@ class SecureRound:
             sealed = {other: self._replies["shares"][other].arrays[1] for other in others}
             boxes = [bytes(sealed[one][self._near[one].index(place)]) for one in others]
             marks = [self._mark(other, place) for other in others]
-            arrays = (self._bits("shares"), rows(boxes, BOX_BYTES), rows(marks, MARK_BYTES))
+            arrays = (
+                self._bits("shares"),
+                rows(boxes, keys.BOX_BYTES),
+                rows(marks, keys.MARK_BYTES),
+            )
             return Message("secure-boxes", facts, arrays)
         if stage == "unmask":
             agreed = set(self._near[place]).intersection(self._members["consistency"])
@@ -368,7 +238,7 @@ class SecureRound:
             return Message("secure-adverts", facts, (self._bits("keys"), self._adverts))
         if stage == "shares":
             drawn = [self._row("nonces", place) for place in self._ring]
-            arrays = (self._bits("nonces"), self._adverts, rows(drawn, REVEAL_BYTES))
+            arrays = (self._bits("nonces"), self._adverts, rows(drawn, keys.REVEAL_BYTES))
             return Message("secure-members", facts, arrays)
         if stage == "update":
             present = Message("secure-present", facts, (self._bits("boxes"),))
@@ -414,63 +284,6 @@ class SecureRound:
     def _take_upload(
         self, parts: Message, client: str, place: int, journal: Journal | None
     ) -> bool:
-        outline, numbers, content, told = self._checked_upload(parts, client)
-        new = self._uploads.is_new(place, content + told)
-        if new:
-            # On the disk before it counts.
-            if journal:
-                journal.keep(self._number, client, parts.to_bytes())
-            self._uploads.add(place, outline, numbers, content + told, told)
-        return new
-
-    def _check(self, stage: str, parts: Message, client: str, place: int) -> None:
-        """Refuse an answer of another form, or one that its client did not sign."""
-        if stage == "keys":
-            (advert,) = from_rows(parts.expect("secure-keys", 1).arrays[0], 1, ADVERT_BYTES)
-            self._verify("keys", client, advert[SHOWN_BYTES:], advert[:SHOWN_BYTES])
-            self._check_keys(client, place, advert)
-        elif stage == "nonces":
-            (reveal,) = from_rows(parts.expect("secure-nonce", 1).arrays[0], 1, REVEAL_BYTES)
-            nonce = reveal[:NONCE_BYTES]
-            promised = self._row("keys", place)[2 * keys.KEY_BYTES : SHOWN_BYTES]
-            if keys.commitment(self._session, place, nonce) != promised:
-                raise UploadError("nonce", f"{client} committed to another number")
-            self._verify("nonces", client, reveal[NONCE_BYTES:], self._adverts_seen + nonce)
-        elif stage == "shares":
-            first, boxes, marks = parts.expect("secure-shares", 3).arrays
-            (head,) = from_rows(first, 1, DIGEST_BYTES + keys.SIGNATURE_BYTES)
-            sealed = from_rows(boxes, len(self._near[place]), BOX_BYTES)
-            marked = from_rows(marks, len(self._near[place]) + 1, MARK_BYTES)
-            told = b"".join([self._transcript, head[:DIGEST_BYTES], *sealed, *marked])
-            signed = self._session.digest("dealt", told)
-            self._verify("shares", client, head[DIGEST_BYTES:], signed)
-        elif stage == "boxes":
-            bits, signature = parts.expect("secure-complaints", 2).arrays
-            if not set(from_bits(bits, len(self._agreed.names))) <= set(self._near[place]):
-                raise UploadError("complaints", f"{client} complains of boxes it did not get")
-            told = self._transcript + self._bits("shares").tobytes() + bits.tobytes()
-            self._verify("complaints", client, from_rows(signature, 1, 64)[0], told)
-        elif stage == "consistency":
-            (consent,) = from_rows(parts.expect("secure-consent", 1).arrays[0], 1, 64)
-            told = self._bits("update").tobytes() + self._uploads.told
-            self._verify("survivors", client, consent, told)
-        else:
-            (given,) = parts.expect("secure-shares-given", 1).arrays
-            for share in from_rows(given, len(self._holders[place]), SHARE_BYTES):
-                share_from(share)
-
-    def _check_keys(self, client: str, place: int, advert: bytes) -> None:
-        """Refuse keys for which all other clients would refuse the round."""
-        for key in (advert[: keys.KEY_BYTES], advert[keys.KEY_BYTES : 2 * keys.KEY_BYTES]):
-            keys.Agreement(keys.new_key()).shared(key)
-            if self._shown.setdefault(key, (place, advert)) != (place, advert):
-                raise UploadError("keys", f"{client} shows a key that another client has shown")
-        if advert[: keys.KEY_BYTES] == advert[keys.KEY_BYTES : 2 * keys.KEY_BYTES]:
-            raise UploadError("keys", f"{client} shows one key for two purposes")
-
-    def _checked_upload(
-        self, parts: Message, client: str
-    ) -> tuple[Outline, Residues, bytes, bytes]:
         numbers, signature = parts.expect("secure-upload", 2).arrays
         if parts.facts.get("round") != self._number:
             raise UploadError("round", f"{client} sent an upload of another round")
@@ -488,7 +301,72 @@ class SecureRound:
             raise IntegrityError(f"{client} does not say what its upload is for") from error
         content = content_digest(outline, numbers)
         self._verify("upload", client, from_rows(signature, 1, 64)[0], told + content)
-        return outline, numbers, content, told
+        if place in self._contents:
+            if self._contents[place] != content + told:
+                raise UploadError("conflict", "a client sent two different uploads in one round")
+            return False
+        if journal:  # on the disk before it counts
+            journal.keep(self._number, client, parts.to_bytes())
+        self._contents[place] = content + told
+        group = self._groups.get(outline.digest() + told)
+        if group is None:
+            made = _Group(outline, told, numbers.copy(), {place})
+            self._groups[outline.digest() + told] = made
+        else:
+            add_into(group.total, numbers)
+            group.members.add(place)
+        return True
+
+    @property
+    def _most(self) -> _Group:
+        """The uploads of the outline and transcript that most clients sent."""
+        # By digest where as many sent one as the other: not by who came first.
+        return min(self._groups.items(), key=lambda item: (-len(item[1].members), item[0]))[1]
+
+    def _check(self, stage: str, parts: Message, client: str, place: int) -> None:
+        """Refuse an answer of another form, or one that its client did not sign."""
+        if stage == "keys":
+            (advert,) = from_rows(parts.expect("secure-keys", 1).arrays[0], 1, keys.ADVERT_BYTES)
+            self._verify("keys", client, advert[keys.SHOWN_BYTES :], advert[: keys.SHOWN_BYTES])
+            self._check_keys(client, place, advert)
+        elif stage == "nonces":
+            (reveal,) = from_rows(parts.expect("secure-nonce", 1).arrays[0], 1, keys.REVEAL_BYTES)
+            nonce = reveal[: keys.NONCE_BYTES]
+            promised = self._row("keys", place)[2 * keys.KEY_BYTES : keys.SHOWN_BYTES]
+            if keys.commitment(self._session, place, nonce) != promised:
+                raise UploadError("nonce", f"{client} committed to another number")
+            self._verify("nonces", client, reveal[keys.NONCE_BYTES :], self._adverts_seen + nonce)
+        elif stage == "shares":
+            first, boxes, marks = parts.expect("secure-shares", 3).arrays
+            (head,) = from_rows(first, 1, keys.DIGEST_BYTES + keys.SIGNATURE_BYTES)
+            sealed = from_rows(boxes, len(self._near[place]), keys.BOX_BYTES)
+            marked = from_rows(marks, len(self._near[place]) + 1, keys.MARK_BYTES)
+            told = b"".join([self._transcript, head[: keys.DIGEST_BYTES], *sealed, *marked])
+            signed = self._session.digest("dealt", told)
+            self._verify("shares", client, head[keys.DIGEST_BYTES :], signed)
+        elif stage == "boxes":
+            bits, signature = parts.expect("secure-complaints", 2).arrays
+            if not set(from_bits(bits, len(self._agreed.names))) <= set(self._near[place]):
+                raise UploadError("complaints", f"{client} complains of boxes it did not get")
+            told = self._transcript + self._bits("shares").tobytes() + bits.tobytes()
+            self._verify("complaints", client, from_rows(signature, 1, 64)[0], told)
+        elif stage == "consistency":
+            (consent,) = from_rows(parts.expect("secure-consent", 1).arrays[0], 1, 64)
+            told = self._bits("update").tobytes() + self._most.told
+            self._verify("survivors", client, consent, told)
+        else:
+            (given,) = parts.expect("secure-shares-given", 1).arrays
+            for share in from_rows(given, len(self._holders[place]), SHARE_BYTES):
+                share_from(share)
+
+    def _check_keys(self, client: str, place: int, advert: bytes) -> None:
+        """Refuse keys for which all other clients would refuse the round."""
+        for key in (advert[: keys.KEY_BYTES], advert[keys.KEY_BYTES : 2 * keys.KEY_BYTES]):
+            keys.Agreement(keys.new_key()).shared(key)
+            if self._shown.setdefault(key, (place, advert)) != (place, advert):
+                raise UploadError("keys", f"{client} shows a key that another client has shown")
+        if advert[: keys.KEY_BYTES] == advert[keys.KEY_BYTES : 2 * keys.KEY_BYTES]:
+            raise UploadError("keys", f"{client} shows one key for two purposes")
 
     def _verify(self, message: str, client: str, signature: bytes, content: bytes) -> None:
         public, about = self._agreed.identities[client], self._session.about(message, client)
@@ -537,7 +415,7 @@ class SecureRound:
         if stage == "nonces":
             members = self._members["nonces"]
             k, _ = self._agreed.degree(len(members))
-            nonces = (self._row("nonces", place)[:NONCE_BYTES] for place in self._ring)
+            nonces = (self._row("nonces", place)[: keys.NONCE_BYTES] for place in self._ring)
             seed = keys.of_nonces(self._session, self._adverts_seen, nonces)
             self._near = {place: neighbors(members, place, k, seed) for place in members}
             self._transcript = seed
@@ -547,7 +425,7 @@ class SecureRound:
                 place: sorted(there.intersection(self._near[place]) | {place}) for place in there
             }
         if stage == "update":
-            self._uploads.seal()
+            self._groups = {b"": self._most}
 
     def _going_on(self, stage: str) -> tuple[int, ...]:
         """Return the clients that are in the next stage; raise if they are too few for a sum."""
@@ -555,13 +433,17 @@ class SecureRound:
         if stage in ("shares", "boxes", "consistency"):
             members = self._with_holders(members)
         if stage == "unmask":
-            self._leave_out("shares", self._unmasking.liars())
-            self._unmasking.check()
+            self._check_shares()
         elif len(members) < (1 if stage == "consistency" else self._min_clients):
+            kinds = sorted({group.outline.kind for group in self._groups.values()})
+            differing = (
+                f"; the clients' messages ({', '.join(kinds)}) differ in their facts or shapes, "
+                "and secure aggregation adds only messages that differ in nothing but their numbers"
+            )
             raise TooFewClientsError(
                 f"secure aggregation ended at {stage!r} with {len(members)} of "
                 f"{len(self._cohort)} clients, it needs {self._min_clients}; {ENDS}"
-                f"{self._uploads.differing() if stage == 'update' else ''}"
+                f"{differing if stage == 'update' and len(self._groups) > 1 else ''}"
             )
         return tuple(sorted(members))
 
@@ -577,19 +459,15 @@ class SecureRound:
                 )
             return set(self._members["keys"])
         if stage == "boxes":
-            n, bits = (
-                len(self._agreed.names),
-                {k: self._replies["boxes"][k].arrays[0] for k in here},
-            )
-            made = {place: from_bits(said, n) for place, said in bits.items()}
+            n = len(self._agreed.names)
+            made = {k: from_bits(self._replies["boxes"][k].arrays[0], n) for k in here}
             out = left_out({by: of for by, of in made.items() if of})
             self._leave_out("boxes", out)
             return here - set(out)
         if stage == "update":
-            most = self._uploads.most()
-            other = set(self._uploads.members) - most
+            most = set(self._most.members) if self._groups else set()
             reason = "its message differs from that of most in its facts, shapes or transcript"
-            self._leave_out("outline", dict.fromkeys(sorted(other), reason))
+            self._leave_out("outline", dict.fromkeys(sorted(set(self._contents) - most), reason))
             return most
         return here
 
@@ -615,37 +493,75 @@ class SecureRound:
                 return members
             members = members - alone
 
-    @cached_property
-    def _unmasking(self) -> Unmasking:
-        """The shares that were given; complete once the last stage is closed."""
-        names, sealed = self._agreed.names, self._members["update"]
-        dealt = {
-            place: Dealt(
-                {holder: self._mark(place, holder) for holder in self._holders[place]},
-                self._row("shares", place)[:DIGEST_BYTES],
-                self._row("keys", place)[keys.KEY_BYTES : 2 * keys.KEY_BYTES],
-            )
-            for place in self._members["boxes"]
-        }
-        made = Unmasking(self._session, names, self._threshold, dealt, sealed)
+    def _check_shares(self) -> None:
+        """Keep the shares that were dealt and name who gave others; raise if too few are left."""
+        names, sealed = self._agreed.names, set(self._members["update"])
+        self._good = {owner: {} for owner in self._members["boxes"]}
+        lies: dict[int, list[str]] = {}
         for holder, parts in sorted(self._replies["unmask"].items()):
-            given = (bytes(row) for row in parts.arrays[0])
-            made.give(holder, dict(zip(self._holders[holder], given, strict=True)))
-        return made
+            for owner, given in zip(
+                self._holders[holder], map(bytes, parts.arrays[0]), strict=True
+            ):
+                which = 0 if owner in sealed else 1
+                dealt = self._mark(owner, holder)[which * keys.DIGEST_BYTES :][: keys.DIGEST_BYTES]
+                if keys.mark_of(self._session, owner, holder, which, given) == dealt:
+                    self._good[owner][holder + 1] = share_from(given)
+                else:
+                    lies.setdefault(holder, []).append(names[owner])
+        for liar, owners in lies.items():
+            others = f" and {len(owners) - 3} others" if len(owners) > 3 else ""
+            reason = f"it gave other shares than it was dealt, of {', '.join(owners[:3])}{others}"
+            self._leave_out("shares", {liar: reason})
+        for owner, shares in self._good.items():
+            if len(shares) < self._threshold:
+                raise TooFewClientsError(
+                    f"secure aggregation ended at 'unmask': {len(shares)} clients gave shares of "
+                    f"{names[owner]}, {self._threshold} are needed; {ENDS}"
+                )
 
     def result(self, inner: Read) -> tuple[Additive, int]:
         """Return the exact sum of the sealed set, read by `inner`, and the size of the set."""
-        sealed = self._members["update"]
+        most = self._most
         try:
-            outline, total = self._uploads.total()
-            ring = self._agreed.ring_of(outline)
-            self._unmasking.remove_masks(total, ring, self._near, self._uploads.told)
-            value = inner(outline.fill(total, ring), self._turn)
+            ring, total = self._agreed.ring_of(most.outline), most.total.copy()
+            self._remove_masks(total, keys.Masks(ring, total.shape[1]), most.told)
+            value = inner(most.outline.fill(total, ring), self._turn)
         except (CatchmentError, ValueError):
             self._advance("ABORTED")
             raise
         self._advance("SOLVED")
-        return value, len(sealed)
+        return value, len(self._members["update"])
+
+    def _remove_masks(self, total: Residues, masks: keys.Masks, salt: bytes) -> None:
+        """Take off a sum the own masks of those in it and the masks they share with others."""
+        sealed = set(self._members["update"])
+        for place in sorted(sealed):
+            secret = self._secret(place, own=True)
+            subtract_from(total, masks.of(keys.own_mask_key(salt, place, secret)))
+        for place in sorted(set(self._good) - sealed):
+            agreement = keys.Agreement(self._secret(place, own=False))
+            for other in sorted(sealed.intersection(self._near[place])):
+                shared = agreement.shared(self._mask_key(other))
+                mask = masks.of(keys.pair_mask_key(salt, shared, place, other))
+                # Taken off as it was put on by the other one.
+                (subtract_from if place > other else add_into)(total, mask)
+
+    def _secret(self, place: int, *, own: bool) -> bytes:
+        """Return what the shares of a client make, its own mask's secret or its mask key."""
+        found = combine(dict(sorted(self._good[place].items())[: self._threshold]))
+        if found < 1 << 256:
+            secret = found.to_bytes(keys.KEY_BYTES, "little")
+            promise = self._row("shares", place)[: keys.DIGEST_BYTES]
+            made = self._session.digest("own mask", secret) if own else keys.public_key(secret)
+            if made == (promise if own else self._mask_key(place)):
+                return secret
+        raise AbortedError(
+            f"{self._agreed.names[place]} dealt shares that do not make what it committed to; "
+            f"leave it out of the next round; {ENDS}"
+        )
+
+    def _mask_key(self, place: int) -> bytes:
+        return self._row("keys", place)[keys.KEY_BYTES : 2 * keys.KEY_BYTES]
 
     def publish(self) -> None:
         self._advance("PUBLISHED")
@@ -661,7 +577,9 @@ class SecureRound:
 
     @property
     def _adverts(self) -> Bytes:
-        return rows((self._row("keys", place) for place in self._members["keys"]), ADVERT_BYTES)
+        return rows(
+            (self._row("keys", place) for place in self._members["keys"]), keys.ADVERT_BYTES
+        )
 
     def _row(self, stage: str, place: int) -> bytes:
         return bytes(self._replies[stage][place].arrays[0][0])
