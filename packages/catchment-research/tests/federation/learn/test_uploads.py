@@ -67,7 +67,7 @@ def test_gradients_end_in_the_readout_of_statistics() -> None:
     [
         ({"upload": "least"}, "upload is 'least'; give 'auto' or 'statistics'"),
         (
-            {"protect": [SecureAggregation({"a": "00" * 32})], "ridge": "groups"},
+            {"protections": [SecureAggregation({"a": "00" * 32})], "ridge": "groups"},
             "pass ridge='clients'",
         ),
         ({"upload": ConjugateGradients, "row_stride": 2}, "use upload='statistics'"),

@@ -376,7 +376,7 @@ def dtype_of(hint: Any) -> Any:
 def is_value(hint: Any) -> bool:
     """Return whether a type is a class whose values travel."""
     made = get_origin(hint) or hint
-    return isinstance(made, TypeVar) or is_dataclass(made) or defines(made, "from_parts")
+    return isinstance(made, TypeVar) or is_dataclass(made) or defines(made, "from_message")
 
 
 def _is_fact(hint: Any) -> bool:
@@ -730,7 +730,7 @@ def _value(hint: Any, parts: Message, trusted: bool) -> Any:
         (array,) = parts.expect("number", 1).arrays
         return _number(hint, float(array.reshape(-1)[0]) if array.size else np.nan, "it", (), True)
     made: Any = get_origin(hint) or hint
-    if defines(made, "from_parts") and not issubclass(made, Structure):
+    if defines(made, "from_message") and not issubclass(made, Structure):
         for array in parts.arrays:
             _checked_array(array, None, (), f"a {parts.kind}", trusted)
         return cast(Any, made).from_message(parts)
