@@ -186,7 +186,7 @@ def test_numbers_in_lists_become_an_array() -> None:
 def test_limits_stand_in_the_field_for_python_plan_files_and_the_schema() -> None:
     with pytest.raises(ValueError, match="limit is -1; give a number, more than 0"):
         ContributionBound(limit=-1)
-    with pytest.raises(ValueError, match=r"limit in \[\[protect\]\] 1 is -1.0; give more than 0"):
+    with pytest.raises(ValueError, match=r"limit in \[\[protections\]\] 1 is -1.0; give more"):
         read(ContributionBound, {"limit": -1.0}, "[[protections]] 1")
     assert schema(ContributionBound)["properties"]["limit"]["exclusiveMinimum"] == 0
     with pytest.raises(ValueError, match="limit is inf"):
