@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from catchment.arrays import PositiveFloat, PositiveInt
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation import (
     Additive,
@@ -87,16 +88,8 @@ class StochasticQuantization(Protection):
     )
 
     bits: Literal[32, 16, 8, 4, 2, 1] = 8
-    block: int = 256
-    longest: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.bits not in BITS:
-            raise ValueError(f"bits is {self.bits}; pass {', '.join(map(str, BITS[:-1]))} or 1")
-        if self.block < 1:
-            raise ValueError(f"block is {self.block}; let at least 1 number have a scale")
-        if self.longest is not None and not 0 < self.longest < math.inf:
-            raise ValueError(f"longest is {self.longest}; pass the clip, a number above 0")
+    block: PositiveInt = 256
+    longest: PositiveFloat | None = None
 
     @property
     def n_steps(self) -> int:

@@ -233,7 +233,7 @@ def test_the_schedule_moves_the_clients_rate() -> None:
         np.testing.assert_allclose(a, b, atol=1e-5)
     with pytest.raises(ValueError, match="decay is 2"):
         Schedule(decay=2.0)
-    with pytest.raises(ValueError, match="every 0"):
+    with pytest.raises(ValueError, match="every is 0"):
         Schedule(every=0)
 
 

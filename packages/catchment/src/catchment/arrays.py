@@ -5,15 +5,30 @@ from __future__ import annotations
 import datetime as dt
 import math
 import operator
-from numbers import Real
-from typing import Any
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache
+from numbers import Integral, Real
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import DTypeLike, NDArray
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
+
+# Types of settings, with the limits that `check_fields` and plan files hold them to.
+PositiveInt = Annotated[int, Ge(1)]
+NonNegativeInt = Annotated[int, Ge(0)]
+Seed = Annotated[int, Ge(0), Lt(1 << 64)]
+PositiveFloat = Annotated[float, Gt(0)]
+NonNegativeFloat = Annotated[float, Ge(0)]
+Probability = Annotated[float, Gt(0), Lt(1)]
+Fraction = Annotated[float, Ge(0), Le(1)]
+Factor = Annotated[float, Gt(0), Le(1)]
 
 LINE = 64  # bytes of a cache line: a lane's numbers that straddle two cost twice
 LARGEST = 1e100  # the squares of larger values, and sums of them, would overflow
@@ -214,6 +229,116 @@ def whole(value: object, name: str, *, at_least: int = 0, below: int | None = No
         wanted = f">= {at_least}" if below is None else f"from {at_least} to {below - 1}"
         raise ValueError(f"{name} is {number}; give an integer {wanted}")
     return number
+
+
+LIMITS: Mapping[type, tuple[str, Callable[[Any, Any], bool], str]] = {
+    Ge: ("ge", operator.ge, "{:g} or more"),
+    Gt: ("gt", operator.gt, "more than {:g}"),
+    Le: ("le", operator.le, "at most {:g}"),
+    Lt: ("lt", operator.lt, "less than {:g}"),
+}
+
+
+def check_fields(made: object) -> None:
+    """Raise ValueError for the first field of a dataclass that is not as its type says.
+
+    Looked at are truths, choices (`Literal`) and numbers with limits (`Annotated[float, Gt(0)]`,
+    `PositiveInt`), which are finite. Plan files read the same types.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Smoothing:
+    ...     steps: PositiveInt | Literal["auto"] = "auto"
+    ...     def __post_init__(self) -> None:
+    ...         check_fields(self)
+    >>> Smoothing(0)
+    Traceback (most recent call last):
+    ValueError: steps is 0; give an integer, 1 or more, or 'auto'
+    """
+    kind: Any = type(made)
+    for name, hint in _limited(kind):
+        check_type(getattr(made, name), hint, name)
+
+
+def check_type(value: object, hint: Any, name: str) -> None:
+    """Raise ValueError if a value is not of a type, or not within the limits beside it.
+
+    >>> check_type(["a", 3], tuple[str, ...], "classes")
+    Traceback (most recent call last):
+    ValueError: classes is ['a', 3]; give a list of texts
+    """
+    if not fits(value, hint):
+        raise ValueError(f"{name} is {value!r}; give {_words(hint)}")
+
+
+@cache
+def _limited(kind: type) -> tuple[tuple[str, Any], ...]:
+    """Return the fields of a dataclass whose types have a choice or a limit."""
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except NameError:  # a class within a function, whose types only that function knows
+        return ()
+    found = [(one.name, hints[one.name]) for one in fields(kind) if one.init]
+    return tuple((name, hint) for name, hint in found if _is_limited(hint))
+
+
+def _is_limited(hint: Any) -> bool:
+    if hint is bool or get_origin(hint) is Literal or _limits(hint):
+        return True
+    return any(map(_is_limited, get_args(hint)))
+
+
+def _limits(hint: Any) -> list[tuple[Any, Callable[[Any, Any], bool], str]]:
+    """Return the limits beside a type: each with the test for it, and in words."""
+    beside = hint.__metadata__ if get_origin(hint) is Annotated else ()
+    known = [(one, *LIMITS[type(one)]) for one in beside if type(one) in LIMITS]
+    return [(getattr(one, name), test, word) for one, name, test, word in known]
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Return whether a value is of a type, within the limits that stand beside it.
+
+    >>> fits(3, PositiveInt), fits(0.5, int), fits("a", Literal["a", "b"]), fits([1], tuple[int])
+    (True, False, True, True)
+    """
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, one) for one in inside)
+    if origin is Literal:
+        return isinstance(value, str | Real) and value in inside and not isinstance(value, bool)
+    if origin is Annotated:
+        limits = _limits(hint)
+        finite = fits(value, inside[0]) and (not limits or abs(value) < math.inf)
+        return finite and all(test(value, limit) for limit, test, _ in limits)
+    if hint is bool:
+        return isinstance(value, bool | np.bool_)
+    if hint in (int, float):
+        number = Integral if hint is int else Real
+        return isinstance(value, number) and not isinstance(value, bool)
+    if origin is tuple:
+        listed = not isinstance(value, str | Mapping) and np.iterable(value)
+        return listed and all(fits(one, inside[0]) for one in value)
+    kind = origin or hint
+    return isinstance(value, kind) if isinstance(kind, type) else True
+
+
+def _words(hint: Any) -> str:
+    """Return what a value of a type may be, in words."""
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return ", or ".join(map(_words, inside))
+    if origin is Literal:
+        return " or ".join(filter(None, (", ".join(map(repr, inside[:-1])), repr(inside[-1]))))
+    if origin is Annotated:
+        said = [word.format(limit) for limit, _, word in _limits(hint)]
+        return ", ".join([_words(inside[0]), *said])
+    if origin is tuple:
+        each, several, limits = _words(inside[0]).partition(",")
+        each = f"{each[2:]}s" if each.startswith("a ") else each
+        return f"a list of {each}{several}{limits}"
+    known = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
+    known[types.NoneType] = "None"
+    return known.get(hint) or f"a {getattr(origin or hint, '__name__', hint)}"
 
 
 def choice(value: object, name: str, *, options: tuple[str, ...]) -> str:

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
+from catchment.arrays import check_type
 from catchment.data.clients import Clients, LazyClients
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
@@ -42,9 +43,10 @@ from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.client import devices_of
 from catchment.federation.learn.automatic import (
+    UNGROUPED,
     Ridge,
     Upload,
-    Uploads,
+    automatic_ridge,
     offered_maps,
     refuse_settings,
 )
@@ -59,7 +61,7 @@ from catchment.federation.messages import (
     warn_of,
 )
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Protection
+from catchment.federation.protection import LowRankUpload, Protection
 from catchment.federation.runs.folder import RunFolder, write_results
 from catchment.federation.runs.ledger import Entries, EntryList
 from catchment.federation.workflow import (
@@ -596,17 +598,18 @@ def _described(
     options: Options,
 ) -> tuple[Workflow, str]:
     """Return the workflow, and why a choice among maps was not made if it was asked for."""
-    names, preprocessing, known = shared.classes, pipeline.preprocessing, pipeline.known_map
+    names, preprocessing, described = shared.classes, pipeline.preprocessing, pipeline.known_map
     hidden, noisy, stride = False, False, options.get("row_stride", 1)
     for one in protections:
         hidden, noisy = hidden or one.hides, noisy or one.is_noise
-    uploads = Uploads(
-        asked=upload,
-        protected=bool(protections),
-        hidden=hidden,
-        summed=head is not None or earlier is not None or stride != 1,
-        ridge=ridge,
-    )
+    check_type(upload, Upload, "upload")
+    if hidden and ridge == "leave-one-group-out":
+        raise ValueError(UNGROUPED)
+    if callable(upload) and (head is not None or earlier is not None or stride != 1):
+        raise ValueError(
+            f"{upload.__name__} leaves no sum of statistics for another head, a row_stride or to "
+            "join an earlier run; use upload='statistics'"
+        )
     channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
     told: dict[str, Any] = {
         "n_inputs": preprocessing.n_inputs(channels),
@@ -614,8 +617,8 @@ def _described(
     }
     if not callable(upload):
         remedy = "pass upload=ConjugateGradients of catchment-research, "
-        refuse_large(known, **told, classes=names is not None, remedy=remedy)
-    offered = offered_maps(known, **told, hidden=hidden, noisy=noisy, n_clients=n_clients)
+        refuse_large(described, **told, classes=names is not None, remedy=remedy)
+    offered = offered_maps(described, **told, hidden=hidden, noisy=noisy, n_clients=n_clients)
     if offered.several:
         chosen = ridge not in ("auto", "leave-one-client-out")
         given = {"ridge": chosen, "upload": upload != "statistics"}
@@ -626,36 +629,33 @@ def _described(
         hidden = hidden or not (earlier.by_client or earlier.by_group)
         # Nobody can be taken out of a group again: who comes after goes into groups, too.
         n_clients += len(earlier.by_client) or (MANY if earlier.by_group else 0)
+    known: dict[str, Any] = {"classes": names, "ridge": ridge, "n_clients": n_clients}
+    known |= {"hidden": hidden, "head": head, "row_stride": stride}
+    smallest = upload == "auto" and not protections and not offered.several
     return Workflow(
         preprocessing=preprocessing,
         maps=offered.maps,
-        learn=partial(_learner, uploads, names, n_clients, hidden, head, stride),
-        uploads=None if offered.several else uploads,
+        learn=partial(_learner, upload, known),
         channels=shared.channels,
         classes=names,
         per_step=shared.per_step,
         min_clients=options.get("min_clients", 1),
         limits=options.get("limits", LIMITS),
-        protections=tuple(protections) if offered.several else uploads.added_to(protections),
+        protections=(LowRankUpload(),) if smallest else tuple(protections),
         seed=options.get("seed", 0),
     ), offered.note
 
 
-def _learner(
-    uploads: Uploads,
-    classes: tuple[str, ...] | None,
-    n_clients: int,
-    hidden: bool,
-    head: Head | None,
-    row_stride: int,
-    maps: Maps,
-) -> Algorithm[Any, Any, Any]:
+def _learner(upload: Upload, settings: dict[str, Any], maps: Maps) -> Algorithm[Any, Any, Any]:
+    classes = settings["classes"]
     if len(maps) > 1:
         from catchment.federation.learn.candidates import Candidates
 
         return Candidates(features=maps, classes=classes)
-    settings: dict[str, Any] = {"hidden": hidden, "head": head, "row_stride": row_stride}
-    return uploads.learner(maps[0], classes=classes, n_clients=n_clients, **settings)
+    if callable(upload):
+        given = {} if settings["ridge"] == "auto" else {"ridge": settings["ridge"]}
+        return upload(features=maps[0], classes=classes, **given)
+    return automatic_ridge(maps[0], **settings)
 
 
 def _local(

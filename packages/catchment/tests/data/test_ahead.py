@@ -134,7 +134,7 @@ def test_times_without_dates_are_refused() -> None:
         ({"known": "price"}, "without a horizon"),
         ({"horizon": 1, "known": ("a",), "predicted": ("a",)}, "both"),
         ({"horizon": 1, "predicted": ("a", 1)}, "predicted is"),
-        ({"calendar": ("moon",)}, "calendar is 'moon'"),
+        ({"calendar": ("moon",)}, "calendar is .'moon',.; give a list of 'hour', 'weekday' or"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings: dict[str, object], message: str) -> None:

@@ -426,13 +426,13 @@ def test_two_ways_to_say_one_thing_have_one_fingerprint() -> None:
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ({"gaps": "guess"}, "gaps is 'guess'; pass one of error, hold, interpolate, restart"),
-        ({"scale": "all"}, "scale is 'all'; pass one of none, own, federated"),
+        ({"gaps": "guess"}, "gaps is 'guess'; give 'error', 'hold', 'interpolate' or 'restart'"),
+        ({"scale": "all"}, "scale is 'all'; give 'none', 'own' or 'federated'"),
         ({"label": "first"}, "label is 'first'"),
-        ({"rate": 0}, "rate is 0; pass a positive"),
+        ({"rate": 0}, "rate is 0; give a number, more than 0"),
         ({"rate": True}, "rate is True"),
         ({"rate": np.inf}, "rate is inf"),
-        ({"window": 0}, "window is 0; pass an integer of steps"),
+        ({"window": 0}, "window is 0; give an integer, 1 or more"),
         ({"window": 2.5}, "window is 2.5"),
         ({"window": "5 apples"}, "window is '5 apples'; pass a number of steps, or a duration"),
         ({"window": "0s"}, "window is '0s'"),

@@ -249,11 +249,11 @@ def test_biases_split_noise_of_the_same_kind_evenly() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"features": 0}, "integer from 1 on"),
-        ({"seed": -1}, "from 0 to"),
-        ({"length": 0}, "steps from 1 on"),
+        ({"features": 0}, "integer, 1 or more"),
+        ({"seed": -1}, "0 or more"),
+        ({"length": 0}, "1 or more, or None"),
         ({"input_range": 3.0}, "power of two"),
-        ({"biases": "data"}, '"noise"'),
+        ({"biases": "data"}, "give 'noise'"),
         ({"biases": (1, 2)}, "each of 504"),
         ({"features": 1, "biases": (2**31,)}, r"below 2\^31"),
     ],

@@ -53,5 +53,5 @@ def test_blocks_look_back_across_their_edges() -> None:
 def test_too_many_features_and_bad_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="ask for fewer delays"):
         NVAR(100, order=3).build(3, per_step=True)
-    with pytest.raises(ValueError, match="order 4"):
+    with pytest.raises(ValueError, match="order is 4; give an integer, 1 or more, at most 3"):
         NVAR(order=4)

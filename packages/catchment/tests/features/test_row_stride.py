@@ -101,7 +101,7 @@ def test_only_a_stride_that_is_set_is_in_a_plan() -> None:
 
 def test_strides_that_cannot_be_are_refused() -> None:
     steps, pooled = (EchoState(10).build(1, per_step=one) for one in (True, False))
-    with pytest.raises(ValueError, match="row_stride is 0; give an integer from 1 on"):
+    with pytest.raises(ValueError, match="row_stride is 0; give an integer, 1 or more"):
         FederatedRidge(features=steps, row_stride=0)
     with pytest.raises(ValueError, match="leave it out where a recording has one row"):
         FederatedRidge(features=pooled, row_stride=2)

@@ -167,9 +167,9 @@ def test_logarithms_of_whole_numbers() -> None:
 
 
 def test_wrong_settings_are_refused_with_a_remedy() -> None:
-    with pytest.raises(ValueError, match="input_range is 65; pass a number above 0, at most 64"):
+    with pytest.raises(ValueError, match="input_range is 65; give a number, more than 0"):
         WindowStatistics(input_range=65)
-    with pytest.raises(ValueError, match="correlations is 'some'; pass True, False or 'auto'"):
+    with pytest.raises(ValueError, match="correlations is 'some'; give true or false, or 'auto'"):
         WindowStatistics(correlations="some")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="here every step has a target"):
         WindowStatistics().build(3, per_step=True)

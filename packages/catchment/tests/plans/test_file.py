@@ -226,7 +226,7 @@ def test_a_map_and_an_algorithm_of_ones_own_are_named(
             "batch is 40; pass 1 to 32 sequences, or updates='batch'",
         ),
         ('name = "fedip"\nrounds = 0', "rounds in .plasticity. is 0; give 1 or more"),
-        ('name = "moments"\ndamping = 2.0', "damping is 2.0"),
+        ('name = "moments"\ndamping = 2.0', "damping in .plasticity. is 2.0; give at most 1"),
         ('name = "fedip"\nrule = { epoch = 3 }', "no setting 'epoch'; did you mean 'epochs'"),
         (
             'name = "fedip"\n[preprocessing]\nscale = "own"\n[[protections]]\nname = '
@@ -303,7 +303,7 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
         ),
         ("[learn]\nrigde = 3", r"\[learn\] has no setting 'rigde'; did you mean 'ridge'"),
         ('[learn]\nridge = "cv"', "ridge in .* is 'cv'; give a number or 'auto', 'clients'"),
-        ("[learn]\nforgetting = 0.0", "forgetting is 0.0"),
+        ("[learn]\nforgetting = 0.0", "forgetting in .learn. is 0.0; give more than 0"),
         ("[learn]\nfeatures = 3", "no setting 'features'"),
         ('[learn]\nalgorithm = "candidates"', r"\[\[candidates\]\] go with"),
         ("[[candidates]]\nunits = 3", r"\[\[candidates\]\] go with"),

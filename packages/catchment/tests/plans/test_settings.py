@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_type_hints
 
 import numpy as np
 import pytest
 from annotated_types import Ge
 
 from catchment import Array
-from catchment.plans import described, nearest, read, schema
+from catchment.federation.measure import ContributionBound
+from catchment.plans import (
+    ALGORITHMS,
+    MAPS,
+    PLASTICITY,
+    PROTECTIONS,
+    described,
+    nearest,
+    read,
+    schema,
+)
 from catchment.readout import LDA, Head
 
 
@@ -171,3 +181,22 @@ def test_numbers_in_lists_become_an_array() -> None:
         with pytest.raises(ValueError, match="give a list of numbers, or of such lists"):
             read(Weighted, {"weights": wrong}, "[map]")
     assert schema(Weighted)["properties"] == {"weights": {"type": "array"}}
+
+
+def test_limits_stand_in_the_field_for_python_plan_files_and_the_schema() -> None:
+    with pytest.raises(ValueError, match="limit is -1; give a number, more than 0"):
+        ContributionBound(limit=-1)
+    with pytest.raises(ValueError, match=r"limit in \[\[protections\]\] 1 is -1.0; give more"):
+        read(ContributionBound, {"limit": -1.0}, "[[protections]] 1")
+    assert schema(ContributionBound)["properties"]["limit"]["exclusiveMinimum"] == 0
+    with pytest.raises(ValueError, match="limit is inf"):
+        ContributionBound(limit=np.inf)
+    with pytest.raises(ValueError, match="give a finite number"):
+        read(ContributionBound, {"limit": np.inf}, "[[protections]] 1")
+
+
+def test_the_types_of_every_class_that_a_plan_names_are_known_where_they_are_checked() -> None:
+    kinds = [*MAPS.values(), *ALGORITHMS.values(), *PROTECTIONS.values(), *PLASTICITY.values()]
+    assert len(kinds) > 20
+    for kind in kinds:
+        get_type_hints(kind, include_extras=True)

@@ -163,7 +163,7 @@ def test_wrong_forgetting_is_refused(forgetting: float) -> None:
 
 def test_wrong_streams_are_refused() -> None:
     z, y = rows(3)
-    with pytest.raises(ValueError, match="at least 1 row"):
+    with pytest.raises(ValueError, match="length is 0; give an integer, 1 or more"):
         OnlineRidge.start(4, 2, length=0)
     for state in (OnlineRidge.start(4, 2), OnlineRidge.start(4, 2, length=5)):
         with pytest.raises(ValueError, match=r"pass \(n, 4\) and \(n, 2\)"):

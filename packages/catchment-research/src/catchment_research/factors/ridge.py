@@ -107,6 +107,7 @@ class FactoredRidge(Algorithm[FactoredState, Tally[RidgeFactors], Model]):
     intercept: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_choice(self.ridge, self.store_per_client)
 
     @property

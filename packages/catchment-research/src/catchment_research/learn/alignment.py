@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from catchment.arrays import Fraction
 from catchment.features import EchoState, Reservoir, name_of
 from catchment.federation import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.learn import FederatedRidge, RidgeState, learned
@@ -47,12 +48,11 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
     """
 
     ridge: FederatedRidge
-    alpha: float
+    alpha: Fraction
     recipes: Mapping[str, Reservoir] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.alpha <= 1:
-            raise ValueError(f"alpha is {self.alpha}; pass a number between 0 and 1")
+        super().__post_init__()
         _ = self.target
 
     @property

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge
 
 from catchment import Array
+from catchment.arrays import PositiveFloat, Probability
 from catchment.errors import FederationError, UploadError
 from catchment.features import FeatureMap
 from catchment.federation import Algorithm, Data, Kept, Requirements, RoundContext
@@ -116,25 +118,13 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
     """
 
     features: FeatureMap
-    ridge: float | Literal["folds"] = "folds"
-    folds: int = 3
+    ridge: PositiveFloat | Literal["folds"] = "folds"
+    folds: Annotated[int, Ge(2)] = 3
     ridges: tuple[float, ...] | None = None
     standardize: bool | Literal["auto"] = "auto"
-    tolerance: float = 1e-10
-    max_rounds: int = 200
+    tolerance: Probability = 1e-10
+    max_rounds: Annotated[int, Ge(3)] = 200
     classes: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.ridge, str) and self.ridge != "folds":
-            raise ValueError(f"ridge is {self.ridge!r}; pass a number or 'folds'")
-        if not isinstance(self.ridge, str) and not 0 < self.ridge < np.inf:
-            raise ValueError(f"ridge is {self.ridge}; pass a finite number above 0, or 'folds'")
-        if self.folds < 2:
-            raise ValueError(f"folds is {self.folds}; pass 2 or more")
-        if not 0 < self.tolerance < 1:
-            raise ValueError(f"tolerance is {self.tolerance}; pass a number between 0 and 1")
-        if self.max_rounds < 3:
-            raise ValueError(f"max_rounds is {self.max_rounds}; pass 3 or more")
 
     @property
     def requirements(self) -> Requirements:

@@ -27,6 +27,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from catchment import Array
+from catchment.arrays import PositiveFloat, PositiveInt
 from catchment.errors import FederationError, IntegrityError
 from catchment.features import FeatureMap, Layers
 from catchment.federation import Algorithm, Data, Kept, Requirements, RoundContext, check_statistics
@@ -91,23 +92,18 @@ class DeepRidge(Algorithm[DeepState, RidgeStatistics, Model]):
     """
 
     features: FeatureMap
-    layers: int = 3
+    layers: PositiveInt = 3
     width: int = 128
     random: int | None = None
     ridge: float | Literal["gcv"] = "gcv"
-    step_ridge: float = 0.01
+    step_ridge: PositiveFloat = 0.01
     intercept: bool = True
     scale: float = 1.0
     seed: int = 0
     classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.layers < 1:
-            raise ValueError(f"layers is {self.layers}; pass at least 1")
-        if isinstance(self.ridge, str) and self.ridge != "gcv":
-            raise ValueError(f"ridge is {self.ridge!r}; pass a number or 'gcv'")
-        if not 0 < self.step_ridge < np.inf:
-            raise ValueError(f"step_ridge is {self.step_ridge}; pass a finite number above 0")
+        super().__post_init__()
         self.map_of(np.zeros((0, 0, 0)))
 
     @property

@@ -22,6 +22,7 @@ from operator import add
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge
 
 from catchment import Array, Integers
 from catchment.data import RAW, Preprocessing
@@ -197,7 +198,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     recipes: Mapping[str, Reservoir] = field(default_factory=dict)
     alpha: float | None = None
     ridge: float | Literal["folds"] = "folds"
-    n_folds: int = 5
+    n_folds: Annotated[int, Ge(2)] = 5
     weighting: Literal["mean", "samples"] = "mean"
     classes: tuple[str, ...] | None = None
 
@@ -207,12 +208,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
                 f"{name_of(self.features)} has no reservoir of every client's own; use an "
                 "EchoState map, or FederatedRidge"
             )
-        if self.weighting not in ("mean", "samples"):
-            raise ValueError(f"weighting is {self.weighting!r}; pass 'mean' or 'samples'")
-        if isinstance(self.ridge, str) and self.ridge != "folds":
-            raise ValueError(f"ridge is {self.ridge!r}; pass a number or 'folds'")
-        if self.n_folds < 2:
-            raise ValueError(f"n_folds is {self.n_folds}; pass at least 2")
+        super().__post_init__()
 
     @property
     def requirements(self) -> Requirements:

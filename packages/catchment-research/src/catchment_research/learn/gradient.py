@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import eigvalsh
 
-from catchment.arrays import Array
+from catchment.arrays import Array, NonNegativeFloat, PositiveFloat, PositiveInt
 from catchment.errors import UploadError
 from catchment.features import FeatureMap
 from catchment.federation import (
-    WEIGHTINGS,
     Algorithm,
     Data,
     RoundContext,
@@ -85,30 +84,22 @@ class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
     """
 
     features: FeatureMap
-    epochs: int = 1
-    batch_size: int | None = None
-    learning_rate: float = 1.0
+    epochs: PositiveInt = 1
+    batch_size: PositiveInt | None = None
+    learning_rate: PositiveFloat = 1.0
     relative: bool = True
-    ridge: float = 0.0
+    ridge: NonNegativeFloat = 0.0
     weighting: Weighting = "samples"
     optimizer: ServerOptimizer = MEAN
     initial: Readout | None = field(default=None, metadata={"hidden": True})
     classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise ValueError(f"epochs is {self.epochs}; run at least 1")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise ValueError(f"batch_size is {self.batch_size}; pass 1 or more, or None for all")
-        if not 0 < self.learning_rate < np.inf or (self.relative and self.learning_rate >= 2):
+        super().__post_init__()
+        if self.relative and self.learning_rate >= 2:
             raise ValueError(
-                f"learning_rate is {self.learning_rate}; pass a number above 0, and below 2 "
-                "unless relative=False"
+                f"learning_rate is {self.learning_rate}; pass less than 2 unless relative=False"
             )
-        if not 0 <= self.ridge < np.inf:
-            raise ValueError(f"ridge is {self.ridge}; pass a finite number that is not negative")
-        if self.weighting not in WEIGHTINGS:
-            raise ValueError(f"weighting is {self.weighting!r}; use one of {', '.join(WEIGHTINGS)}")
 
     def start(self) -> Averaged:
         return Averaged(self.initial)

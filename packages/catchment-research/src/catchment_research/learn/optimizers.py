@@ -17,27 +17,24 @@ value; what it remembers between rounds is passed in and out, and is part of the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge, Lt
 
-from catchment.arrays import Array
+from catchment.arrays import Array, PositiveFloat, check_fields
 from catchment.plugins import CHOICES
 
 Arrays = tuple[Array, ...]
-DECAYS = ("momentum", "mean_decay", "square_decay")
+Decay = Annotated[float, Ge(0), Lt(1)]
 
 
 class ServerOptimizer(ABC):
     """Base of rules that move values by the mean change of a round; `step` is what differs."""
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self)):  # type: ignore[arg-type]
-            value = getattr(self, name)
-            if name in DECAYS and not 0 <= value < 1:
-                raise ValueError(f"{name} is {value}; pass a number from 0 to below 1")
-            if name not in DECAYS and not 0 < value < np.inf:
-                raise ValueError(f"{name} is {value}; pass a finite number above 0")
+        check_fields(self)
 
     def start(self, values: Arrays) -> Arrays:
         """Return the memory before the first round, for values of these shapes: none."""
@@ -56,7 +53,7 @@ class Mean(ServerOptimizer):
     ((array([1.5]),), ())
     """
 
-    learning_rate: float = 1.0
+    learning_rate: PositiveFloat = 1.0
 
     def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
         return _moved(values, change, self.learning_rate), ()
@@ -72,8 +69,8 @@ class Momentum(ServerOptimizer):
     ((array([2.5]),), (array([1.5]),))
     """
 
-    learning_rate: float = 1.0
-    momentum: float = 0.9
+    learning_rate: PositiveFloat = 1.0
+    momentum: Decay = 0.9
 
     def start(self, values: Arrays) -> Arrays:
         return tuple(map(np.zeros_like, values))
@@ -103,10 +100,10 @@ class Adam(ServerOptimizer):
     array([0.099005])
     """
 
-    learning_rate: float = 0.01
-    mean_decay: float = 0.9
-    square_decay: float = 0.99
-    tau: float = 1e-3
+    learning_rate: PositiveFloat = 0.01
+    mean_decay: Decay = 0.9
+    square_decay: Decay = 0.99
+    tau: PositiveFloat = 1e-3
 
     def start(self, values: Arrays) -> Arrays:
         squares = tuple(np.full_like(x, self.tau**2) for x in values)
@@ -151,8 +148,8 @@ class Adagrad(ServerOptimizer):
     array([0.0999])
     """
 
-    learning_rate: float = 0.01
-    tau: float = 1e-3
+    learning_rate: PositiveFloat = 0.01
+    tau: PositiveFloat = 1e-3
 
     def start(self, values: Arrays) -> Arrays:
         return tuple(np.full_like(x, self.tau**2) for x in values)

@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import Ge
 
 from catchment import Array
 from catchment.errors import IntegrityError
@@ -66,13 +67,12 @@ class Stacking(Algorithm[Stack, RidgeStatistics, Ensemble]):
     """
 
     ensemble: Ensemble
-    n_folds: int = 5
+    n_folds: Annotated[int, Ge(2)] = 5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.ensemble.members:
             raise ValueError("the ensemble has no members; train it first")
-        if self.n_folds < 2:
-            raise ValueError(f"n_folds is {self.n_folds}; pass at least 2")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -175,11 +175,7 @@ class StackedEnsemble(Algorithm[StackedState, Members | RidgeStatistics, Ensembl
     """
 
     ensemble: ReservoirEnsemble
-    n_folds: int = 5
-
-    def __post_init__(self) -> None:
-        if self.n_folds < 2:
-            raise ValueError(f"n_folds is {self.n_folds}; pass at least 2")
+    n_folds: Annotated[int, Ge(2)] = 5
 
     @property
     def requirements(self) -> Requirements:

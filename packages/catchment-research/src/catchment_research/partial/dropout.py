@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from catchment import Integers
+from catchment.arrays import Factor, check_fields
 from catchment.federation import RoundContext
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -106,14 +107,13 @@ class Dropout:
     """
 
     chains: tuple[tuple[str, ...], ...]
-    share: float | tuple[float, ...] = 0.5
+    share: Factor | tuple[Factor, ...] = 0.5
     order: Literal["random", "first"] = "random"
 
     def __post_init__(self) -> None:
-        if not self.shares or not all(0 < share <= 1 for share in self.shares):
+        check_fields(self)
+        if not self.shares:
             raise ValueError(f"share is {self.share}; pass fractions above 0 and at most 1")
-        if self.order not in ("random", "first"):
-            raise ValueError(f"order is {self.order!r}; use 'random' or 'first'")
         if self.order == "first" and max(self.shares) < 1:
             raise ValueError(
                 f"with order 'first' and shares of at most {max(self.shares):g} nobody trains the "

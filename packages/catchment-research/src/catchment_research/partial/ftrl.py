@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment import Array
+from catchment.arrays import NonNegativeFloat, PositiveFloat, PositiveInt, check_fields
 from catchment.errors import FederationError, MissingExtraError
 from catchment.privacy.dp import gaussian_epsilon, rounded_normal
 from catchment_research.learn.optimizers import Arrays
@@ -57,9 +58,9 @@ class FollowTheLeader:
         Rounds after which a new tree begins, so that a client may take part once in each.
     """
 
-    noise_multiplier: float
-    clip: float
-    clients: int
+    noise_multiplier: NonNegativeFloat
+    clip: PositiveFloat
+    clients: PositiveInt
     rounds: int
     learning_rate: float = 1.0
     momentum: float = 0.9
@@ -67,15 +68,9 @@ class FollowTheLeader:
     restart_every: int | None = None
 
     def __post_init__(self) -> None:
-        if self.mechanism not in ("tree", "toeplitz"):
-            raise ValueError(f"mechanism is {self.mechanism!r}; use 'tree' or 'toeplitz'")
+        check_fields(self)
         if self.mechanism == "toeplitz" and self.restart_every is not None:
             raise ValueError("the Toeplitz mechanism has no restarts; leave restart_every out")
-        if not (self.noise_multiplier >= 0 and self.clip > 0 and self.clients > 0):
-            raise ValueError(
-                f"noise_multiplier {self.noise_multiplier}, clip {self.clip} and clients "
-                f"{self.clients} must not be negative, and the last two not zero"
-            )
 
     @property
     def spread(self) -> float:

@@ -20,6 +20,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
 from catchment import refuse_conversions
+from catchment.arrays import PositiveFloat, PositiveInt, check_fields
 from catchment_research.partial.normalize import JointNorms
 
 IGNORED = -100  # a target that does not count, such as padding
@@ -89,22 +90,16 @@ class LocalSteps:
     """
 
     optimizer: Literal["sgd", "adam"] = "sgd"
-    learning_rate: float = 0.1
+    learning_rate: PositiveFloat = 0.1
     momentum: float = 0.0
-    epochs: int = 1
+    epochs: PositiveInt = 1
     max_steps: int | None = None
-    batch_size: int = 16
+    batch_size: PositiveInt = 16
     prox: float = 0.0
     precision: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
-        if self.optimizer not in ("sgd", "adam"):
-            raise ValueError(f"optimizer is {self.optimizer!r}; use 'sgd' or 'adam'")
-        if not self.learning_rate > 0 or self.epochs < 1 or self.batch_size < 1:
-            raise ValueError(
-                f"learning_rate {self.learning_rate}, epochs {self.epochs} and batch_size "
-                f"{self.batch_size} must all be above 0"
-            )
+        check_fields(self)
 
     def schedule(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Return the examples (steps, batch_size) of every step, -1 where a batch is not full."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from catchment.arrays import Factor, NonNegativeInt, PositiveInt, check_fields
+
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
@@ -26,19 +28,13 @@ class Schedule:
     [0.5, 0.854, 0.5, 0.146]
     """
 
-    warmup: int = 0
-    decay: float = 1.0
-    every: int = 1
-    cosine: int | None = None
+    warmup: NonNegativeInt = 0
+    decay: Factor = 1.0
+    every: PositiveInt = 1
+    cosine: PositiveInt | None = None
 
     def __post_init__(self) -> None:
-        if self.warmup < 0 or self.every < 1 or (self.cosine is not None and self.cosine < 1):
-            raise ValueError(
-                f"warmup {self.warmup}, every {self.every} and cosine {self.cosine} are rounds; "
-                "pass 0 or more for the first and 1 or more for the others"
-            )
-        if not 0 < self.decay <= 1:
-            raise ValueError(f"decay is {self.decay}; pass a number above 0 and at most 1")
+        check_fields(self)
 
     def factor(self, round_: int) -> float:
         """Return the factor of a round, counted from 0."""

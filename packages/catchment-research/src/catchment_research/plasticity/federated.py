@@ -30,7 +30,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Factor
 from catchment.errors import UploadError
 from catchment.features import Reservoir
 from catchment.features.echo_state import ACTIVATIONS, SparseRows
@@ -159,11 +159,10 @@ class MomentPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
 
     reservoir: Reservoir
     rule: IntrinsicPlasticity = RULE
-    damping: float = 0.5
+    damping: Factor = 0.5
 
     def __post_init__(self) -> None:
-        if not 0 < self.damping <= 1:
-            raise ValueError(f"damping is {self.damping}; pass a share above 0, at most 1")
+        super().__post_init__()
         if any((layer.activation != ADAPTIVE[0]).any() for layer in self.reservoir.layers):
             raise ValueError(f"moments set the plasticity of {ACTIVATIONS[ADAPTIVE[0]]} units only")
 

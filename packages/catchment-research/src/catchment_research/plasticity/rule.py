@@ -29,12 +29,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Ge, Le
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array
+from catchment.arrays import (
+    LARGEST,
+    Array,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    check_fields,
+)
 from catchment.features import Reservoir
 from catchment.features.echo_state import (
     ACTIVATIONS,
@@ -120,36 +129,19 @@ class IntrinsicPlasticity:
     True
     """
 
-    target_mean: float = 0.0
-    target_std: float = 0.2
-    exponential_mean: float = 0.2
-    learning_rate: float = 1e-3
-    epochs: int = 1
-    batch: int = 32
-    washout: int = 0
+    target_mean: Annotated[float, Ge(-LARGEST), Le(LARGEST)] = 0.0
+    target_std: PositiveFloat = 0.2
+    exponential_mean: PositiveFloat = 0.2
+    learning_rate: NonNegativeFloat = 1e-3
+    epochs: PositiveInt = 1
+    batch: PositiveInt = 32
+    washout: NonNegativeInt = 0
     updates: Updates = field(default="step", metadata={"later": True})
     equation: Equation = field(default="corrected", metadata={"later": True})
     gains: Gains = field(default="positive", metadata={"later": True})
 
     def __post_init__(self) -> None:
-        for name in ("target_std", "exponential_mean"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; pass a number above 0")
-        if not (np.isfinite(self.learning_rate) and self.learning_rate >= 0):
-            raise ValueError(f"learning_rate is {self.learning_rate}; pass 0 or more")
-        if not np.isfinite(self.target_mean):
-            raise ValueError(f"target_mean is {self.target_mean}; pass a finite number")
-        if self.epochs < 1 or self.batch < 1 or self.washout < 0:
-            raise ValueError(
-                f"epochs {self.epochs}, batch {self.batch} and washout {self.washout} must be at "
-                "least 1, at least 1, and at least 0"
-            )
-        if self.updates not in ("step", "batch"):
-            raise ValueError(f"updates is {self.updates!r}; use 'step' or 'batch'")
-        if self.equation not in ("corrected", "printed"):
-            raise ValueError(f"equation is {self.equation!r}; use 'corrected' or 'printed'")
-        if self.gains not in ("positive", "any"):
-            raise ValueError(f"gains is {self.gains!r}; use 'positive' or 'any'")
+        check_fields(self)
         if self.updates == "step" and self.batch > MOST_LANES:
             raise ValueError(
                 f"batch is {self.batch}; pass 1 to {MOST_LANES} recordings, or updates='batch'"

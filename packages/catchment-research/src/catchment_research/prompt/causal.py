@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from catchment import Array, Integers
+from catchment.arrays import PositiveInt, check_fields
 from catchment.errors import MissingExtraError
 from catchment_research.prompt.language import (
     Answers,
@@ -58,11 +59,10 @@ class TransformersLM:
 
     model: Any
     tokenizer: Any = None
-    batch_size: int = 64
+    batch_size: PositiveInt = 64
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise ValueError(f"batch_size is {self.batch_size}; pass at least 1")
+        check_fields(self)
         self.model.requires_grad_(False)
         self.model.eval()
 

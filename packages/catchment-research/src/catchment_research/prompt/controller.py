@@ -22,6 +22,7 @@ from functools import cached_property
 import numpy as np
 
 from catchment import Array, Integers, frozen, refuse_nonfinite
+from catchment.arrays import PositiveFloat, PositiveInt, Seed, check_fields
 from catchment.features import FeatureMap
 from catchment.features.echo_state import Purpose, Words, integers, signs
 from catchment_research.learn.optimizers import Arrays, ServerOptimizer
@@ -77,21 +78,15 @@ class Projection:
     ((12, 2), (5, 3, 4))
     """
 
-    bottleneck: int
-    length: int
-    width: int
-    seed: int = 0
-    scale: float = 1.0
+    bottleneck: PositiveInt
+    length: PositiveInt
+    width: PositiveInt
+    seed: Seed = 0
+    scale: PositiveFloat = 1.0
     words: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("bottleneck", "length", "width"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; pass at least 1")
-        if not 0 <= self.seed < 2**64:
-            raise ValueError(f"seed is {self.seed}; pass an integer from 0 to 2**64 - 1")
-        if not 0 < self.scale < np.inf:
-            raise ValueError(f"scale is {self.scale}; pass a finite number above 0")
+        check_fields(self)
         object.__setattr__(self, "words", tuple(int(word) for word in self.words))
         if self.words and len(self.words) != self.length:
             raise ValueError(

@@ -22,11 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast, final, get_args
+from typing import Literal, cast, final
 
 import numpy as np
 
 from catchment import Array, Integers
+from catchment.arrays import PositiveInt
 from catchment.errors import IntegrityError
 from catchment.federation import Algorithm, Data, RoundContext
 from catchment.privacy import PromptNoise
@@ -87,25 +88,19 @@ class PromptTraining(Algorithm[Controlled, TrainedSum, Prompter]):
 
     controller: EdgeController
     server: LanguageLink
-    epochs: int = 1
-    batch_size: int = 16
-    max_steps: int | None = None
+    epochs: PositiveInt = 1
+    batch_size: PositiveInt = 16
+    max_steps: PositiveInt | None = None
     local: ServerOptimizer = LOCAL
     optimizer: ServerOptimizer = MEAN
     tell_labels: bool = False
     guard: PromptNoise | None = None
     initial: Arrays | None = None
-    at_once: int = 32
+    at_once: PositiveInt = 32
     loss: Loss = "words"
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "at_once"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; pass at least 1")
-        if self.max_steps is not None and self.max_steps < 1:
-            raise ValueError(f"max_steps is {self.max_steps}; pass at least 1, or None for all")
-        if self.loss not in get_args(Loss):
-            raise ValueError(f"loss is {self.loss!r}; use one of {', '.join(get_args(Loss))}")
+        super().__post_init__()
         if self.loss == "words" and len(self.server.words) < 2:
             raise ValueError("the server has no label words; pass loss='tokens' or 'answers'")
         if self.guard is not None and self.controller.train_projection:

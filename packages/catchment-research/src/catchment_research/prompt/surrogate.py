@@ -19,10 +19,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge
 
 from catchment import Array, Integers
+from catchment.arrays import PositiveInt, check_fields
 from catchment.features.echo_state import Purpose, Words, uniform
 from catchment_research.prompt.language import (
     Answers,
@@ -46,15 +49,12 @@ class SurrogateLM:
     (1, 2, 2, 8)
     """
 
-    width: int = 16
-    vocabulary: int = 64
+    width: PositiveInt = 16
+    vocabulary: Annotated[int, Ge(2)] = 64
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.width < 1 or self.vocabulary < 2:
-            raise ValueError(
-                f"width is {self.width} and vocabulary {self.vocabulary}; pass 1 and 2, or more"
-            )
+        check_fields(self)
 
     def identity(self) -> str:
         return f"surrogate {self.width} {self.vocabulary} {self.seed}"

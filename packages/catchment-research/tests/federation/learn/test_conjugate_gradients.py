@@ -189,10 +189,10 @@ def test_all_clients_in_one_fold_are_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"ridge": "gcv"}, "pass a number or 'folds'"),
-        ({"ridge": 0.0}, "above 0"),
+        ({"ridge": "gcv"}, "give a number, more than 0, or 'folds'"),
+        ({"ridge": 0.0}, "more than 0"),
         ({"folds": 1}, "2 or more"),
-        ({"tolerance": 0.0}, "between 0 and 1"),
+        ({"tolerance": 0.0}, "more than 0, less than 1"),
         ({"max_rounds": 2}, "3 or more"),
     ],
 )

@@ -163,7 +163,7 @@ def test_settings_that_are_about_sums_are_refused() -> None:
             '[data]\nsource = "wearables"\n[learn]\nalgorithm = "factors"\nforgetting = 0.5\n'
         )
     for settings in ({"ridge": "best"}, {"store_per_client": "no"}):
-        with pytest.raises(ValueError, match="pass"):
+        with pytest.raises(ValueError, match="give"):
             FactoredRidge(features=FEATURES, **settings)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs store_per_client"):
         FactoredRidge(features=FEATURES, ridge="leave-one-client-out", store_per_client=False)

@@ -12,8 +12,9 @@ import pytest
 from catchment import EchoState, Recording, federate
 from catchment.data import synthetic_wearables
 from catchment.federation import messages_of, read_run
-from catchment.federation.learn import FederatedRidge, Uploads
+from catchment.federation.learn import FederatedRidge
 from catchment.plans import parse_plan, run_plan
+from catchment.privacy import SecureAggregation
 from catchment_research.learn import ConjugateGradients
 
 MAP = EchoState(50, seed=1)
@@ -30,17 +31,14 @@ def test_the_cheapest_upload_has_the_digest_and_the_model_of_plain_statistics() 
     assert auto.records[0].bytes_up < plain.records[0].bytes_up
 
 
-def test_where_statistics_are_smaller_the_messages_are_what_they_were() -> None:
+def test_where_statistics_are_smaller_the_messages_are_what_they_were(tmp_path: Path) -> None:
     """More rows than features: the same bytes, message by message."""
     few = EchoState(5, seed=1)
-    plain, auto = (
-        federate(few, users(windows=60), upload=upload) for upload in ("statistics", "auto")
-    )
     sent = []
-    for run in (plain, auto):
-        assert run.kept is not None
-        every = messages_of(run.kept)
-        sent.append({one.client: one.sha256 for one in every if one.stage == "training"})
+    for upload in ("statistics", "auto"):
+        federate(few, users(windows=60), upload=upload, out=tmp_path / upload)
+        kept = messages_of(tmp_path / upload)
+        sent.append({one.client: one.sha256 for one in kept if one.stage == "training"})
     assert sent[0] == sent[1]
 
 
@@ -65,14 +63,17 @@ def test_gradients_end_in_the_readout_of_statistics() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"asked": "least"}, "choose from statistics"),
-        ({"hidden": True, "ridge": "leave-one-group-out"}, "pass ridge='leave-one-client-out'"),
-        ({"asked": ConjugateGradients, "summed": True}, "use upload='statistics'"),
+        ({"upload": "least"}, "upload is 'least'; give 'auto' or 'statistics'"),
+        (
+            {"protections": [SecureAggregation({"a": "00" * 32})], "ridge": "leave-one-group-out"},
+            "pass ridge='leave-one-client-out'",
+        ),
+        ({"upload": ConjugateGradients, "row_stride": 2}, "use upload='statistics'"),
     ],
 )
 def test_uploads_that_cannot_be_are_refused_at_once(settings: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Uploads(**settings)
+        federate(MAP, users(), **settings)
 
 
 def test_features_without_a_grid_are_sent_as_statistics() -> None:

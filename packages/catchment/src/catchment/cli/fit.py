@@ -31,6 +31,7 @@ from catchment.files import replace_file
 if TYPE_CHECKING:
     from catchment.data.survey import Survey
     from catchment.federation.runs.read import Run
+    from catchment.plans.file import PlanFile
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,14 @@ class Asked:
     """What was typed, so that advice can be typed too; an option that was not is None."""
 
     files: tuple[str, ...]
-    options: Mapping[str, object]
+    options: Mapping[str, Any]
+
+    @property
+    def called(self) -> str:
+        """What the run is called: the first folder or file, without its suffix."""
+        name = Path(self.files[0]).resolve()
+        called = name.name if name.is_dir() else name.name.partition(".")[0].strip("*")
+        return called or name.parent.name
 
     def command(self, **changed: object) -> str:
         """Return the command as it was typed, with some options changed; None leaves one out.
@@ -165,6 +173,7 @@ def _what_to_predict(asked: Asked, found: Survey) -> str:
     )
 
 
+Text = str | None
 WORSE = 0.15  # below the mean, from which on the worst person deserves a look
 
 
@@ -177,23 +186,15 @@ def fit(
             "or one file with a column of people.",
         ),
     ],
-    label: Annotated[str | None, option("Column of classes to predict.", "COLUMN")] = None,
-    target: Annotated[
-        str | None, option("Columns of numbers to predict, a,b,...", "COLUMNS")
-    ] = None,
+    label: Annotated[Text, option("Column of classes to predict.", "COLUMN")] = None,
+    target: Annotated[Text, option("Columns of numbers to predict, a,b,...", "COLUMNS")] = None,
     horizon: Annotated[int | None, option("Predict the inputs this many rows ahead.")] = None,
-    client: Annotated[str | None, option("Column that names people.", "COLUMN")] = None,
-    time: Annotated[str | None, option("Column of times; guessed.", "COLUMN")] = None,
-    recording: Annotated[
-        str | None, option("Column that names recordings; guessed.", "COLUMN")
-    ] = None,
-    inputs: Annotated[
-        str | None, option("Columns to learn from, a,b,...; guessed.", "COLUMNS")
-    ] = None,
-    window: Annotated[
-        str | None, option('Length of windows: "5s", 128 rows, or "none"; guessed.')
-    ] = None,
-    map: Annotated[str | None, option("Feature map; auto tries several.", "NAME")] = None,
+    client: Annotated[Text, option("Column that names people.", "COLUMN")] = None,
+    time: Annotated[Text, option("Column of times; guessed.", "COLUMN")] = None,
+    recording: Annotated[Text, option("Column that names recordings; guessed.", "COLUMN")] = None,
+    inputs: Annotated[Text, option("Columns to learn from, a,b,...; guessed.", "COLUMNS")] = None,
+    window: Annotated[Text, option('Length of windows: "5s", 128 rows or "none"; guessed.')] = None,
+    map: Annotated[Text, option("Feature map; auto tries several.", "NAME")] = None,
     out: Annotated[Path | None, option("Output folder; runs/FOLDER if left out.", "DIR")] = None,
     plan: Annotated[Path, option("Where to write the plan.", "FILE")] = Path("plan.toml"),
     force: Annotated[bool, flag("--force", "Overwrite an edited plan and a finished run.")] = False,
@@ -205,54 +206,69 @@ def fit(
 
     Columns are guessed from their names and values, and printed; options override a guess.
     """
-    from catchment.data.survey import summary_lines
-    from catchment.federation.runs.read import worst_client
-    from catchment.plans.propose import propose
     from catchment.plans.run import run_plan
 
     options = {"label": label, "target": target, "horizon": horizon, "client": client,
                "recording": recording, "time": time, "inputs": inputs, "window": window, "map": map,
                "out": out, "plan": None if plan == Path("plan.toml") else plan,
                "force": force}  # fmt: skip
-    asked, name = Asked(tuple(files), options), Path(files[0]).resolve()
-    called = name.name if name.is_dir() else name.name.partition(".")[0].strip("*")
-    folder = out or Path("runs") / (called or name.parent.name)
+    asked = Asked(tuple(files), options)
+    folder = out or Path("runs") / asked.called
     if not force:
         _refuse_to_overwrite(plan, folder, asked.command(force=True))
-    with waiting("looking at the files", quiet=as_json):
+    file, told = _proposed(asked, plan, strict=strict, quiet=as_json)
+    facts, warned, started = {"summary": json.dumps(told.pop("seen"))}, list[str](), monotonic()
+    with stoppable(asked.command(force=True)), progress(quiet=as_json) as watch, _quietly(warned):
+        done = run_plan(file, folder, force=True, threads=threads, watch=watch, facts=facts).run
+    seconds = monotonic() - started
+    if as_json:
+        print_json(told | _outcome_json(done, folder, seconds, warned))
+        return
+    for line in _outcome(done, folder, seconds, warned):
+        typer.echo(line)
+
+
+def _proposed(
+    asked: Asked, plan: Path, *, strict: bool, quiet: bool
+) -> tuple[PlanFile, dict[str, Any]]:
+    """Look at the files and write a plan for them; return it, and what was seen and chosen."""
+    from catchment.data.survey import summary_lines
+    from catchment.plans.propose import propose
+
+    with waiting("looking at the files", quiet=quiet):
         found = look(asked)
-    seen = summary_lines(found)
-    for line in [] if as_json else seen:
+    seen, chosen = summary_lines(found), asked.options
+    for line in [] if quiet else seen:
         typer.echo(line)
     if strict and found.problems:
         typer.secho("--strict: files that cannot be used stop everything", err=True)
         raise typer.Exit(1)
     check(asked, found)
+    window, map, horizon = (chosen[name] for name in ("window", "map", "horizon"))
     file, said = propose(
-        found, files, plan, asked.command(), window=window, map=map, horizon=horizon
+        found, asked.files, plan, asked.command(), window=window, map=map, horizon=horizon
     )
     plan.parent.mkdir(parents=True, exist_ok=True)
     replace_file(plan, file.text.encode())
-    if not as_json:
+    if not quiet:
         typer.echo(f"wrote {plan}   ({said})")
-    facts, warned, started = {"summary": json.dumps(seen)}, list[str](), monotonic()
-    with stoppable(asked.command(force=True)), progress(quiet=as_json) as watch, _quietly(warned):
-        done = run_plan(file, folder, force=True, threads=threads, watch=watch, facts=facts).run
-    seconds = monotonic() - started
-    if not as_json:
-        for line in _outcome(done, folder, seconds, warned):
-            typer.echo(line)
-        return
+    return file, {"survey": survey_json(found), "plan": str(plan), "chosen": said, "seen": seen}
+
+
+def _outcome_json(
+    done: Run, folder: Path, seconds: float, warned: Sequence[str]
+) -> dict[str, object]:
+    """Return how good the model is, for a script."""
+    from catchment.federation.runs.read import worst_client
+
     worst = worst_client(done.scores, done.metric)
-    told: dict[str, object] = {"survey": survey_json(found), "plan": str(plan), "chosen": said}
-    told |= run_json(done, folder) | {
+    return run_json(done, folder) | {
         "score": done.scores.get("", {}).get(done.metric),
         "worst": {"client": worst, "score": done.scores[worst][done.metric]} if worst else None,
         "map": done.facts.get("map_chosen") or done.facts.get("map_label"),
         "warnings": warned,
         "seconds": seconds,
     }
-    print_json(told)
 
 
 def _refuse_to_overwrite(plan: Path, folder: Path, again: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from catchment.federation.measure.baselines import Comparison
     from catchment.federation.runs.read import Run
     from catchment.plans.file import PlanFile
+    from catchment.plans.run import Finished
 
 
 MOST_NAMED = 100  # clients that were left out, on the terminal
@@ -170,6 +171,16 @@ class Engine(StrEnum):
 
 
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")]
+WorkersOption = Annotated[int | None, option("Worker processes, for many small clients.")]
+AddressOption = Annotated[str | None, option("Ray cluster: auto, HOST:PORT or ray://HOST:PORT.")]
+TreeOption = Annotated[
+    str | None,
+    option("With Ray: servers below the server and nodes below each, 3x4.", "SERVERSxNODES"),
+]
+EdgeClientOption = Annotated[
+    list[str] | None,
+    option("A board that trains, board=tcp://127.0.0.1:7007; repeatable.", "NAME=ADDRESS"),
+]
 
 
 def run(
@@ -183,26 +194,14 @@ def run(
         option("This machine, Ray, or a simulation by Flower."),
     ] = Engine.local,
     threads: ThreadsOption = None,
-    workers: Annotated[int | None, option("Worker processes, for many small clients.")] = None,
-    address: Annotated[
-        str | None,
-        option("Ray cluster: auto, HOST:PORT or ray://HOST:PORT."),
-    ] = None,
-    tree: Annotated[
-        str | None,
-        option(
-            "With Ray: servers below the server and nodes below each, 3x4.",
-            "SERVERSxNODES",
-        ),
-    ] = None,
+    workers: WorkersOption = None,
+    address: AddressOption = None,
+    tree: TreeOption = None,
     keep_every: Annotated[
         float, option("Checkpoint interval within a round.", "SECONDS", min=0.0)
     ] = 5.0,
     strict: Annotated[bool, flag("--strict", "Exit code 1 if any client was left out.")] = False,
-    edge_client: Annotated[
-        list[str] | None,
-        option("A board that trains, board=tcp://127.0.0.1:7007; repeatable.", "NAME=ADDRESS"),
-    ] = None,
+    edge_client: EdgeClientOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a plan and keep everything in a folder.
@@ -211,7 +210,6 @@ def run(
     """
     from catchment.federation.runs.folder import is_empty
     from catchment.plans.file import read_plan
-    from catchment.plans.propose import oddities
     from catchment.plans.run import run_plan
 
     file = read_plan(plan_file)
@@ -220,25 +218,39 @@ def run(
         raise ValueError(f"--out {folder} is a file; name a folder, which the run makes")
     devices = _devices(edge_client or [])
     processes = _processes(engine, workers, address, tree)
+    if engine is Engine.flower and devices:
+        raise ValueError("--edge-client goes with --engine local; simulated clients are synthetic")
     if engine is Engine.flower:
-        if devices:
-            raise ValueError(
-                "--edge-client goes with --engine local; simulated clients are synthetic"
-            )
         _simulate(file, folder, data, resume=resume, force=force, strict=strict)
         return
     if resume and is_empty(folder):
         typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
-    again = ["catchment", "run", str(plan_file), "--out", str(folder), "--resume"]
-    where = {"--engine": engine, "--workers": workers, "--address": address, "--tree": tree}
-    for name, value in {**where, "--threads": threads, "--data": data}.items():
-        again += [] if value in (None, Engine.local) else [name, str(value)]
-    again += [word for text in edge_client or () for word in ("--edge-client", text)]
-    with stoppable(shlex.join(again)), progress(quiet=as_json) as watch, one_line_each():
+    given = {"--engine": engine, "--workers": workers, "--address": address, "--tree": tree,
+             "--threads": threads, "--data": data}  # fmt: skip
+    again = _resuming(plan_file, folder, given, edge_client or ())
+    with stoppable(again), progress(quiet=as_json) as watch, one_line_each():
         done = run_plan(
             file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch,
             devices=devices, workers=processes, keep_every=keep_every,
         )  # fmt: skip
+    _tell(done, file, folder, as_json=as_json)
+    warn_of_left_out(done.run, strict=strict)
+
+
+def _resuming(
+    plan_file: Path, folder: Path, given: Mapping[str, object], devices: Sequence[str]
+) -> str:
+    """Return the command that goes on with a run that was stopped."""
+    again = ["catchment", "run", str(plan_file), "--out", str(folder), "--resume"]
+    for name, value in given.items():
+        again += [] if value in (None, Engine.local) else [name, str(value)]
+    return shlex.join([*again, *(word for text in devices for word in ("--edge-client", text))])
+
+
+def _tell(done: Finished, file: PlanFile, folder: Path, *, as_json: bool) -> None:
+    """Print what came of a run, and what is odd about its data."""
+    from catchment.plans.propose import oddities
+
     notices = (*done.notices, *oddities(file))
     if as_json:
         print_json(run_json(done.run, folder, notices))
@@ -246,7 +258,6 @@ def run(
         print_finished(done.run, folder, file)
     for notice in notices:
         warn(notice)
-    warn_of_left_out(done.run, strict=strict)
 
 
 def _processes(

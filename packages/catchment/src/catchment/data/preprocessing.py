@@ -23,14 +23,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice, repeat
-from numbers import Integral, Real
+from itertools import islice
 from operator import attrgetter
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
-from catchment.arrays import Array
+from catchment.arrays import Array, PositiveFloat, PositiveInt, check_fields
 from catchment.data.recording import Recording, refuse_mixed_channels
 from catchment.data.scaling import Moments, Scaler
 from catchment.data.steps import (
@@ -136,33 +135,21 @@ class Preprocessing:
     """
 
     gaps: Policy = "hold"
-    rate: float | None = None
-    window: int | str | None = None
-    step: int | str | None = None
+    rate: PositiveFloat | None = None
+    window: PositiveInt | str | None = None
+    step: PositiveInt | str | None = None
     label: WindowLabel = "last"
-    horizon: int | tuple[int, ...] | None = None
+    horizon: PositiveInt | tuple[PositiveInt, ...] | None = None
     predicted: Channels | None = None
     known: Channels = ()
     calendar: tuple[Calendar, ...] = ()
     scale: Scale | Scaler = "federated"
 
     def __post_init__(self) -> None:
-        kinds = (self.calendar,) if isinstance(self.calendar, str) else tuple(self.calendar)
-        chosen: list[tuple[str, Any, Any]]
-        chosen = [("gaps", self.gaps, Policy), ("label", self.label, WindowLabel)]
-        chosen += zip(repeat("calendar"), kinds, repeat(Calendar))
-        if not isinstance(self.scale, Scaler):
-            chosen.append(("scale", self.scale, Scale))
-        for name, value, allowed in chosen:
-            if value not in get_args(allowed):
-                raise ValueError(f"{name} is {value!r}; pass one of {', '.join(get_args(allowed))}")
+        kinds = (self.calendar,) if isinstance(self.calendar, str) else self.calendar
         object.__setattr__(self, "calendar", tuple(dict.fromkeys(kinds)))
+        check_fields(self)
         if self.rate is not None:
-            number = isinstance(self.rate, Real) and not isinstance(self.rate, bool)
-            if not (number and 0 < float(self.rate) < math.inf):
-                raise ValueError(
-                    f"rate is {self.rate!r}; pass a positive number of steps per second"
-                )
             object.__setattr__(self, "rate", float(self.rate))
         if self.horizon is not None:
             object.__setattr__(self, "horizon", checked_horizons(self.horizon))
@@ -182,8 +169,6 @@ class Preprocessing:
             if isinstance(length, str):
                 count_steps(name, length, 1 / (self.rate or math.inf))
             elif length is not None:
-                if isinstance(length, bool) or not isinstance(length, Integral) or length < 1:
-                    raise ValueError(f"{name} is {length!r}; pass an integer of steps, 1 or more")
                 object.__setattr__(self, name, int(length))
         if self.step is not None and self.window is None:
             raise ValueError(f"step is {self.step!r} without a window; pass a window too")
@@ -264,9 +249,19 @@ class Preprocessing:
         return n_channels + len(self.horizons) * len(self.known) + COLUMNS * len(self.calendar)
 
     @property
+    def scaler(self) -> Scaler | None:
+        """What scales the channels of every recording alike, if it is known."""
+        return self.scale if isinstance(self.scale, Scaler) else None
+
+    @property
     def is_fitted(self) -> bool:
         """Whether there is nothing left to fit, so that recordings can be prepared."""
-        return isinstance(self.scale, Scaler) or self.scale != "federated"
+        return self.scaler is not None or self.scale != "federated"
+
+    @property
+    def by_duration(self) -> bool:
+        """Whether windows are cut by seconds, and not by steps."""
+        return isinstance(self.window, str) or isinstance(self.step, str)
 
     def moments(self, recordings: Iterable[Recording]) -> Moments:
         """Return what one client tells for fitting: the moments of its inputs before scaling.
@@ -337,7 +332,7 @@ class Preprocessing:
 
     def _streamed(self, recordings: Iterable[Recording]) -> Iterator[Recording]:
         found, many = False, iter(recordings)
-        chunk = None if not isinstance(self.scale, Scaler) and self.scale == "own" else CHUNK
+        chunk = None if self.scaler is None and self.scale == "own" else CHUNK
         while raw := list(islice(many, chunk)):
             for piece in self._windows(raw, self._scaled(self._without_gaps(raw, targets=True))):
                 found = True
@@ -377,8 +372,8 @@ class Preprocessing:
             facts["step"] = facts["window"]
         if self.window is None:
             facts["label"] = None
-        if isinstance(self.scale, Scaler):  # no minus zeros, which scale alike
-            facts["scale"]["mean"] = (self.scale.mean + 0.0).tolist()
+        if self.scaler is not None:  # no minus zeros, which scale alike
+            facts["scale"]["mean"] = (self.scaler.mean + 0.0).tolist()
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
     def settings(self) -> dict[str, Any]:
@@ -391,7 +386,7 @@ class Preprocessing:
         settings: dict[str, Any] = {}
         for name in ("gaps", "rate", "window", "step", "label", "horizon", "scale", *beside):
             value = getattr(self, name)
-            if isinstance(value, Scaler):
+            if name == "scale" and self.scaler is not None:
                 value = {"mean": value.mean.tolist(), "scale": value.scale.tolist()}
             if value or name not in beside:
                 settings[name] = list(value) if isinstance(value, tuple) else value
@@ -517,21 +512,18 @@ class Preprocessing:
 
     def _scaler(self, pieces: list[Prepared]) -> Scaler | None:
         """Return what scales the channels and what is known ahead, but not the calendar."""
-        scaler = self.scale
-        if not isinstance(scaler, Scaler):
-            if scaler == "federated":
-                raise ValueError(
-                    'the scale is "federated" and not fitted yet; fit it with '
-                    "prepare.fitted(moments), where moments are the sum of prepare.moments(...) "
-                    'over training clients, or pass scale="own"'
-                )
-            if scaler == "none":
-                return None
-        if not pieces:
+        scaler = self.scaler
+        if not self.is_fitted:
+            raise ValueError(
+                'the scale is "federated" and not fitted yet; fit it with '
+                "prepare.fitted(moments), where moments are the sum of prepare.moments(...) "
+                'over training clients, or pass scale="own"'
+            )
+        if not pieces or (scaler is None and self.scale == "none"):
             return None
         first = pieces[0].recording
         n = first.n_inputs - self.n_inputs(0)
-        if not isinstance(scaler, Scaler):
+        if scaler is None:
             scaler = Scaler.from_moments(Moments.of([piece.u[:, :n] for piece in pieces]))
         if not self.looks_around or len(scaler.mean) != n:
             return scaler
@@ -547,8 +539,7 @@ class Preprocessing:
     def _lengths(self, recording: Recording, number: int) -> tuple[int, int]:
         """Return the window and the step of a raw recording, in steps at the rate."""
         interval = None if self.rate is None else 1 / self.rate
-        by_duration = isinstance(self.window, str) or isinstance(self.step, str)
-        if interval is None and recording.times is not None and by_duration:
+        if interval is None and recording.times is not None and self.by_duration:
             if recording.n_steps == 1:
                 return 2, 1  # a single step tells no interval, and is no window of a duration
             interval = float(np.median(np.diff(recording.times)))
@@ -617,7 +608,7 @@ def check_continuable(preprocessing: Preprocessing) -> None:
             "known and calendar put inputs beside the channels, which stretches do not have yet; "
             "leave them out, or hand in whole recordings"
         )
-    if isinstance(preprocessing.window, str) or isinstance(preprocessing.step, str):
+    if preprocessing.by_duration:
         raise ValueError(
             f"window is {preprocessing.window!r} and step is {preprocessing.step!r}; in a "
             "recording that goes on pass numbers of steps"

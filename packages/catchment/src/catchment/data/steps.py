@@ -31,7 +31,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from catchment.arrays import Array, Booleans, Integers, frozen
+from catchment.arrays import (
+    Array,
+    Booleans,
+    Integers,
+    NonNegativeInt,
+    PositiveInt,
+    check_type,
+    fits,
+    frozen,
+)
 from catchment.data.recording import Recording, cut
 
 Policy = Literal["error", "hold", "interpolate", "restart"]
@@ -321,12 +330,10 @@ def checked_horizons(value: Any) -> int | tuple[int, ...]:
     >>> checked_horizons(3), checked_horizons([1, 24])
     (3, (1, 24))
     """
-    many = isinstance(value, list | tuple | range | np.ndarray)
+    many = np.iterable(value)
+    check_type(value, tuple[PositiveInt, ...] if many else PositiveInt, "horizon")
     steps = list(value) if many else [value]
-    whole = all(_is_whole(h) and h >= 1 for h in steps)
-    if not whole or not steps:
-        raise ValueError(f"horizon is {value!r}; pass an integer of steps, 1 or more, or some")
-    if any(b <= a for a, b in pairwise(steps)):
+    if not steps or any(b <= a for a, b in pairwise(steps)):
         raise ValueError(f"horizon is {value!r}; pass every number of steps once, the least first")
     return tuple(map(int, steps)) if many else int(value)
 
@@ -340,17 +347,12 @@ def checked_channels(name: str, value: Any, *, ahead: bool = True) -> Channels:
     if not ahead:
         raise ValueError(f"{name} is {value!r} without a horizon; pass a horizon too")
     given: list[Any] = [value] if isinstance(value, str | Integral) else list(value)
-    texts = all(isinstance(one, str) for one in given)
-    numbers = all(_is_whole(one) and one >= 0 for one in given)
+    texts, numbers = fits(given, tuple[str, ...]), fits(given, tuple[NonNegativeInt, ...])
     if not given or not (texts or numbers) or len(set(given)) != len(given):
         raise ValueError(
             f"{name} is {value!r}; pass names of channels, or their numbers from 0 on, each once"
         )
     return tuple(map(str, given)) if texts else tuple(map(int, given))
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 Calendar = Literal["hour", "weekday", "season"]

@@ -139,7 +139,6 @@ def _pieces(item: object) -> Iterator[bytes]:
 
 ALL = "data"  # what a unit is called that nobody named
 PartsBy = Literal["all", "file", "folder", "date"]
-PARTS = ("all", "file", "folder", "date")
 DAY = len("2026-01-31")
 
 

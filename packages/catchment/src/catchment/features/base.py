@@ -43,12 +43,13 @@ from functools import cached_property, partial
 from itertools import count
 from operator import attrgetter, methodcaller
 from types import MappingProxyType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
+from annotated_types import Ge, Le
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, Booleans, Integers, as_matrix, refuse_nonfinite
+from catchment.arrays import Array, Booleans, Integers, as_matrix, check_fields, refuse_nonfinite
 from catchment.errors import ClippingWarning, IntegrityError, UnknownMapError
 from catchment.features.stacked import Part, stacked_rows
 from catchment.parallel import ordered_map
@@ -80,6 +81,7 @@ LEARNED = frozenset({"layers"})
 LOCAL: Mapping[str, Any] = MappingProxyType({"local": True})
 AT_ONCE = 2**15  # features that are checked and rounded at a time
 LEAST_BITS, MOST_BITS = 4, 24
+Bits = Annotated[int, Ge(LEAST_BITS), Le(MOST_BITS)]  # of a grid
 MANY_CLIPPED = 0.01  # share of values beyond the range that is worth a warning
 OR_WIDER = ", or pass a larger input_range"
 Arrays = tuple[Array, ...]
@@ -105,6 +107,10 @@ class FeatureMap(ABC):
     version: ClassVar[Fact] = None  # another one wherever rows of the same settings change
     pools_always: ClassVar[bool] = False  # whether it is no map for a target per step
     n_more_inputs: ClassVar[int] = 0  # that a map within has
+
+    def __post_init__(self) -> None:
+        """Check the settings of a map that is a dataclass by the types of its fields."""
+        check_fields(self)
 
     @property
     @abstractmethod

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import comb
 from typing import Any, Literal
 
-from catchment.arrays import whole
+from catchment.arrays import PositiveInt
 from catchment.features.base import UNBOUND, FeatureMap, library_class
 from catchment.features.minirocket import MiniRocket
 from catchment.features.union import AppendNorm, FeatureUnion
@@ -44,15 +44,12 @@ class DefaultMap(FeatureMap):
     203
     """
 
-    columns: int = 510
+    columns: PositiveInt = 510
     seed: int = 0
     grid: int | Literal["auto"] | None = "auto"
 
     is_bound = False
     n_features = bounds = compute_rows = UNBOUND
-
-    def __post_init__(self) -> None:
-        whole(self.columns, "columns", at_least=1)
 
     def meant(self, n_inputs: int, *, per_step: bool) -> FeatureMap:
         """Return the map that this one stands for.
@@ -95,7 +92,7 @@ class AutoMap(FeatureMap):
     ['EchoState', 'DiagonalReservoir', 'NVAR']
     """
 
-    columns: int = 510
+    columns: PositiveInt = 510
     seed: int = 0
     grid: int | Literal["auto"] | None = "auto"
 

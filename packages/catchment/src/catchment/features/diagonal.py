@@ -29,11 +29,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Ge, Gt, Le
 
-from catchment.arrays import Array, Booleans, Integers
+from catchment.arrays import Array, Booleans, Factor, Integers, NonNegativeInt
 from catchment.compiling import njit
 from catchment.features.base import Arrays, FeatureMap, warn_of_clipping
 from catchment.features.echo_state.kernels import GRID_MATH, grid_sin
@@ -55,7 +56,6 @@ MEMORY = {"step": (1.0, 10.0), "recording": (1.0, 30.0)}
 STATES = 0.15  # share of the units
 CLASS_BITS = 16  # of features, where targets are classes: they are far below their bounds
 BLOCK_STEPS = 4096  # steps whose rows are made together where rows are pooled
-POOLS = (None, "mean_std")
 
 
 @dataclass(frozen=True)
@@ -103,28 +103,25 @@ class DiagonalReservoir(FeatureMap):
     86
     """
 
-    units: int = 200
+    units: Annotated[int, Ge(2)] = 200
     seed: int = 0
     nonlinearity: Nonlinearity = "both"
     states: int | Literal["auto"] = "auto"
     memory: tuple[float, float] | Literal["auto"] = "auto"
-    frequencies: float = 1.0
+    frequencies: Factor = 1.0
     leak_rate: tuple[float, float] = (0.1, 1.0)
-    gain: float = 2.0
+    gain: Annotated[float, Gt(0), Le(16)] = 2.0
     pool: Literal["auto", "mean_std"] | None = "auto"
-    washout: int = 0
+    washout: NonNegativeInt = 0
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
     standardize = True
 
     def __post_init__(self) -> None:
-        if self.nonlinearity not in get_args(Nonlinearity):
-            raise ValueError(
-                f"nonlinearity is {self.nonlinearity!r}; use one of {get_args(Nonlinearity)}"
-            )
-        if self.units < 2 or (self.nonlinearity == "none" and self.units % 2):
-            raise ValueError(f"units is {self.units}; give 2 or more, an even number if all states")
+        super().__post_init__()
+        if self.nonlinearity == "none" and self.units % 2:
+            raise ValueError(f"units is {self.units}; give an even number where all are states")
         if self.states != "auto" and (
             self.states % 2 or not 2 <= self.states <= self.units or self.nonlinearity == "none"
         ):
@@ -137,9 +134,6 @@ class DiagonalReservoir(FeatureMap):
                 f"{self._states} states have {most_products(self._states)} products and "
                 f"{self._products} are asked for; ask for more states"
             )
-        self._check_numbers()
-
-    def _check_numbers(self) -> None:
         pairs: list[tuple[str, Any, float, float]] = [("leak_rate", self.leak_rate, 2.0**-16, 1.0)]
         if self.memory != "auto":
             pairs.append(("memory", self.memory, 0.01, 10_000.0))
@@ -148,14 +142,6 @@ class DiagonalReservoir(FeatureMap):
                 raise ValueError(
                     f"{name} is {pair}; give (low, high) between {least:g} and {most:g}"
                 )
-        for name, value, most in (("frequencies", self.frequencies, 1.0), ("gain", self.gain, 16)):
-            if not 0 < value <= most:
-                raise ValueError(f"{name} is {value}; give a number above 0, up to {most:g}")
-        if self.washout < 0 or self.pool not in ("auto", *POOLS):
-            raise ValueError(
-                f"washout is {self.washout} and pool is {self.pool!r}; give a number from 0 on, "
-                "and 'auto', 'mean_std' or None"
-            )
 
     def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
         pool = (None if per_step else "mean_std") if self.pool == "auto" else self.pool

@@ -19,17 +19,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from catchment.arrays import Array, choice, flag, real, whole
+from catchment.arrays import Array, PositiveFloat, PositiveInt
 from catchment.errors import ClippingWarning
-from catchment.features.base import LOCAL, FeatureMap, checked_bits
+from catchment.features.base import LOCAL, Bits, FeatureMap
 from catchment.parallel import ordered_map
 
 if TYPE_CHECKING:
     from catchment.features.onnx_session import Network
 
 # T steps, I inputs; a 1 is an axis of one element.
-LAYOUTS = ("1TI", "1IT", "1T", "TI", "IT", "T", "1TI1", "11TI")
-POOLS = ("flatten", "mean")
+Layout = Literal["1TI", "1IT", "1T", "TI", "IT", "T", "1TI1", "11TI"]
 MANY_CLIPPED = 0.001
 
 
@@ -69,13 +68,13 @@ class Encoder(FeatureMap):
 
     onnx: str | Path = field(default="", metadata=LOCAL)
     sha256: str = ""
-    features: int | None = None
-    layout: str = "1TI"
+    features: PositiveInt | None = None
+    layout: Layout = "1TI"
     output: str = ""
     pool: Literal["flatten", "mean"] = "flatten"
-    bound: float = 64.0
+    bound: PositiveFloat = 64.0
     standardize: bool = True
-    grid: int | Literal["auto"] | None = "auto"
+    grid: Bits | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
     pools_always = True
@@ -86,14 +85,8 @@ class Encoder(FeatureMap):
                 f"sha256 is {self.sha256!r}; give the file's SHA-256, 64 hexadecimal digits, as "
                 "`sha256sum` prints it"
             )
-        choice(self.layout, "layout", options=LAYOUTS)
-        choice(self.pool, "pool", options=POOLS)
-        object.__setattr__(self, "bound", real(self.bound, "bound", above=0.0))
-        flag(self.standardize, "standardize")
-        if self.features is not None:
-            whole(self.features, "features", at_least=1)
-        if self.grid not in ("auto", None):
-            checked_bits(self.grid, "grid")
+        super().__post_init__()
+        object.__setattr__(self, "bound", float(self.bound))
 
     def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
         if "I" not in self.layout and n_inputs != 1:

@@ -21,11 +21,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Array, Integers, PositiveInt, Seed
 from catchment.compiling import njit
 from catchment.features.base import FeatureMap, in_batches
 from catchment.features.echo_state.weights import Purpose, Words, distinct
-from catchment.features.minirocket import LANES, STEPS, checked_settings, compete, whole_inputs
+from catchment.features.minirocket import LANES, STEPS, Range, check_range, compete, whole_inputs
 
 KERNELS = 8  # of a group
 TAPS = 9
@@ -64,10 +64,10 @@ class Hydra(FeatureMap):
     ((1, 112), np.True_, np.True_)
     """
 
-    features: int = 1024
-    seed: int = 0
-    length: int | None = None
-    input_range: float = 16.0
+    features: PositiveInt = 1024
+    seed: Seed = 0
+    length: PositiveInt | None = None
+    input_range: Range = 16.0
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
@@ -75,7 +75,8 @@ class Hydra(FeatureMap):
     standardize = True
 
     def __post_init__(self) -> None:
-        checked_settings(self.features, self.seed, self.length, self.input_range)
+        super().__post_init__()
+        check_range(self.input_range)
 
     @property
     def n_groups(self) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from catchment.arrays import Array
+from catchment.arrays import Array, PositiveInt
 from catchment.features.base import FeatureMap, handed
 from catchment.features.echo_state.weights import Purpose, Words, uniform
 
@@ -51,8 +51,8 @@ class Layers(FeatureMap):
     """
 
     map: FeatureMap
-    width: int = 128
-    random: int = 128
+    width: PositiveInt = 128
+    random: PositiveInt = 128
     steps: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))
     seed: int = 0
     scale: float = 1.0
@@ -61,9 +61,7 @@ class Layers(FeatureMap):
     per_step = handed("map.per_step")
 
     def __post_init__(self) -> None:
-        for name, number in (("width", self.width), ("random", self.random)):
-            if number < 1:
-                raise ValueError(f"{name} is {number}; give a layer one column or more")
+        super().__post_init__()
         shape = np.shape(self.steps)
         if len(shape) != 3 or (shape[0] and shape[1:] != (self.random, self.width)):
             raise ValueError(

@@ -31,16 +31,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, wraps
 from itertools import combinations
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge, Le
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, Booleans, Integers
+from catchment.arrays import Array, Booleans, Integers, PositiveInt, Seed
 from catchment.compiling import njit
 from catchment.features.base import FeatureMap, handed, in_batches
 from catchment.features.echo_state.weights import Purpose, Words, distinct, log_uniform
@@ -48,6 +49,9 @@ from catchment.features.echo_state.weights import Purpose, Words, distinct, log_
 # An input is an integer up to 2^22: nine channels of an output, 12 times that each, stay below
 # 2^31. Digits after the point are 16, fewer where the range leaves no room for them.
 INPUT_BITS, MOST_DIGITS = 22, 16
+
+
+Range = Annotated[float, Ge(1), Le(2**16)]  # of inputs, a power of two
 
 
 @dataclass(frozen=True)
@@ -81,11 +85,11 @@ class MiniRocket(FeatureMap):
     ((1, 252), np.True_, np.True_)
     """
 
-    features: int = 504
-    seed: int = 0
-    length: int | None = None
+    features: PositiveInt = 504
+    seed: Seed = 0
+    length: PositiveInt | None = None
     biases: Literal["noise"] | tuple[int, ...] = "noise"
-    input_range: float = 64.0
+    input_range: Range = 64.0
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
@@ -93,12 +97,9 @@ class MiniRocket(FeatureMap):
     standardize = True
 
     def __post_init__(self) -> None:
-        checked_settings(self.features, self.seed, self.length, self.input_range)
+        super().__post_init__()
+        check_range(self.input_range)
         if isinstance(self.biases, str):
-            if self.biases != "noise":
-                raise ValueError(
-                    f'biases is {self.biases!r}; give "noise" or an integer for each feature'
-                )
             return
         given = np.asarray(self.biases)
         if given.shape != (self.features,) or given.dtype.kind not in "iu":
@@ -159,27 +160,13 @@ def _schedule(settings: MiniRocket, length: int, n_inputs: int) -> Schedule:
     return scheduled(length, listed.kernel, dilation, listed.padded, subsets, biases)
 
 
-WIDEST_RANGE = 2.0**16
+def check_range(input_range: float) -> None:
+    """Raise ValueError for a range that is no power of two.
 
-
-def checked_settings(features: int, seed: int, length: int | None, input_range: float) -> None:
-    """Raise ValueError for settings that no random convolutions can have.
-
-    >>> checked_settings(504, 0, None, 64.0)
+    >>> check_range(64.0)
     """
-    if not isinstance(features, int) or features < 1:
-        raise ValueError(f"features is {features!r}; give an integer from 1 on")
-    if not isinstance(seed, int) or not 0 <= seed < 2**64:
-        raise ValueError(f"seed is {seed!r}; give an integer from 0 to 2^64 - 1")
-    if length is not None and (not isinstance(length, int) or length < 1):
-        raise ValueError(
-            f"length is {length!r}; give a number of steps from 1 on, or None to follow each "
-            "recording"
-        )
-    if not 1 <= input_range <= WIDEST_RANGE or np.frexp(input_range)[0] != 0.5:
-        raise ValueError(
-            f"input_range is {input_range!r}; give a power of two from 1 to {WIDEST_RANGE:.0f}"
-        )
+    if np.frexp(input_range)[0] != 0.5:
+        raise ValueError(f"input_range is {input_range!r}; give a power of two")
 
 
 STEPS = 2**12  # of a task of one thread, unless one recording has more; its rows stay in the cache

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import comb
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from annotated_types import Ge, Le
 
-from catchment.arrays import Array, Booleans
+from catchment.arrays import Array, Booleans, NonNegativeInt, PositiveInt
 from catchment.compiling import njit
 from catchment.features.base import Arrays, FeatureMap, warn_of_clipping
 from catchment.features.echo_state.kernels import GRID_MATH
@@ -58,10 +59,10 @@ class NVAR(FeatureMap):
            [1., 3., 2., 9., 6., 4.]])
     """
 
-    delays: int = 10
-    stride: int = 1
-    order: int = 2
-    washout: int = 0
+    delays: PositiveInt = 10
+    stride: PositiveInt = 1
+    order: Annotated[int, Ge(1), Le(3)] = 2
+    washout: NonNegativeInt = 0
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
@@ -71,12 +72,7 @@ class NVAR(FeatureMap):
     standardize = True
 
     def __post_init__(self) -> None:
-        if self.delays < 1 or self.stride < 1 or self.order not in (1, 2, 3) or self.washout < 0:
-            raise ValueError(
-                f"delays is {self.delays}, stride {self.stride}, order {self.order} and washout "
-                f"{self.washout}; give delays and stride from 1 on, order 1, 2 or 3, and a washout "
-                "from 0 on"
-            )
+        super().__post_init__()
         if self.n_inputs is not None and self.n_features > LARGEST:
             raise ValueError(
                 f"{self.delays} delays of {self.n_inputs} inputs have {self.n_features} features "

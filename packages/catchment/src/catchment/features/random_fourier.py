@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Gt, Le
 
-from catchment.arrays import Array
+from catchment.arrays import Array, PositiveInt
 from catchment.compiling import njit
 from catchment.features.base import FeatureMap, handed
 from catchment.features.echo_state.kernels import GRID_MATH, grid_sin
@@ -65,24 +66,14 @@ class RandomFourierFeatures(FeatureMap):
     """
 
     map: FeatureMap | None = None
-    features: int = 500
+    features: PositiveInt = 500
     seed: int = 0
-    scale: float = 1.0
+    scale: Annotated[float, Gt(2.0**-WEIGHT_DIGITS), Le(LARGEST_WEIGHT / 6)] = 1.0
     activation: Activation = "cos"
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
     n_features = handed("features")
-
-    def __post_init__(self) -> None:
-        if self.features < 1:
-            raise ValueError(f"features is {self.features}; give 1 or more")
-        if not 2.0**-WEIGHT_DIGITS < self.scale <= LARGEST_WEIGHT / 6:
-            raise ValueError(
-                f"scale is {self.scale}; give a number above 0, up to {LARGEST_WEIGHT / 6:.4g}"
-            )
-        if self.activation not in get_args(Activation):
-            raise ValueError(f"activation is {self.activation!r}; use 'cos' or 'relu'")
 
     def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
         if self.map is None and not per_step:

@@ -19,8 +19,8 @@ from typing import Literal
 
 import numpy as np
 
-from catchment.arrays import Array, Integers, real, whole
-from catchment.features.base import FeatureMap, checked_bits, handed
+from catchment.arrays import Array, Integers, PositiveFloat, PositiveInt, Seed
+from catchment.features.base import Bits, FeatureMap, handed
 from catchment.features.echo_state.weights import Purpose, Words, permutation, signs
 
 BLOCK = 1 << 20  # numbers that are transformed at a time
@@ -56,20 +56,17 @@ class RandomProjection(FeatureMap):
     """
 
     inner: FeatureMap
-    features: int = 504
-    seed: int = 0
-    bound: float = 4.0
-    grid: int | Literal["auto"] | None = "auto"
+    features: PositiveInt = 504
+    seed: Seed = 0
+    bound: PositiveFloat = 4.0
+    grid: Bits | Literal["auto"] | None = "auto"
 
     n_features = handed("features")
     per_step = handed("inner.per_step")
 
     def __post_init__(self) -> None:
-        whole(self.features, "features", at_least=1)
-        whole(self.seed, "seed", below=1 << 64)
-        object.__setattr__(self, "bound", real(self.bound, "bound", above=0.0))
-        if self.grid not in ("auto", None):
-            checked_bits(self.grid, "grid")
+        super().__post_init__()
+        object.__setattr__(self, "bound", float(self.bound))
         if self.inner.is_bound:
             if self.inner.n_features < self.features:
                 raise ValueError(

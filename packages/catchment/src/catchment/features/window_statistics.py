@@ -28,9 +28,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import combinations
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Gt, Le
 from numpy.typing import NDArray
 
 from catchment.arrays import Array, Integers
@@ -82,25 +83,13 @@ class WindowStatistics(FeatureMap):
     """
 
     correlations: bool | Literal["auto"] = "auto"
-    input_range: float = 8.0
+    input_range: Annotated[float, Gt(0), Le(WIDEST)] = 8.0
     grid: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
     pools_always = True
     standardize = True
     version = 1
-
-    def __post_init__(self) -> None:
-        if not 0 < self.input_range <= WIDEST:
-            raise ValueError(
-                f"input_range is {self.input_range}; pass a number above 0, at most {WIDEST:g}, "
-                "and scale the inputs to it"
-            )
-        if self.correlations not in (True, False, "auto"):
-            raise ValueError(
-                f"correlations is {self.correlations!r}; pass True, False or 'auto' (up to "
-                f"{MANY_CHANNELS} channels)"
-            )
 
     def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
         pairs = n_inputs <= MANY_CHANNELS if self.correlations == "auto" else self.correlations

@@ -29,7 +29,6 @@ from catchment.federation.algorithm import (
     Memory as Memory,
     Tally as Tally,
     Upload as Upload,
-    WEIGHTINGS as WEIGHTINGS,
     WeightedSum as WeightedSum,
     Weighting as Weighting,
     added_by_key as added_by_key,

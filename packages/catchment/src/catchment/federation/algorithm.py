@@ -28,14 +28,13 @@ from typing import (
     Protocol,
     Self,
     TypeVar,
-    get_args,
     get_origin,
     get_type_hints,
 )
 
 import numpy as np
 
-from catchment.arrays import Array
+from catchment.arrays import Array, check_fields
 from catchment.errors import FederationError, UploadError
 from catchment.wire import (
     ANY_FLOAT,
@@ -71,7 +70,6 @@ U = TypeVar("U")
 V = TypeVar("V")
 W = TypeVar("W", bound="WeightedSum")
 Weighting = Literal["samples", "uniform", "printed"]
-WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -276,6 +274,10 @@ class Algorithm(ABC, Generic[S, U, R_co]):
     ('Rows', 1)
     """
 
+    def __post_init__(self) -> None:
+        """Check the settings of an algorithm that is a dataclass by the types of its fields."""
+        check_fields(self)
+
     @abstractmethod
     def start(self) -> S:
         """Return the state before the first round."""
@@ -366,6 +368,10 @@ class Algorithm(ABC, Generic[S, U, R_co]):
         Their `client_update` then gets raw data, those that are new, and prepares them itself.
         """
         return False
+
+    def sends(self, protections: Sequence[Any] = ()) -> str:
+        """Return in one sentence what clients send under these protections, and why."""
+        return f"clients send what {type(self).__name__} asks of them"
 
     @property
     def messages(self) -> tuple[Kind, ...]:

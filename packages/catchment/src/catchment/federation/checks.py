@@ -24,13 +24,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache, partial
 from operator import attrgetter, itemgetter
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Fraction, PositiveFloat, PositiveInt, check_fields
 from catchment.errors import FederationError, UploadError
 from catchment.federation.algorithm import Tally
 from catchment.readout.device import same_features
@@ -74,22 +75,13 @@ class Limits:
     ValueError: over_median is 0.5; pass 1 or more, such as 1e9 for no limit
     """
 
-    min_usable: float = 0.5
-    max_rows: int = 10**8
-    max_weight: float = 1.0
-    over_median: float = 10.0
+    min_usable: Fraction = 0.5
+    max_rows: PositiveInt = 10**8
+    max_weight: PositiveFloat = 1.0
+    over_median: Annotated[float, Ge(1)] = 10.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.min_usable <= 1:
-            raise ValueError(f"min_usable is {self.min_usable}; pass a share from 0 to 1")
-        if self.max_rows < 1:
-            raise ValueError(f"max_rows is {self.max_rows}; pass 1 or more")
-        if not 0 < self.max_weight < np.inf:
-            raise ValueError(f"max_weight is {self.max_weight}; pass a finite number above 0")
-        if not 1 <= self.over_median < np.inf:
-            raise ValueError(
-                f"over_median is {self.over_median}; pass 1 or more, such as 1e9 for no limit"
-            )
+        check_fields(self)
 
     def fewest(self, n_asked: int) -> int:
         """Return how many of so many clients must be usable."""

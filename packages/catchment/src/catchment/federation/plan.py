@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from catchment.arrays import Factor, PositiveInt, check_fields
 from catchment.data.preprocessing import RAW, Preprocessing
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
@@ -62,9 +63,9 @@ class Plan(Generic[S, U, R]):
     """
 
     algorithm: Algorithm[S, U, R]
-    rounds: int = 1
-    client_fraction: float = 1.0
-    min_clients: int = 1
+    rounds: PositiveInt = 1
+    client_fraction: Factor = 1.0
+    min_clients: PositiveInt = 1
     protections: tuple[Protection, ...] = ()
     seed: int = 0
     preprocessing: Preprocessing = RAW
@@ -83,14 +84,7 @@ class Plan(Generic[S, U, R]):
             check_base(part, Protection)
             if part.hides and k < len(self.protections):
                 raise ValueError("secure aggregation must be the last of the protections")
-        if self.rounds < 1:
-            raise ValueError(f"rounds is {self.rounds}; run at least 1")
-        if not 0 < self.client_fraction <= 1:
-            raise ValueError(
-                f"client_fraction is {self.client_fraction}; pass a fraction above 0 and at most 1"
-            )
-        if self.min_clients < 1:
-            raise ValueError(f"min_clients is {self.min_clients}; ask for at least 1")
+        check_fields(self)
         last = self.protections[-1] if self.protections else None
         masking = last if isinstance(last, Masking) else None
         if masking is not None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from catchment.arrays import check_fields
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import (
     NO_NEEDS,
@@ -62,6 +63,10 @@ class Protection:
     def memories(self) -> dict[str, Memory]:
         """What clients of this process remember, if the protection was made with it."""
         return {}
+
+    def __post_init__(self) -> None:
+        """Check the settings of a protection that is a dataclass by the types of its fields."""
+        check_fields(self)
 
     @property
     def requirements(self) -> Requirements:

@@ -139,8 +139,6 @@ class Workflow:
         Names of the inputs' channels, and of the outputs if they are classes.
     per_step
         Whether every step has a target of its own.
-    uploads
-        Says which upload the training takes for a map, and why, if that was chosen.
     adapt, adapt_rounds
         Makes what adapts the reservoir before the training, if anything does.
     targets
@@ -157,7 +155,6 @@ class Workflow:
     classes: tuple[str, ...] | None = None
     per_step: bool = False
     targets: int | None = None
-    uploads: Any = None  # catchment.federation.learn.automatic.Uploads
     adapt: Adaptation | None = None
     adapt_rounds: int = 10
     rounds: int | None = None
@@ -232,10 +229,8 @@ class Workflow:
         return known, engines.run(TRAINING, plan, known, folder, onto=onto)
 
     def upload(self, known: StageInputs) -> str:
-        """Return in one sentence what clients send in the training, and why; nothing if unsaid."""
-        if self.uploads is None:
-            return ""
-        return str(self.uploads.why(known.maps[0], classes=self.classes is not None))
+        """Return in one sentence what clients send in the training, and why."""
+        return self.learn(known.maps).sends(self.protections)
 
     @cached_property
     def fingerprint(self) -> str:

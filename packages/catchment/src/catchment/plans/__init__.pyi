@@ -36,6 +36,7 @@ from catchment.plans.run import (
 from catchment.plans.settings import (
     ALGORITHMS as ALGORITHMS,
     MAPS as MAPS,
+    PLASTICITY as PLASTICITY,
     PROTECTIONS as PROTECTIONS,
     described as described,
     map_of as map_of,

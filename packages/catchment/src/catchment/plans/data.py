@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Lt, MinLen
 
@@ -72,10 +72,16 @@ class Recordings:
 class Origin(ABC):
     """Where data come from."""
 
+    is_files: ClassVar[bool] = False  # whether they are files of one's own, which may grow
+
     @property
     def has_targets(self) -> bool:
         """Whether recordings have targets; else a horizon must say what is predicted."""
         return True
+
+    def some_classes(self, unnamed: tuple[str, ...] = ("a", "b")) -> tuple[str, ...] | None:
+        """Return the classes, or `unnamed` ones; None if numbers are predicted."""
+        return unnamed
 
     @abstractmethod
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
@@ -127,6 +133,8 @@ class Files(Origin):
     goes_on: bool = False
     leave_out: tuple[str, ...] = ()
 
+    is_files = True
+
     def __post_init__(self) -> None:
         if self.label is not None and self.target is not None:
             raise ValueError(
@@ -139,6 +147,11 @@ class Files(Origin):
     @property
     def has_targets(self) -> bool:
         return self.label is not None or self.target is not None
+
+    def some_classes(self, unnamed: tuple[str, ...] = ("a", "b")) -> tuple[str, ...] | None:
+        if self.label is None:
+            return None
+        return unnamed if self.classes == "auto" else tuple(map(str, self.classes))
 
     @property
     def is_settled(self) -> bool:
@@ -406,6 +419,9 @@ class Narma(Origin):
 
     steps: int = 3000
     order: int = 10
+
+    def some_classes(self, unnamed: tuple[str, ...] = ("a", "b")) -> None:
+        return None
 
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
         task = narma(self.steps, order=self.order, seed=seed)

@@ -41,9 +41,15 @@ from catchment.features.pipeline import refuse_large
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
-from catchment.federation.learn.automatic import Offered, Uploads, offered_maps, refuse_settings
+from catchment.federation.learn.automatic import (
+    Offered,
+    automatic_ridge,
+    offered_maps,
+    refuse_settings,
+)
 from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.protection import LowRankUpload
 from catchment.federation.workflow import Maps, Workflow
 from catchment.plans.data import (
     SOURCES,
@@ -156,7 +162,7 @@ def _check_weeks(file: PlanFile) -> None:
         if file.sharing.test == "new":
             raise ValueError('test = "new" goes with increments = "new" in [learn]; add it')
         return
-    if not isinstance(file.origin, Files):
+    if not file.origin.is_files:
         raise ValueError(f'increments = "new" is for files, and {file.source} does not grow')
     if file.sharing.test not in (None, "new") or file.sharing.test_of or file.sharing.split:
         raise ValueError(
@@ -237,7 +243,7 @@ def check(file: PlanFile) -> None:
 
 def _check_normal(file: PlanFile) -> None:
     """Raise ValueError if what a plan says of its data has no meaning for what is normal."""
-    if file.source == "narma" or (isinstance(file.origin, Files) and file.origin.target):
+    if file.origin.has_targets and file.origin.some_classes() is None:
         raise ValueError(
             "[data] has a target of numbers, and what is normal is learned of the inputs; leave it "
             'out, or name a column of two labels, label = "..."'
@@ -282,7 +288,7 @@ def _check_noise(file: PlanFile, about: About) -> None:
         raise ValueError(f"gaussian_noise covers the training, not {stage}; {remedy}")
     sharing = file.sharing
     # A publisher's own test part is looked at when the data are here.
-    chosen = isinstance(file.origin, Files) or sharing.test_of or sharing.split
+    chosen = file.origin.is_files or sharing.test_of or sharing.split
     if sharing.test == "folds" or (chosen and sharing.tests_of(about) != "clients"):
         raise ValueError(TESTED_UNDER_NOISE)
 
@@ -290,20 +296,15 @@ def _check_noise(file: PlanFile, about: About) -> None:
 def _some_channels(file: PlanFile) -> tuple[str, ...]:
     """Return channels that have all that [preprocessing] names, and one more."""
     asked = (*file.preprocessing.known, *(file.preprocessing.predicted or ()))
-    last = max((one for one in asked if isinstance(one, int)), default=0)
-    return ("x", *(one for one in asked if isinstance(one, str)), *(f"x{k}" for k in range(last)))
+    texts = tuple(one for one in asked if isinstance(one, str))
+    last = max((int(one) for one in asked if one not in texts), default=0)
+    return ("x", *texts, *(f"x{k}" for k in range(last)))
 
 
 def _some_classes(file: PlanFile) -> tuple[str, ...] | None:
-    origin = file.origin
-    if isinstance(origin, Files) and origin.label is None:
-        return None
-    named = isinstance(origin, Files) and origin.classes != "auto"
-    if file.algorithm == NORMAL_PLAN and not named:
-        return str(file.learn.get("normal_class") or NORMAL), ANOMALY
-    if isinstance(origin, Files):
-        return ("a", "b") if origin.classes == "auto" else tuple(map(str, origin.classes))
-    return None if file.source == "narma" else ("a", "b")
+    if file.algorithm != NORMAL_PLAN:
+        return file.origin.some_classes()
+    return file.origin.some_classes((str(file.learn.get("normal_class") or NORMAL), ANOMALY))
 
 
 def entered(one: FeatureMap, table: Table) -> FeatureMap:
@@ -486,20 +487,20 @@ class PlanFile:
         hidden = any(one.hides for one in protections)
         given: dict[str, Any] = {"features": None, "classes": about.classes, "base": self.base}
         kind, rest = chosen(ALGORITHMS, table, "[learn]", key="algorithm", own=True)
-        uploads = None
+        own: dict[str, Any] = {}
         if kind is FederatedRidge:
             own = values(kind, rest, "[learn]", given, MORE["ridge"])
-            asked, ridge = own.pop("upload", "statistics"), own.pop("ridge", "auto")
-            how = {"protected": bool(protections), "hidden": hidden}
-            uploads = Uploads(asked=asked, ridge=ridge, **how)
+            if own.pop("upload", "statistics") == "auto" and not protections:
+                protections = (LowRankUpload(),)
         if self.algorithm not in WITHOUT_GRAM:
             for one in self.maps:
                 classes, remedy = about.classes is not None, 'algorithm = "conjugate_gradients", '
                 refuse_large(one, n_inputs, per_step=per_step, classes=classes, remedy=remedy)
 
         def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
-            if uploads is not None:
-                return uploads.learner(n_clients=n_clients, **own | {"features": maps[0]})
+            if kind is FederatedRidge:
+                known = own | {"features": maps[0], "hidden": hidden}
+                return automatic_ridge(n_clients=n_clients, **known)
             several = bool(self.candidates) or offered.several
             known = given | {"features": maps if several else maps[0]}
             return _settled(read(kind, rest, "[learn]", known), hidden=hidden)
@@ -508,12 +509,11 @@ class PlanFile:
             preprocessing=self.preprocessing,
             maps=offered.maps,
             learn=learn,
-            uploads=uploads,
             channels=about.channels,
             classes=about.classes,
             per_step=per_step,
             targets=_n_targets(about),
-            protections=protections if uploads is None else uploads.added_to(protections),
+            protections=protections,
             **self._plasticity(),
             **{name: getattr(self.run, name) for name in HOW_OFTEN},
         )

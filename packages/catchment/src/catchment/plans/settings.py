@@ -42,7 +42,7 @@ from annotated_types import Ge
 from pydantic import PlainValidator, TypeAdapter, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from catchment.arrays import Array
+from catchment.arrays import LIMITS, Array
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.scaling import Scaler
 from catchment.features.base import LEARNED, LIBRARY, FeatureMap, imported, known_map, library_class
@@ -143,20 +143,17 @@ MORE: Mapping[str, Mapping[str, Any]] = {
     "plasticity": {"rounds": Annotated[int, Ge(1), pydantic.Field(default=10)]},
 }
 HERE = "\0"  # where a table within a table is, until whoever knows it puts it into the sentence
-STRICT = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True)
+STRICT = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 WORDS = {
     "string_type": "a text",
     "bool_type": "true or false",
     "int_type": "an integer",
     "float_type": "a number",
+    "finite_number": "a finite number",
     "tuple_type": "a list",
     "dict_type": "a table",
 }
-LIMIT_WORDS = {
-    "ge": "{:g} or more",
-    "gt": "more than {:g}",
-    "le": "{:g} or less",
-    "lt": "less than {:g}",
+LIMIT_WORDS = {name: words for name, _, words in LIMITS.values()} | {
     "min_length": "a list of {} or more",
     "max_length": "a list of {}",
 }

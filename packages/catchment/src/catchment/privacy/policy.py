@@ -7,12 +7,18 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
-from catchment.data.units import PARTS, PartsBy
-
-EXACT = ("same clients", "any clients", "never")
-CODE = ("mine", "any")
+from catchment.arrays import (
+    Fraction,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    Probability,
+    check_fields,
+    check_type,
+)
+from catchment.data.units import PartsBy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +50,7 @@ class OwnData:
     recording: str | None = None
 
     def __post_init__(self) -> None:
-        if self.parts not in PARTS:
-            raise ValueError(f"parts is {self.parts!r}; choose from {', '.join(PARTS)}")
+        check_fields(self)
         if (self.parts == "date") != bool(self.date):
             raise ValueError(
                 f"parts is {self.parts!r} and date is {self.date!r}; a column of dates goes with "
@@ -124,55 +129,39 @@ class Policy:
     """
 
     exact: Literal["same clients", "any clients", "never"] = "same clients"
-    exact_sums: int = 200
+    exact_sums: NonNegativeInt = 200
     changed_data: bool = False
-    epsilon: float | None = None
-    delta: float | None = None
+    epsilon: NonNegativeFloat | None = None
+    delta: Probability | None = None
     plans: tuple[str, ...] = ()
     signer: str = ""
     algorithms: tuple[str, ...] = ()
-    min_clients: int = 3
-    rows_per_feature: float = 2.0
-    corrupt: float = 0.2
-    min_share: float = 0.5
+    min_clients: PositiveInt = 3
+    rows_per_feature: NonNegativeFloat = 2.0
+    corrupt: Fraction = 0.2
+    min_share: Fraction = 0.5
     clear: bool = False
-    evaluations: int = 1
-    score_rows: int = 10
-    misfits: int = 5
+    evaluations: NonNegativeInt = 1
+    score_rows: PositiveInt = 10
+    misfits: NonNegativeInt = 5
     code: Literal["mine", "any"] = "mine"
     apps: tuple[str, ...] = ()
     maps: tuple[str, ...] = ()
     data: OwnData = field(default_factory=OwnData)
 
     def __post_init__(self) -> None:
-        for name, known in (("exact", EXACT), ("code", CODE)):
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)!r}; choose from {', '.join(known)}"
-                )
+        check_fields(self)
         if (self.epsilon is None) != (self.delta is None):
             raise ValueError(
                 f"epsilon is {self.epsilon} and delta is {self.delta}; give both or neither"
             )
-        if self.epsilon is not None and not self.epsilon >= 0:
-            raise ValueError(f"epsilon is {self.epsilon}; pass a number that is not negative")
-        if self.delta is not None and not 0 < self.delta < 1:
-            raise ValueError(f"delta is {self.delta}; pass a number between 0 and 1")
         hashes = {"plans": self.plans, "apps": self.apps, "signer": (self.signer or "0" * 64,)}
-        for name, text in ((name, text) for name, texts in hashes.items() for text in texts):
-            if not re.fullmatch(r"[0-9a-f]{64}", text):
-                raise ValueError(
-                    f"{name} has {text[:80]!r}; give 64 hexadecimal digits in small letters"
-                )
-        for name in ("corrupt", "min_share"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; pass a fraction from 0 to 1")
-        from_one = ("min_clients", "score_rows")
-        for name in ("exact_sums", "rows_per_feature", "evaluations", "misfits", *from_one):
-            if not getattr(self, name) >= (name in from_one):
-                raise ValueError(
-                    f"{name} is {getattr(self, name)}; pass {int(name in from_one)} or more"
-                )
+        for name, texts in hashes.items():
+            for text in texts:
+                if not re.fullmatch(r"[0-9a-f]{64}", text):
+                    raise ValueError(
+                        f"{name} has {text[:80]!r}; give 64 hexadecimal digits in small letters"
+                    )
 
 
 NAME = "policy.toml"
@@ -221,23 +210,12 @@ def parse_policy(text: str, name: str = NAME) -> Policy:
 
 
 def _settings(kind: type[Policy | OwnData], table: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return settings as the policy has them; ValueError for one of another name or type."""
-    known = [field.name for field in fields(kind)]
-    found: dict[str, Any] = {}
+    """Return a table's settings as the policy has them; ValueError if one is of another type."""
+    hints, known = get_type_hints(kind, include_extras=True), [one.name for one in fields(kind)]
+    found = {}
     for key, value in table.items():
         if key not in known:
             raise ValueError(f"{name} has no setting {key!r}; choose from {', '.join(known)}")
-        default, number = getattr(kind, key), not isinstance(value, bool)
-        if isinstance(default, tuple) or (kind is OwnData and key in ("inputs", "target")):
-            if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-                raise ValueError(f'{key} is {value!r}; give a list of texts, such as ["..."]')
-            found[key] = tuple(value)
-            continue
-        wanted = str if kind is OwnData else float if default is None else type(default)
-        if not isinstance(value, int | float if wanted is float else wanted) or (
-            wanted in (int, float) and not number
-        ):
-            said = {bool: "true or false", int: "an integer", str: "a text", float: "a number"}
-            raise ValueError(f"{key} is {value!r}; give {said[wanted]}")
-        found[key] = wanted(value)
+        check_type(value, hints[key], key)
+        found[key] = tuple(value) if isinstance(value, list) else value
     return found

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Probability, check_fields
 from catchment.data.frames import from_frame, missing_values
 from catchment.data.recording import Recording
 from catchment.readout.forecasting import check_ahead, forecasts
 from catchment.readout.heads import united
-from catchment.readout.intervals import check_probability
 from catchment.readout.predictor import Predictor, rounded
 
 Cell = str | int | float
@@ -63,7 +62,7 @@ class Table:
 
     model: Predictor
     probabilities: bool = False
-    coverage: float = 0.9
+    coverage: Probability = 0.9
     client: str | None = None
     device: str | None = None
     ahead: bool = False
@@ -71,7 +70,7 @@ class Table:
     def __post_init__(self) -> None:
         if self.ahead:
             check_ahead(self.model)
-        check_probability(self.coverage, "coverage")
+        check_fields(self)
         if self.client is not None and self.client not in self.model.clients:
             known = ", ".join(self.model.clients[:8])
             raise ValueError(

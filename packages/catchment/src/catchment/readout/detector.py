@@ -32,9 +32,10 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, final
 
 import numpy as np
+from annotated_types import Ge
 from scipy.linalg import cholesky, solve_triangular
 
-from catchment.arrays import Array, Booleans
+from catchment.arrays import Array, Booleans, check_fields
 from catchment.data.preprocessing import Waiting, check_continuable, prepared_stretch
 from catchment.data.recording import Recording
 from catchment.features.base import Carried, FeatureMap
@@ -213,13 +214,11 @@ class Scoring(Structure):
 
     normal: MahalanobisDetector
     readout: Readout | None = None
-    horizon: Annotated[int, SAME] = 1
-    average: Annotated[int, SAME] = 1
+    horizon: Annotated[int, SAME, Ge(1)] = 1
+    average: Annotated[int, SAME, Ge(1)] = 1
 
     def __post_init__(self) -> None:
-        for name in ("horizon", "average"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; pass 1 or more")
+        check_fields(self)
 
     @property
     def lag(self) -> int:

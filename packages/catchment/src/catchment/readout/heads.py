@@ -40,12 +40,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Fraction, NonNegativeFloat, check_fields
 from catchment.errors import SingularError
 from catchment.readout.solve import feature_scale, rescaled
 from catchment.readout.statistics import Readout, RidgeStatistics, StatisticsSet, unpack
 
-Shrinkage = float | Literal["oas"]
+Shrinkage = Fraction | Literal["oas"]
 NEVER = -1e30  # score of a class without rows; finite, so that exported models can hold it
 
 
@@ -92,20 +92,12 @@ class LDA(Head):
     temperature: ClassVar[float | None] = 1.0
 
     shrinkage: Shrinkage = "oas"
-    ridge: float = 0.0
+    ridge: NonNegativeFloat = 0.0
     covariance: Literal["within", "total"] = "within"
     priors: Literal["counts", "equal"] = "counts"
 
     def __post_init__(self) -> None:
-        share = self.shrinkage
-        if share != "oas" and (isinstance(share, str) or not 0 <= share <= 1):
-            raise ValueError(f"shrinkage is {share!r}; pass a number from 0 to 1, or 'oas'")
-        if not 0 <= self.ridge < np.inf:
-            raise ValueError(f"ridge is {self.ridge}; pass a finite number that is not negative")
-        if self.covariance not in ("within", "total"):
-            raise ValueError(f"covariance is {self.covariance!r}; pass 'within' or 'total'")
-        if self.priors not in ("counts", "equal"):
-            raise ValueError(f"priors are {self.priors!r}; pass 'counts' or 'equal'")
+        check_fields(self)
 
     def solve(
         self, statistics: RidgeStatistics, ridge: float | Array = 0.0, *, intercept: bool = True

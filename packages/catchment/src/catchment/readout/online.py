@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment.arrays import Array, as_matrix, refuse_nonfinite
+from catchment.arrays import Array, Factor, PositiveInt, as_matrix, check_fields, refuse_nonfinite
 from catchment.readout.solve import checked_ridges, scale_of, solve_readout
 from catchment.readout.statistics import Readout, RidgeStatistics
 
@@ -59,19 +59,15 @@ class OnlineRidge:
     ridge: float | Array = 1e-6
     intercept: bool = True
     standardize: bool = False
-    forgetting: float = 1.0
-    length: int | None = None
+    forgetting: Factor = 1.0
+    length: PositiveInt | None = None
     waiting: tuple[Rows, ...] = ()
     n_waiting: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < self.forgetting <= 1 or (self.forgetting < 1 and self.length is not None):
-            raise ValueError(
-                f"forgetting is {self.forgetting}; pass a factor above 0 and at most 1, such as "
-                "0.99, and 1 with a window"
-            )
-        if self.length is not None and self.length < 1:
-            raise ValueError(f"length is {self.length}; a window holds at least 1 row")
+        check_fields(self)
+        if self.forgetting < 1 and self.length is not None:
+            raise ValueError(f"forgetting is {self.forgetting}; pass 1 with a window")
 
     @classmethod
     def start(

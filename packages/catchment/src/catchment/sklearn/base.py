@@ -626,8 +626,8 @@ class SequenceScaler(OneToOneFeatureMixin, TransformerMixin, ReadingEstimator): 
             preprocessing.fitted(self.moments_) if self.scale else preprocessing
         )
         self.mean_, self.scale_ = np.zeros(self.n_channels_), np.ones(self.n_channels_)
-        if isinstance(self.prepare_.scale, Scaler):
-            self.mean_, self.scale_ = self.prepare_.scale.mean, self.prepare_.scale.scale
+        if (scaler := self.prepare_.scaler) is not None:
+            self.mean_, self.scale_ = scaler.mean, scaler.scale
         return self
 
 

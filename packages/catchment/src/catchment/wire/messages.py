@@ -313,13 +313,12 @@ def _is_plain(array: NDArray[Any]) -> bool:
 
 def _copied(fact: Any) -> Any:
     """Return facts that share no list or object with those that are remembered."""
-    if isinstance(fact, dict):
-        made = dict(fact)
-        for name, one in fact.items():
-            if isinstance(one, dict | list):
-                made[name] = _copied(one)
-        return made
-    return list(map(_copied, fact)) if isinstance(fact, list) else fact
+    match fact:
+        case dict():
+            return {name: _copied(one) for name, one in fact.items()}
+        case list():
+            return list(map(_copied, fact))
+    return fact
 
 
 def _deeper(value: object, limit: int) -> bool:

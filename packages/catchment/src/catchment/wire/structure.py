@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import lru_cache
 from itertools import chain
@@ -340,7 +340,7 @@ def _form(inner: Any, members: list[Any], *, optional: bool, same: bool) -> tupl
     origin, args = get_origin(inner), get_args(inner)
     if origin is tuple and len(args) == 2 and args[1] is Ellipsis:
         return ("arrays" if is_array(args[0]) else "listed"), args[0]
-    if isinstance(origin, type) and issubclass(origin, Mapping):
+    if defines(origin, "keys"):
         return "named", inner
     if all(is_value(member) for member in members):
         return "nested", inner
@@ -376,9 +376,7 @@ def dtype_of(hint: Any) -> Any:
 def is_value(hint: Any) -> bool:
     """Return whether a type is a class whose values travel."""
     made = get_origin(hint) or hint
-    return isinstance(made, TypeVar) or (
-        isinstance(made, type) and (is_dataclass(made) or defines(made, "from_message"))
-    )
+    return isinstance(made, TypeVar) or is_dataclass(made) or defines(made, "from_message")
 
 
 def _is_fact(hint: Any) -> bool:
@@ -392,7 +390,7 @@ def _is_fact(hint: Any) -> bool:
         return origin is Literal or all(_is_fact(member) for member in args)
     if origin is tuple:
         return all(_is_fact(member) for member in args if member is not Ellipsis)
-    return isinstance(origin, type) and issubclass(origin, Mapping) and _is_json(args[1])
+    return defines(origin, "keys") and _is_json(args[1])
 
 
 def _is_json(hint: Any) -> bool:
@@ -440,19 +438,21 @@ def measured(value: object) -> Iterator[Measured]:
     >>> list(measured(RidgeStatistics.zero(3, 2)))
     [Measured(rows=0, sizes={'features': 3, 'targets': 2})]
     """
-    if isinstance(value, Mapping):
-        for one in value.values():
-            yield from measured(one)
-    elif isinstance(value, tuple | list):
-        for one in value:
-            yield from measured(one)
-    elif is_dataclass(value) and not isinstance(value, type | Message):
-        counted = marked(value, ROWS)
-        if counted:
-            yield Measured(int(vars(value)[counted]), bind_sizes(value))
-        else:
-            for field in fields(value):
-                yield from measured(vars(value)[field.name])
+    inside: Iterable[object] = ()
+    match value:
+        case type() | Message():
+            pass
+        case Mapping():
+            inside = value.values()
+        case tuple() | list():
+            inside = value
+        case _ if is_dataclass(value):
+            if counted := marked(value, ROWS):
+                yield Measured(int(vars(value)[counted]), bind_sizes(value))
+            else:
+                inside = [vars(value)[field.name] for field in fields(value)]
+    for one in inside:
+        yield from measured(one)
 
 
 def marked(value: object, mark: Mark) -> str:
@@ -497,19 +497,22 @@ def is_whole(value: object) -> bool:
     >>> is_whole(Sum(1, 2.0)), is_whole(Sum(1, 2.5))
     (True, False)
     """
-    if isinstance(value, Mapping):
-        return all(map(is_whole, value.values()))
-    if isinstance(value, tuple | list):
-        return all(map(is_whole, value))
-    if isinstance(value, np.ndarray):
-        kind = value.dtype.kind
-        return kind in "iu" or (kind == "O" and all(isinstance(one, int) for one in value.flat))
-    if isinstance(value, float):
-        return value.is_integer() and abs(value) < LARGEST
-    if is_dataclass(value) and not isinstance(value, type):
-        adds = (part for part in layout(type(value)).parts if part.form != "fact")
-        return all(is_whole(vars(value)[part.name]) for part in adds if GATHERED not in part.marks)
-    return value is None or isinstance(value, int)
+    match value:
+        case None | int():
+            return True
+        case float():
+            return value.is_integer() and abs(value) < LARGEST
+        case Mapping():
+            return all(map(is_whole, value.values()))
+        case tuple() | list():
+            return all(map(is_whole, value))
+        case np.ndarray():
+            kind = value.dtype.kind
+            return kind in "iu" or (kind == "O" and all(type(one) is int for one in value.flat))
+    if not is_dataclass(value):
+        return False
+    adds = (part for part in layout(type(value)).parts if part.form != "fact")
+    return all(is_whole(vars(value)[part.name]) for part in adds if GATHERED not in part.marks)
 
 
 def plus(one: T, other: T) -> T:
@@ -606,15 +609,15 @@ def equal(one: object, other: object) -> bool:
     >>> equal((np.ones(2), {"a": 1}), (np.ones(2), {"a": 1}))
     True
     """
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return np.array_equal(cast(Any, one), cast(Any, other))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(equal(v, other[k]) for k, v in one.items())
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        pairs = zip(one, other, strict=False)
-        return len(one) == len(other) and all(equal(a, b) for a, b in pairs)
-    if isinstance(one, Structure) and type(one).own_parts is not Structure.own_parts:
-        return one == other
+    match one, other:
+        case (np.ndarray(), _) | (_, np.ndarray()):
+            return np.array_equal(cast(Any, one), cast(Any, other))
+        case Mapping(), Mapping():
+            return one.keys() == other.keys() and all(equal(v, other[k]) for k, v in one.items())
+        case tuple(), tuple():
+            return len(one) == len(other) and all(map(equal, one, other))
+        case Structure(), _ if type(one).own_parts is not Structure.own_parts:
+            return one == other
     if is_dataclass(one) and type(one) is type(other):
         return all(equal(vars(one)[f.name], vars(other)[f.name]) for f in fields(one))
     return one == other
@@ -632,16 +635,17 @@ def serialize(value: object) -> Message:
     >>> sent.kind, sent.arrays
     ('sum', (array([2.]), array([1., 4.])))
     """
-    if isinstance(value, Structure):
-        return value.parts()
-    if value is None:
-        return NOTHING
-    if isinstance(value, Message):
-        return value
-    if isinstance(value, np.ndarray):
-        return Message("array", {}, (value,))
-    if isinstance(value, int | float):
-        return Message("number", {}, (np.array(float(value)),))
+    match value:
+        case Structure():
+            return value.parts()
+        case None:
+            return NOTHING
+        case Message():
+            return value
+        case np.ndarray():
+            return Message("array", {}, (value,))
+        case int() | float():
+            return Message("number", {}, (np.array(float(value)),))
     if defines(type(value), "parts"):
         return cast(Any, value).parts()  # type: ignore[no-any-return]
     return _apart(layout(type(value)), value)
@@ -726,7 +730,7 @@ def _value(hint: Any, parts: Message, trusted: bool) -> Any:
         (array,) = parts.expect("number", 1).arrays
         return _number(hint, float(array.reshape(-1)[0]) if array.size else np.nan, "it", (), True)
     made: Any = get_origin(hint) or hint
-    if isinstance(made, type) and not issubclass(made, Structure) and defines(made, "from_message"):
+    if defines(made, "from_message") and not issubclass(made, Structure):
         for array in parts.arrays:
             _checked_array(array, None, (), f"a {parts.kind}", trusted)
         return cast(Any, made).from_message(parts)
@@ -862,10 +866,11 @@ def _read(hint: Any, fact: Any, name: str) -> Any:
             return fact
         if member is float and type(fact) in (int, float):
             return float(fact)
-        if isinstance(fact, str) and defines(member, "from_json"):
-            return member.from_json(fact)
-        if get_origin(member) is tuple and isinstance(fact, list):
-            return tuple(_read(get_args(member)[0], one, name) for one in fact)
-        if get_origin(member) not in (None, tuple, Literal) and isinstance(fact, Mapping):
-            return fact
+        match get_origin(member), fact:
+            case _, str() if defines(member, "from_json"):
+                return member.from_json(fact)
+            case origin, list() if origin is tuple:
+                return tuple(_read(get_args(member)[0], one, name) for one in fact)
+            case origin, Mapping() if origin not in (None, tuple, Literal):
+                return fact
     raise IntegrityError(f"{name or 'a fact'} came as {str(fact)[:80]!r}, which it cannot be")

@@ -81,7 +81,7 @@ def test_rows_do_not_depend_on_threads(threads: int) -> None:
 def test_wrong_settings_say_what_to_do() -> None:
     cases: list[tuple[dict[str, object], str]] = [
         ({"input": False, "state": False}, "set bias, input or state"),
-        ({"pool": "median"}, "pool is 'median'; use None or one of last, mean, mean_std, max"),
+        ({"pool": "median"}, "pool is 'median'; give 'last', 'mean', 'mean_std' or 'max'"),
         ({"segments": 0}, "segments is 0"),
         ({"segments": 2}, "a pool with more than 1"),
         ({"washout": -1}, "washout is -1"),

@@ -169,7 +169,7 @@ def test_secure_aggregation_refuses_groups_and_says_what_to_do() -> None:
         ),
         (
             {"ridge": 1.0, "store_per_client": "some"},
-            "store_per_client is 'some'; pass True, False or",
+            "store_per_client is 'some'; give true or false, or",
         ),
         ({"ridge": 1.0, "store_per_client": "groups", "window": 2}, "a window of rounds is kept"),
     ],

@@ -152,7 +152,7 @@ def test_random_guesses_are_the_same_in_every_run() -> None:
         ({"how": "luck"}, "how is 'luck'"),
         ({"how": "uniform"}, "pass their names"),
         ({"how": "persistence", "horizon": 0}, "horizon is 0"),
-        ({"how": "persistence", "washout": -1}, "washout -1"),
+        ({"how": "persistence", "washout": -1}, "washout is -1"),
     ],
 )
 def test_guesses_check_their_settings(settings: dict[str, object], message: str) -> None:

@@ -26,12 +26,11 @@ from typing import Any, Literal, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array
+from catchment.arrays import Array, NonNegativeInt, PositiveInt
 from catchment.errors import IntegrityError
 from catchment.features.base import Arrays, FeatureMap, checked_bits, on_grid
 from catchment.features.echo_state.reservoir import Program, Reservoir, shared
 from catchment.features.echo_state.run import (
-    POOLS,
     Batch,
     Block,
     Pool,
@@ -161,8 +160,8 @@ class EchoState(FeatureMap):
     input: bool = True
     state: bool = True
     pool: Pool | Literal["auto"] | None = "auto"
-    segments: int = 1
-    washout: int = 0
+    segments: PositiveInt = 1
+    washout: NonNegativeInt = 0
     precision: Literal["float64", "float32"] = "float64"
     grid: int | Literal["auto"] | None = "auto"
     feature_grid: int | Literal["auto"] | None = "auto"
@@ -173,6 +172,7 @@ class EchoState(FeatureMap):
     message_kind = KIND
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.matrices is None:
             self.reservoir_for(self.n_inputs or 1 << 31)
         if self.n_units > MOST_UNITS:
@@ -181,16 +181,8 @@ class EchoState(FeatureMap):
             )
         if not (self.bias or self.input or self.state):
             raise ValueError("no features are chosen; set bias, input or state")
-        if self.pool not in (None, "auto", *POOLS):
-            raise ValueError(f"pool is {self.pool!r}; use None or one of {', '.join(POOLS)}")
-        if self.segments < 1 or (self.segments > 1 and self.pool is None):
-            raise ValueError(
-                f"segments is {self.segments}; pass 1 or more, and a pool with more than 1"
-            )
-        if self.washout < 0:
-            raise ValueError(f"washout is {self.washout}; pass 0 or more steps")
-        if self.precision not in ("float64", "float32"):
-            raise ValueError(f"precision is {self.precision!r}; use 'float64' or 'float32'")
+        if self.segments > 1 and self.pool is None:
+            raise ValueError(f"segments is {self.segments}; pass a pool with more than 1")
         self._check_grids()
 
     def _check_grids(self) -> None:

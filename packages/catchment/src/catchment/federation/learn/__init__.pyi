@@ -29,10 +29,7 @@ from catchment.federation.learn.unlearning import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment.federation.learn.automatic import (
-    Uploads as Uploads,
-    automatic_ridge as automatic_ridge,
-)
+from catchment.federation.learn.automatic import automatic_ridge as automatic_ridge
 from catchment.federation.learn.averaging import read_readouts as read_readouts
 from catchment.federation.learn.candidates import (
     Evidence as Evidence,

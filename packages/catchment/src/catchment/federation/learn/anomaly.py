@@ -18,11 +18,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from annotated_types import Ge, Lt
 
-from catchment.arrays import Array, Booleans
+from catchment.arrays import Array, Booleans, Fraction, PositiveInt, Probability
 from catchment.data.recording import Recording
 from catchment.errors import FederationError, UploadError
 from catchment.features.base import FeatureMap
@@ -38,7 +39,6 @@ from catchment.readout.detector import (
     MahalanobisDetector,
     Score,
     Scoring,
-    Shrinkage,
 )
 from catchment.readout.grid import Grid
 from catchment.readout.intervals import Counts, log_edges
@@ -110,33 +110,20 @@ class FederatedAnomalyDetector(Algorithm[DetectorState, Tally[RidgeStatistics | 
 
     features: FeatureMap
     score: Score = "features"
-    false_positive_rate: float = 0.01
-    shrinkage: Shrinkage = "auto"
-    calibration: float = 0.25
-    average: int = 1
-    horizon: int = 1
+    false_positive_rate: Probability = 0.01
+    shrinkage: Fraction | Literal["auto"] = "auto"
+    calibration: Annotated[float, Ge(0), Lt(1)] = 0.25
+    average: PositiveInt = 1
+    horizon: PositiveInt = 1
     ridge: float | Literal["gcv"] = "gcv"
     standardize: bool | Literal["auto"] = "auto"
-    per_decade: int = 64
+    per_decade: PositiveInt = 64
     store_per_client: bool = True
     classes: tuple[str, ...] | None = None
     normal_class: str = ""
 
     def __post_init__(self) -> None:
-        if self.score not in ("features", "error"):
-            raise ValueError(f"score is {self.score!r}; pass 'features' or 'error'")
-        if not 0 < self.false_positive_rate < 1:
-            raise ValueError(
-                f"false_positive_rate is {self.false_positive_rate}; pass a share between 0 and "
-                "1, such as 0.01"
-            )
-        if not 0 <= self.calibration < 1:
-            raise ValueError(f"calibration is {self.calibration}; pass a share from 0, below 1")
-        if not (self.shrinkage == "auto" or 0 <= float(self.shrinkage) <= 1):
-            raise ValueError(f"shrinkage is {self.shrinkage!r}; pass 0 to 1, or 'auto'")
-        for name in ("average", "horizon", "per_decade"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; pass 1 or more")
+        super().__post_init__()
         if self.score == "error" and not self.features.per_step:
             raise ValueError(
                 "forecast errors need a row for every step, and the map gives one for a whole "

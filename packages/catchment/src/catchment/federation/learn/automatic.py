@@ -8,7 +8,7 @@ statistics, to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,9 +16,6 @@ from catchment.features.base import FeatureMap
 from catchment.features.default_map import AutoMap
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.learn.ridge import MANY, FederatedRidge
-from catchment.federation.protection import LowRankUpload, Protection
-from catchment.readout.grid import Grid
-from catchment.readout.statistics import packed_length
 
 if TYPE_CHECKING:
     from catchment.federation.learn.candidates import SelectedRidge
@@ -175,97 +172,3 @@ def refuse_settings(given: Collection[str]) -> None:
             "map 'auto' is chosen together with its ridge, by the error on clients left out; leave "
             f"out {', '.join(given)}, or name a map"
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Uploads:
-    """What clients send, before the map is known.
-
-    Parameters
-    ----------
-    asked
-        "statistics", "auto", or an algorithm, called with features, classes, and a ridge if that is
-        not "auto".
-    protected
-        Whether anything changes or hides what clients send.
-    hidden
-        Whether the server sees nothing but sums.
-    summed
-        Whether the sum of statistics itself is wanted, for another head or to join an earlier one.
-    ridge
-        As it was asked for.
-    """
-
-    asked: Upload = "statistics"
-    protected: bool = False
-    hidden: bool = False
-    summed: bool = False
-    ridge: Ridge = "auto"
-
-    def __post_init__(self) -> None:
-        if not callable(self.asked) and self.asked not in ("auto", "statistics"):
-            raise ValueError(
-                f"upload is {self.asked!r}; choose from statistics, auto, or pass an algorithm"
-            )
-        if self.hidden and self.ridge == "leave-one-group-out":
-            raise ValueError(UNGROUPED)
-        if callable(self.asked) and self.summed:
-            raise ValueError(
-                f"{self.asked.__name__} leaves no sum of statistics for another head, a row_stride "
-                "or to join an earlier run; use upload='statistics'"
-            )
-
-    def added_to(self, protections: Sequence[Protection]) -> tuple[Protection, ...]:
-        """Return the protections with what makes statistics smaller, where that may be."""
-        looking = self.asked == "auto" and not self.protected
-        return (*protections, LowRankUpload()) if looking else tuple(protections)
-
-    def why(self, features: FeatureMap, *, classes: bool) -> str:
-        """Return what clients send for a map, and why, in one sentence.
-
-        >>> from catchment import EchoState
-        >>> features = EchoState(10).build(1, per_step=True)
-        >>> Uploads(asked="auto", protected=True, hidden=True).why(features, classes=False)
-        'clients send statistics: the server sees only sums'
-        """
-        if callable(self.asked):
-            return f"clients send what {self.asked.__name__} asks of them"
-        if self.asked == "statistics":
-            return "clients send statistics"
-        if self.protected:
-            why = "the server sees only sums" if self.hidden else "protections change them"
-            return f"clients send statistics: {why}"
-        if Grid.of(features, classes=classes) is None:
-            return "clients send statistics: features are float64, whose smaller form is not exact"
-        F = features.n_features
-        return (
-            f"each client sends the smaller of its statistics ({packed_length(F):,} sums of "
-            f"products for {F} features) and as many rows of {F} of them as it has rows, which "
-            "say exactly the same"
-        )
-
-    def learner(
-        self,
-        features: FeatureMap,
-        *,
-        classes: tuple[str, ...] | None,
-        n_clients: int | None,
-        hidden: bool | None = None,
-        **settings: Any,
-    ) -> Algorithm[Any, Any, Any]:
-        """Return the algorithm that takes the chosen upload.
-
-        Parameters
-        ----------
-        hidden
-            Whether the server cannot leave a client out, if not only what is sent is hidden.
-        settings
-            Of `FederatedRidge`.
-        """
-        ridge, unseen = self.ridge, self.hidden if hidden is None else hidden
-        if callable(self.asked):
-            given = {} if ridge == "auto" else {"ridge": ridge}
-            made: Algorithm[Any, Any, Any] = self.asked(features=features, classes=classes, **given)
-            return made
-        settings |= {"ridge": ridge, "classes": classes}
-        return automatic_ridge(features, hidden=unseen, n_clients=n_clients, **settings)

@@ -17,7 +17,6 @@ from numpy.linalg import norm
 
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import (
-    WEIGHTINGS,
     Algorithm,
     Data,
     RoundContext,
@@ -69,12 +68,6 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
     ridge: float | Literal["gcv", "blocks"] = 1e-6
     weighting: Weighting = "samples"
     classes: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.ridge, str) and self.ridge not in ("gcv", "blocks"):
-            raise ValueError(f"ridge is {self.ridge!r}; pass a number, 'gcv' or 'blocks'")
-        if self.weighting not in WEIGHTINGS:
-            raise ValueError(f"weighting is {self.weighting!r}; use one of {', '.join(WEIGHTINGS)}")
 
     def start(self) -> Averaged:
         return Averaged()

@@ -70,12 +70,8 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
     store_per_client: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._solver()
-        if self.store_per_client not in (True, False):
-            raise ValueError(
-                f"store_per_client is {self.store_per_client!r}; pass True or False: sums by "
-                "class are not kept in groups"
-            )
         if self.weights == "balanced" or self.weights == "rows":
             return
         if len(self.weights) != len(self.classes) or not all(w >= 0 for w in self.weights):

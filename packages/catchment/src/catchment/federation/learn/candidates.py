@@ -29,7 +29,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from catchment.arrays import Array
+from catchment.arrays import Array, NonNegativeInt
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
 from catchment.features.base import FeatureMap, label_of
 from catchment.federation.algorithm import (
@@ -166,8 +166,7 @@ class SelectedRidge(Algorithm[Selection, Evidence, Model]):
     classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.by not in ("error", "accuracy"):
-            raise ValueError(f"by is {self.by!r}; choose 'error' or 'accuracy'")
+        super().__post_init__()
         if self.by == "accuracy" and (self.classes is None or self.per_output):
             raise ValueError("choosing by accuracy needs classes, and one ridge for all outputs")
 
@@ -347,19 +346,20 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
     """
 
     features: tuple[FeatureMap, ...]
-    halvings: int = 0
+    halvings: NonNegativeInt = 0
     per_output: bool = False
     classes: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.features:
             raise ValueError("there are no candidates; pass at least one feature map")
         if len({f.fingerprint for f in self.features}) < len(self.features):
             raise ValueError("two candidates are the same feature map; pass each once")
-        if self.halvings < 0 or 2**self.halvings > len(self.features):
+        if 2**self.halvings > len(self.features):
             raise ValueError(
                 f"halvings is {self.halvings} for {len(self.features)} candidates; "
-                "pass 0 or more, and no more than leave one candidate"
+                "pass no more than leave one candidate"
             )
 
     @property

@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment.arrays import Array, Booleans
+from catchment.arrays import Array, Booleans, Probability
 from catchment.errors import FederationError, UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
@@ -354,15 +354,14 @@ class UnknownThreshold(Algorithm[Counts, Counts, OpenSetModel]):
 
     model: Model
     sums: RidgeStatistics | StatisticsSet
-    rate: float = 0.05
+    rate: Probability = 0.05
     shrinkage: Shrinkage = "oas"
     summed: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.model.classes is None:
             raise ValueError("the model predicts numbers; only classes can be unknown")
-        if not 0 < self.rate < 1:
-            raise ValueError(f"rate is {self.rate}; pass a share between 0 and 1, such as 0.05")
 
     @property
     def features(self) -> FeatureMap:

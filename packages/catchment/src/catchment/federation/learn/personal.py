@@ -32,6 +32,7 @@ from operator import add
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge
 from scipy.linalg import eigh
 
 from catchment.arrays import Array
@@ -148,12 +149,11 @@ class PersonalReadouts(
 
     ridge: FederatedRidge
     method: Literal["towards", "mixed"] = "towards"
-    n_blocks: int = N_BLOCKS
+    n_blocks: Annotated[int, Ge(2)] = N_BLOCKS
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_method(self.method, self.ridge)
-        if self.n_blocks < 2:
-            raise ValueError(f"n_blocks is {self.n_blocks}; leaving one out needs at least 2")
 
     @property
     def requirements(self) -> Requirements:
@@ -281,6 +281,7 @@ class PersonalIncrements(Algorithm[PersonalSums, Tally[RidgeStatistics], Persona
     method: Literal["towards", "mixed"] = "towards"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_method(self.method, self.ridge)
         if not self.ridge.carries or self.ridge.store_per_client is not True:
             raise ValueError(

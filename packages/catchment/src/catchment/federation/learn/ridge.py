@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 
+from catchment.arrays import Factor, PositiveInt, Probability
 from catchment.errors import FederationError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import (
@@ -45,6 +46,7 @@ from catchment.federation.measure.outliers import (
     round_scores,
     rows_flags,
 )
+from catchment.federation.protection import LowRankUpload
 from catchment.federation.rows import stretch
 from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import device_for, statistics_name
@@ -53,7 +55,7 @@ from catchment.readout.heads import Head
 from catchment.readout.model import Model, solved_model
 from catchment.readout.ridge_choice import RidgeChoice, choose_by_blocks, chosen_readout
 from catchment.readout.solve import for_raw_features, rescaled, scale_of
-from catchment.readout.statistics import Readout, RidgeStatistics
+from catchment.readout.statistics import Readout, RidgeStatistics, packed_length
 from catchment.wire import LATER, NOTHING, Message
 
 GROUP = 32  # clients served together
@@ -168,46 +170,36 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     standardize: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
     store_per_client: bool | Literal["groups"] = True
-    increments: int | Literal["new"] = 1
-    forgetting: float = 1.0
-    window: int | None = None
+    increments: PositiveInt | Literal["new"] = 1
+    forgetting: Factor = 1.0
+    window: PositiveInt | None = None
     intercept: bool = True
     head: Head | None = None
     deterministic: bool = field(default=True, metadata={"later": True})
-    false_positive_rate: float = field(default=FALSE_ALARMS, metadata={"later": True})
-    row_stride: int = field(default=1, metadata={"later": True})
+    false_positive_rate: Probability = field(default=FALSE_ALARMS, metadata={"later": True})
+    row_stride: PositiveInt = field(default=1, metadata={"later": True})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_choice(self.ridge, self.store_per_client)
         if self.store_per_client == "groups" and self.window is not None:
             raise ValueError(
                 "a window of rounds is kept client by client or as a sum; pass "
                 "store_per_client=True or False with it"
             )
-        if not 0 < self.forgetting <= 1:
-            raise ValueError(f"forgetting is {self.forgetting}; pass a factor above 0, at most 1")
-        if not self.carries and (isinstance(self.increments, str) or self.increments < 1):
-            raise ValueError(f"increments is {self.increments!r}; pass at least 1, or 'new'")
-        if self.window is not None and (self.window < 1 or self.forgetting < 1):
+        if self.window is not None and self.forgetting < 1:
             raise ValueError(
-                f"window is {self.window} with forgetting {self.forgetting}; "
-                "pass 1 round or more, and no forgetting beside it"
+                f"window is {self.window} with forgetting {self.forgetting}; leave one out"
             )
         if not self.deterministic and self.carries:
             raise ValueError(
                 f"deterministic is False with increments {self.increments!r}; pass True, or a "
                 "number of increments: clients that carry their state use one device"
             )
-        if type(self.row_stride) is not int or self.row_stride < 1:
-            raise ValueError(f"row_stride is {self.row_stride!r}; give an integer from 1 on")
         if self.row_stride > 1 and (self.carries or not self.features.per_step):
             raise ValueError(
                 f"row_stride is {self.row_stride}; leave it out where a recording has one row, or "
                 "goes on in a later round"
-            )
-        if not 0 < self.false_positive_rate < 1:
-            raise ValueError(
-                f"false_positive_rate is {self.false_positive_rate}; pass a chance between 0 and 1"
             )
         if self.head is not None and self.classes is None:
             raise ValueError(
@@ -386,6 +378,28 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         made = solved_model(self.features, state.total, readout, state.choice, classes=self.classes)
         return made if self.head is None else replace(made, temperature=self.head.temperature)
 
+    def sends(self, protections: Sequence[Any] = ()) -> str:
+        """Return in one sentence what clients send under these protections, and why.
+
+        >>> from catchment import EchoState
+        >>> FederatedRidge(features=EchoState(10).build(1, per_step=True)).sends()
+        'clients send statistics'
+        """
+        if not protections:
+            return "clients send statistics"
+        F, why = self.features.n_features, "protections change them"
+        if isinstance(protections[-1], LowRankUpload):
+            if Grid.of(self.features, classes=self.classes is not None) is not None:
+                return (
+                    f"each client sends the smaller of its statistics ({packed_length(F):,} sums "
+                    f"of products for {F} features) and as many rows of {F} of them as it has "
+                    "rows, which say exactly the same"
+                )
+            why = "features are float64, whose smaller form is not exact"
+        elif any(one.hides for one in protections):
+            why = "the server sees only sums"
+        return f"clients send statistics: {why}"
+
     def figures(self, state: RidgeState) -> dict[str, float]:
         """Return the rows, the ridge, its error, the norm of the weights, and how many drifted."""
         told = {} if state.total is None else {"rows": float(state.total.n_rows)}
@@ -420,18 +434,6 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
 def check_choice(ridge: float | str, store_per_client: bool | str) -> None:
     """Raise ValueError if a ridge cannot be chosen so by what the server keeps."""
-    if isinstance(ridge, str) and ridge not in (
-        "auto",
-        "leave-one-client-out",
-        "leave-one-group-out",
-        "gcv",
-    ):
-        raise ValueError(
-            f"ridge is {ridge!r}; pass a number, 'auto', 'leave-one-client-out', "
-            "'leave-one-group-out' or 'gcv'"
-        )
-    if store_per_client not in (True, False, "groups"):
-        raise ValueError(f"store_per_client is {store_per_client!r}; pass True, False or 'groups'")
     if ridge == "leave-one-client-out" and store_per_client is not True:
         raise ValueError(
             "choosing the ridge by clients needs store_per_client=True; "

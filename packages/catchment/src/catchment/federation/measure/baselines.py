@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from catchment.arrays import Array, refuse_nonfinite
+from catchment.arrays import Array, NonNegativeInt, PositiveInt, refuse_nonfinite
 from catchment.data.recording import Recording
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
@@ -126,19 +126,13 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
 
     how: Literal["uniform", "persistence"]
     classes: tuple[str, ...] | None = None
-    horizon: int | tuple[int, ...] = 1
-    washout: int = 0
+    horizon: PositiveInt | tuple[PositiveInt, ...] = 1
+    washout: NonNegativeInt = 0
 
     def __post_init__(self) -> None:
-        if self.how not in ("uniform", "persistence"):
-            raise ValueError(f"how is {self.how!r}; use 'uniform' or 'persistence'")
+        super().__post_init__()
         if self.how == "uniform" and self.classes is None:
             raise ValueError("random guesses are of classes; pass their names")
-        if min(self.horizons) < 1 or self.washout < 0:
-            raise ValueError(
-                f"horizon is {self.horizon} and washout {self.washout}; "
-                "pass 1 step or more, and a washout that is not negative"
-            )
 
     @property
     def horizons(self) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from operator import add
 
 import numpy as np
 
-from catchment.arrays import Array
+from catchment.arrays import Array, PositiveInt
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Algorithm, Data, RoundContext
 from catchment.federation.learn.ridge import RidgeState, group_of, group_sums
@@ -58,18 +58,17 @@ class Calibration(Algorithm[Counts, Counts, Intervals]):
     model: Predictor
     edges: tuple[float, ...]
     cuts: tuple[float, ...] = ()
-    rows: int | None = None
+    rows: PositiveInt | None = None
     left_out: Mapping[int, Readout] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "cuts", checked_cuts(self.cuts))
         if self.model.classes is not None:
             raise ValueError(
                 "the model predicts classes, which have probabilities and no intervals; use "
                 "Model.calibrated"
             )
-        if self.rows is not None and self.rows < 1:
-            raise ValueError(f"rows is {self.rows}; pass 1 or more of each client, or None for all")
 
     def start(self) -> Counts:
         return Counts.zero(self.edges, self.model.n_outputs * (len(self.cuts) + 1))

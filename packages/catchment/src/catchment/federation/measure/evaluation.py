@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
+from annotated_types import Ge
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Probability
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
@@ -374,20 +375,15 @@ class PersonalEvaluation(Algorithm[Comparisons, Tally[Comparison], Comparisons])
 
     model_under_test: Model
     method: Literal["towards", "mixed"] = "towards"
-    share: float = 0.5
+    share: Probability = 0.5
     members: bool = False
-    n_blocks: int = N_BLOCKS
+    n_blocks: Annotated[int, Ge(2)] = N_BLOCKS
     store_per_client: bool = True
 
     def __post_init__(self) -> None:
-        if self.method not in ("towards", "mixed"):
-            raise ValueError(f"method is {self.method!r}; use 'towards' or 'mixed'")
+        super().__post_init__()
         if self.method == "mixed" and self.model_under_test.statistics is None:
             raise ValueError("mixing needs the shared model's statistics; pass a model with them")
-        if not 0 < self.share < 1:
-            raise ValueError(f"share is {self.share}; pass a fraction between 0 and 1")
-        if self.n_blocks < 2:
-            raise ValueError(f"n_blocks is {self.n_blocks}; leaving one out needs at least 2")
 
     @property
     def requirements(self) -> Requirements:

@@ -50,7 +50,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from catchment.arrays import Array
+from catchment.arrays import Array, PositiveFloat
 from catchment.federation.algorithm import Additive, RoundContext, Upload
 from catchment.federation.protection import Protection, Read
 from catchment.readout.solve import feature_scale, rescaled, scale_of, solve_readout, squared_errors
@@ -210,11 +210,7 @@ class ContributionBound(Protection):
     (10.0, 100, 4.472)
     """
 
-    limit: float
-
-    def __post_init__(self) -> None:
-        if not self.limit > 0:
-            raise ValueError(f"limit is {self.limit}; pass a number above 0")
+    limit: PositiveFloat
 
     def on_client(self, upload: Upload, context: RoundContext) -> RidgeStatistics:
         return self.capped(RidgeStatistics.from_message(serialize(upload)))

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Array, Integers, PositiveFloat, check_fields
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Upload
 from catchment.federation.checks import moment_matrix
@@ -130,14 +130,12 @@ class Clip:
     (4.0, 4.0)
     """
 
-    bound: float
-    target_scale: float = 1.0
+    bound: PositiveFloat
+    target_scale: PositiveFloat = 1.0
     reference: RidgeStatistics | None = None
 
     def __post_init__(self) -> None:
-        for name in ("bound", "target_scale"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}; pass a positive number")
+        check_fields(self)
         if self.reference is not None and self.reference.weight <= 0:
             raise ValueError("the reference holds no rows; compute it from public data")
 

@@ -47,7 +47,14 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import (
+    Array,
+    Integers,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    check_fields,
+)
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError, UploadError
 from catchment.federation.algorithm import (
     Additive,
@@ -268,20 +275,15 @@ class GaussianNoise(Protection):
     min_clients: int = SMALL_COHORT
     small_cohort: bool = False
     colluding: int | None = None
-    releases: int = 1
+    releases: PositiveInt = 1
     unit: Literal["client", "sequence"] = "client"
     replacement: bool = False
-    ridge_factor: float = 0.5
+    ridge_factor: NonNegativeFloat = 0.5
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
         check_epsilon_delta(self.epsilon, self.delta)
-        if self.unit not in ("client", "sequence"):
-            raise ValueError(f"unit is {self.unit!r}; use 'client' or 'sequence'")
-        if self.releases < 1:
-            raise ValueError(f"releases is {self.releases}; pass at least 1")
-        if self.ridge_factor < 0:
-            raise ValueError(f"ridge_factor is {self.ridge_factor}; pass 0 or more")
+        super().__post_init__()
         if not 0 <= self.n_colluding < self.min_clients:
             raise ValueError(
                 f"{self.n_colluding} of at least {self.min_clients} clients collude; "
@@ -560,14 +562,11 @@ class PromptNoise:
            [0. , 0.5]])
     """
 
-    bound: float
-    multiplier: float = 0.0
+    bound: PositiveFloat
+    multiplier: NonNegativeFloat = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.bound < math.inf:
-            raise ValueError(f"bound is {self.bound}; pass a finite number above 0")
-        if not 0 <= self.multiplier < math.inf:
-            raise ValueError(f"multiplier is {self.multiplier}; pass 0 or a finite number above")
+        check_fields(self)
 
     @property
     def spread(self) -> float:

@@ -56,8 +56,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from annotated_types import Ge, Lt
+
+from catchment.arrays import Fraction
 from catchment.errors import RuleError, UploadError
 from catchment.federation.algorithm import Memory, RoundContext, Upload
 from catchment.federation.protection import Masking
@@ -278,10 +281,10 @@ class SecureAggregation(Masking):
     identities: Mapping[str, str]
     _: KW_ONLY
     federation: str = "catchment"
-    min_clients: int = 10
-    rows_per_feature: float = 20.0
-    corrupt: float = 0.2
-    min_share: float = 0.5
+    min_clients: Annotated[int, Ge(FEWEST_CLIENTS)] = 10
+    rows_per_feature: Annotated[float, Ge(FEWEST_ROWS_PER_FEATURE)] = 20.0
+    corrupt: Annotated[float, Ge(0), Lt(1)] = 0.2
+    min_share: Fraction = 0.5
     neighbors: int | None = None
     shares_needed: int | None = None
     bits: Literal[32, 64, 128] = 128
@@ -301,19 +304,7 @@ class SecureAggregation(Masking):
             raise ValueError("two clients have one identity; register a key for each")
         if not is_name(self.federation):
             raise ValueError(f"federation is {self.federation[:80]!r}; use letters and digits")
-        if self.min_clients < FEWEST_CLIENTS:
-            raise ValueError(f"min_clients is {self.min_clients}; pass {FEWEST_CLIENTS} or more")
-        if not self.rows_per_feature >= FEWEST_ROWS_PER_FEATURE:
-            raise ValueError(
-                f"rows_per_feature is {self.rows_per_feature}; pass {FEWEST_ROWS_PER_FEATURE} "
-                "or more"
-            )
-        if not 0 <= self.corrupt < 1:
-            raise ValueError(f"corrupt is {self.corrupt}; pass a fraction from 0 and below 1")
-        if not 0 <= self.min_share <= 1:
-            raise ValueError(f"min_share is {self.min_share}; pass a fraction from 0 to 1")
-        if self.bits not in (32, 64, 128):
-            raise ValueError(f"bits is {self.bits}; pass 32, 64 or 128")
+        super().__post_init__()
         if (self.bound is None) != (self.bits != 64):
             raise ValueError(
                 f"bits is {self.bits} and bound is {self.bound}; "
