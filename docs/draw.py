@@ -122,13 +122,14 @@ def anomaly_picture() -> None:
     steps = detector.washout + np.arange(len(scores))
     figure = Figure(figsize=(7.5, 4.2), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
-    above.plot(new, lw=0.8, label=["channel 1", "channel 2"])
+    for channel, color in enumerate(("#0072b2", "#e69f00")):
+        above.plot(new[:, channel], lw=0.8, color=color, label=f"channel {channel + 1}")
     below.semilogy(steps, scores, lw=0.8, color="0.35", label="score")
     alarms = scores > detector.threshold
-    below.plot(steps[alarms], scores[alarms], ".", color="C3", label="alarm")
-    below.axhline(detector.threshold, color="C3", ls="--", lw=1, label="threshold, for 1 %")
+    below.plot(steps[alarms], scores[alarms], ".", color="#d55e00", label="alarm")
+    below.axhline(detector.threshold, color="#d55e00", ls="--", lw=1, label="threshold, for 1 %")
     for axes in (above, below):
-        axes.axvspan(500, 530, color="C3", alpha=0.12, lw=0)
+        axes.axvspan(500, 530, color="#d55e00", alpha=0.12, lw=0)
         axes.legend(loc="upper left", ncols=3, fontsize=8)
         axes.set_xlim(300, 700)
     above.set_ylim(-2, 4)

@@ -138,7 +138,7 @@ def draw(errors: dict[str, list[dict[str, float]]], changed: list[list[str]], pa
     for axes, who in zip(figure.subplots(1, 2), ("", f"pump {WORN}"), strict=True):
         for name in shown:
             style = "-" if "forgetting" in name else ":"
-            color = "tab:blue" if name.startswith("personal") else "tab:orange"
+            color = "#0072b2" if name.startswith("personal") else "#d55e00"
             values = [one[who] for one in errors[name]]
             axes.plot(weeks, values, style, color=color, label=name)
         noticed = [

@@ -29,7 +29,7 @@ WORDS = {
     "forecast": ("guides/forecasting", "notebooks/forecasting"),
     "GPU": ("guides/gpu",),
     "human activity recognition": ("notebooks/har-on-unseen-people",),
-    "hyper-parameter search": ("guides/search",),
+    "hyperparameter search": ("guides/search",),
     "install": ("guides/install",),
     "intrinsic plasticity": ("guides/plasticity",),
     "leave-one-subject-out": ("guides/cross-validation",),

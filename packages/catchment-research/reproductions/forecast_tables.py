@@ -143,12 +143,12 @@ def written(path: Path) -> list[Path]:
 
 
 LINES = {  # of the errors: color and style; what one thing more gives is a darker blue
-    "each region alone": ("tab:orange", "s-"),
-    "lags of the temperature": ("#c6dbef", "o-"),
-    "+ calendar": ("#9ecae1", "o-"),
-    "+ other channels": ("#4292c6", "o-"),
-    "+ reservoir": ("#2171b5", "o-"),
-    "+ personal readouts": ("#08306b", "o-"),
+    "each region alone": ("#d55e00", "s-"),
+    "lags of the temperature": ("#a8d2f0", "o-"),
+    "+ calendar": ("#56b4e9", "o-"),
+    "+ other channels": ("#2f93ce", "o-"),
+    "+ reservoir": ("#0072b2", "o-"),
+    "+ personal readouts": ("#003b5c", "o-"),
 }
 
 
@@ -176,7 +176,7 @@ def drawn(result: dict[str, Any], path: Path) -> Path:
     hours = range(len(weather.HORIZONS))
     _draw_errors(left, cells)
     own = of(cells, "weather", "+ personal readouts")
-    for color, coverage in zip(("tab:blue", "tab:orange"), weather.COVERAGES, strict=True):
+    for color, coverage in zip(("#0072b2", "#d55e00"), weather.COVERAGES, strict=True):
         found = [covered(own, str(coverage), h) for h in weather.HORIZONS]
         asked = f"{100 * coverage:g} % asked for"
         right.axhline(100 * coverage, color=color, lw=1, ls="--")

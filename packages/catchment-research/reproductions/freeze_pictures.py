@@ -6,8 +6,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from reproductions.freeze_tables import how, markdown, rows_of
+from reproductions.freeze_tables import markdown, rows_of
 from reproductions.freeze_values import ALL, ECHO, PAPER, RIDGE, TRAINED, WHOLE, FreezeResult
+
+COLORS = ("#0072b2", "#d55e00")
+MARKS = {
+    "o": "float32",
+    "s": "bits a number",
+    "^": "some units, at random",
+    "v": "some units, the first",
+}
 
 
 def write(result: FreezeResult, out: Path) -> list[Path]:
@@ -63,20 +71,20 @@ def _sent(axis: Any, result: FreezeResult) -> None:
         x, y = fmean(row.bytes_up for row in own), 100 * fmean(row.accuracy for row in own)
         mark = {32: "o" if shares == WHOLE else "^" if order == "random" else "v"}.get(bits, "s")
         axis.plot(x, y, mark, color=_colour(trained))
-        label = how(own[0]).replace(" of the units", "")
-        place = (0, -11) if bits in (8, 2) else (0, 6)
-        axis.annotate(
-            label, (x, y), fontsize=7, xytext=place, textcoords="offset points", ha="center"
-        )
+        if bits < 32:
+            axis.annotate(str(bits), (x, y), xytext=(0, 6), textcoords="offset points", ha="center")
+    for mark, words in MARKS.items():
+        axis.plot([], [], mark, color="#78828e", label=words)
+    axis.legend(frameon=False, fontsize=8, loc="lower right")
     axis.set_xscale("log")
     axis.margins(x=0.12, y=0.1)
     axis.set_xlabel("bytes up, per client and round")
     axis.set_ylabel("test accuracy, %")
-    axis.set_title("Few bits and parts of the units\n(blue: all, orange: 4.96 %)")
+    axis.set_title("Few bits and parts of the units\n(blue: all trained, orange: 4.96 %)")
 
 
 def _colour(trained: str) -> str:
-    return "C0" if trained == ALL else "C1" if trained == PAPER else "C7"
+    return "#0072b2" if trained == ALL else "#d55e00" if trained == PAPER else "#78828e"
 
 
 def _curves(axis: Any, result: FreezeResult) -> None:
@@ -84,7 +92,7 @@ def _curves(axis: Any, result: FreezeResult) -> None:
         own = [row for row in rows_of(result, "echo", trained) if row.curve]
         if own:
             mean = [100 * fmean(at) for at in zip(*(row.curve for row in own), strict=True)]
-            axis.plot(range(1, len(mean) + 1), mean, color=f"C{k}", label=f"{trained} trained")
+            axis.plot(range(1, len(mean) + 1), mean, color=COLORS[k], label=f"{trained} trained")
     exact = rows_of(result, "echo", RIDGE)
     if exact:
         level = 100 * fmean(row.accuracy for row in exact)

@@ -213,7 +213,7 @@ def draw(result: KeywordsResult, path: Path) -> None:
             [max(0.0, 100 * (one.value - one.low)) for one in parts],
             [max(0.0, 100 * (one.high - one.value)) for one in parts],
         ]
-        color = ("#08519c", "#fdae6b")[k]
+        color = ("#0072b2", "#e69f00")[k]
         left.barh(y, middle, 0.36, xerr=ends, color=color, label=title, error_kw={"lw": 1})
     left.set_yticks(range(len(shown)), names)
     left.set_xlim(0, 100)
@@ -233,9 +233,9 @@ def _draw_areas(result: KeywordsResult, ax: object) -> None:
     assert isinstance(ax, Axes)
     x = np.arange(len(result.words))
     marks = {
-        "own": ("o", "#08519c"),
-        "shared": ("s", "#6baed6"),
-        "largest output": ("x", "#969696"),
+        "own": ("o", "#0072b2"),
+        "shared": ("s", "#d55e00"),
+        "largest output": ("x", "#78828e"),
     }
     for name, (mark, color) in marks.items():
         ax.plot(x, [w.auroc[name] for w in result.words], mark, color=color, label=SCORES[name])

@@ -141,8 +141,8 @@ def draw(result: LifeResult, path: Path) -> None:
     axes = figure.subplots(1, len(result.curves), sharey=True, squeeze=False)[0]
     for ax, (name, curve) in zip(axes, result.curves.items(), strict=True):
         steps = np.arange(1, len(curve["said"]) + 1)
-        ax.fill_between(steps, curve["low"], curve["high"], color="#9ecae1", label="90 %", lw=0)
-        ax.plot(steps, curve["said"], color="#08519c", lw=1, label="predicted")
+        ax.fill_between(steps, curve["low"], curve["high"], color="#bbdff5", label="90 %", lw=0)
+        ax.plot(steps, curve["said"], color="#0072b2", lw=1.2, label="predicted")
         ax.plot(steps, curve["true"], color="#222222", lw=1.5, ls="--", label="true, capped")
         ax.set_title(f"test {name}", fontsize=10, loc="left")
         ax.set_xlabel("cycle")

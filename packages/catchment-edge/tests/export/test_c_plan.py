@@ -92,7 +92,7 @@ def test_the_longest_recording_makes_the_sums_smaller_and_is_kept_to(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("number", "needs"), [("whole", set()), ("q15", set()), ("float32", {"tanhf"})]
+    ("number", "requirements"), [("whole", set()), ("q15", set()), ("float32", {"tanhf"})]
 )
 def test_nothing_but_math_is_needed(number: Any, requirements: set[str], tmp_path: Path) -> None:
     source, _ = c_code(untrained(ct.EchoState(8, pool="last")), number=number).write(tmp_path)

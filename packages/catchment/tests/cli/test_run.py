@@ -256,8 +256,8 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "UCI HAR is not here" in first.output
     names = [row.name for row in read_run(out / "wearables").comparison or ()]
     assert names == [
-        "random",
-        "majority",
+        "uniform",
+        "most_frequent",
         "local",
         "averaging",
         "exact federated",

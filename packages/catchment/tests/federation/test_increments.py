@@ -379,7 +379,7 @@ STEADY = Recording(np.ones((20, 2)), np.ones((20, 1)), name="r")
 
 
 @pytest.mark.parametrize(
-    ("features", "prepare", "stretch", "said"),
+    ("features", "preprocessing", "stretch", "said"),
     [
         (WINDOWED["MiniRocket"], Preprocessing(scale=SCALER), STEADY, "needs a recording whole"),
         (WINDOWED["echo state"], Preprocessing(scale=SCALER), STEADY, "segments is 2"),

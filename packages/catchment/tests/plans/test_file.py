@@ -69,7 +69,7 @@ def test_only_data_are_needed_and_defaults_are_those_of_federate() -> None:
     assert isinstance(algorithm, FederatedRidge)
     assert (algorithm.ridge, algorithm.store_per_client) == ("auto", True)
     assert algorithm.classes == ("x", "y")
-    assert name_of(algorithm.features) == "with_norm"
+    assert name_of(algorithm.features) == "append_norm"
     assert (algorithm.features.n_features, algorithm.standardized) == (510, True)
     assert (plan.rounds, plan.client_fraction, plan.min_clients, plan.seed) == (1, 1.0, 1, 0)
     assert plan.limits == Limits()

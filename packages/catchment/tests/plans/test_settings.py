@@ -103,7 +103,7 @@ def test_values_of_every_type() -> None:
         ({"points": [{"y": 1}]}, r"entry 1 lacks 'x'; add it"),
         ({"center": {"x": "far"}}, r"x in center in \[drawing\] is 'far'"),
         ({"pair": [1, 2, 3]}, r"is \[1, 2, 3\]"),
-        ({"head": {"ridge": 1}}, r"name in head in .drawing. is None; choose from lda, cosine"),
+        ({"head": {"ridge": 1}}, r"name in head in .drawing. is None; "),
         ({"head": "ldaa"}, r"name in head in .drawing. is 'ldaa'; did you mean 'lda'"),
         ({"head": {"name": "cosine", "rige": 1}}, r"head in .drawing. has no setting 'rige'"),
         ({"names": {"a": "b"}}, r"a of names in \[drawing\] is 'b'"),

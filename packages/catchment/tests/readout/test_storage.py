@@ -199,7 +199,7 @@ def facts(header: dict[str, Any]) -> dict[str, object]:
         (lambda header: facts(header).update(settings={"unheard": 1}), "unheard"),
         (lambda header: facts(header).update(settings=None), "no reservoir can be rebuilt"),
         (lambda header: header.update(map={"kind": "none", "facts": {}}), "no feature map"),
-        (lambda header: header.update(preprocessing={"gaps": "wish"}), "wish"),
+        (lambda header: header.update({"prepare": {"gaps": "wish"}}), "wish"),
         (lambda header: header.update(channels=["one"]), "1 channels are named"),
         (lambda header: header.update(tensors=None), "no checksums"),
         (lambda header: header["tensors"].popitem(), "missing or unknown"),

@@ -21,7 +21,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import re
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -86,40 +85,12 @@ from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.readout.detector import ANOMALY, NORMAL
 from catchment.readout.intervals import checked_cuts
+from catchment.wire.kept import FIRST_WORDS, renamed_tables
 
 SECTIONS = (
     *("title", "data", "preprocessing", "features", "plasticity", "learn", "candidates"),
     *("run", "protections", "search"),
 )
-# Words that plans had in the first release: keys of a table or of any, and values.
-OLD_WORDS = {
-    ".prepare": "preprocessing",
-    ".protect": "protections",
-    "run.share": "client_fraction",
-    ".store_per_client": "store_per_client",
-    ".false_positive_rate": "false_positive_rate",
-    ".standardize": "standardize",
-    "algorithm=normal": "anomaly",
-    "name=secure_aggregation": "secure_aggregation",
-    "name=smallest": "low_rank",
-    "name=contribution_bound": "contribution_bound",
-    "map=concat": "feature_union",
-    "map=with_norm": "append_norm",
-    "map=projected": "random_projection",
-    "map=random_fourier": "random_fourier_features",
-    "head=gaussian": "lda",
-    "head=unit": "cosine",
-    "name=gaussian": "lda",
-    "name=unit": "cosine",
-    "baselines=random": "uniform",
-    "baselines=majority": "most_frequent",
-    "baselines=centralized": "centralized",
-    "baselines=personalized": "personalized",
-}
-# The other way round: a plan's fingerprint is what it was.
-FIRST_WORDS = {
-    re.sub(r"[^.=]+$", new, old): re.split("[.=]", old)[1] for old, new in OLD_WORDS.items()
-}
 DATA_SUFFIXES = (".csv", ".tsv", ".gz", ".parquet", ".npz")
 NORMAL_PLAN = "anomaly"
 HOW_OFTEN = ("rounds", "client_fraction", "min_clients", "limits", "seed")
@@ -540,7 +511,7 @@ class PlanFile:
         """Return the maps that are tried: that of the plan, or those of which "auto" chooses."""
         maps = self.maps
         if len(maps) > 1:
-            return Offered(maps)
+            return Offered(maps, several=True)
         return offered_maps(
             maps[0],
             n_inputs,
@@ -691,28 +662,6 @@ def plan_of_tables(
     )
     check(plan)
     return plan
-
-
-def renamed_tables(tables: Table, words: Mapping[str, str] = OLD_WORDS) -> Table:
-    """Return a plan's tables in the words of today, as plans of the first release have others.
-
-    >>> renamed_tables({"protect": [{"name": "secure_aggregation", "min_clients": 3}]})
-    {'protections': [{'name': 'secure_aggregation', 'min_clients': 3}]}
-    """
-
-    def word(path: str, value: object) -> Any:
-        match value:
-            case Mapping():
-                keys = {key: words.get(f"{path}.{key}", words.get(f".{key}", key)) for key in value}
-                return {keys[key]: word(key, one) for key, one in value.items()}
-            case list():
-                return [word(path, one) for one in value]
-            case str():
-                return words.get(f"{path}={value}", value)
-        return value
-
-    found: Table = word("", tables)
-    return found
 
 
 def fingerprint_of(tables: Table) -> str:

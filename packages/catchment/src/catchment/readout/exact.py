@@ -35,32 +35,37 @@ _CARRY = 32  # digits that stay
 class ExactGram:
     """The sum of K K' (n, n) over integers K (n, m), as integers.
 
+    Rows are features, pieces of targets, and ones.
+
     Parameters
     ----------
-    scale
-        (n,) what rows are multiplied by to be integers: powers of two.
-    bits
-        (n,) their absolute values are at most 2^bits.
-    single
-        Whether to multiply in float32.
+    grid
+        Of the features; few bits are multiplied in float32 if targets are whole.
+    constant
+        Whether the first feature is 1 in every row. It is then counted as such: as 2^bits it would
+        fill the sums before any other.
 
-    >>> total = ExactGram(np.array([4.0, 1.0]), np.array([2, 1]), single=True)
-    >>> total.add(np.array([[0.25, 0.5], [1.0, 2.0]]))
+    >>> total = ExactGram(Grid(2, ((1, 2),)), 0, constant=False)
+    >>> total.add(np.array([[0.25, 0.5], [1.0, 1.0]]))
     >>> np.triu(total.result())
-    array([[5, 5],
-           [0, 5]])
+    array([[5, 3],
+           [0, 2]])
     """
 
-    def __init__(self, scale: Array, bits: NDArray[np.int64], *, single: bool) -> None:
+    def __init__(self, grid: Grid, n_target_rows: int, *, constant: bool) -> None:
         from catchment.readout import exact_kernels as kernels
 
+        single = grid.is_whole and grid.bits <= SINGLE_BITS
+        F, n = grid.n_features, grid.n_features + n_target_rows + 1
+        self.scale, bits = np.ones(n), np.zeros(n, dtype=np.int64)
+        self.scale[:F], bits[:F] = np.ldexp(1.0, grid.digits), grid.bits
+        bits[F:-1] = SINGLE_BITS if grid.is_whole else PIECE
+        if constant:
+            self.scale[0], bits[0] = 1.0, 0
         self.limit = 2.0**24 if single else 2.0**53
-        widest = int(bits.max(initial=0))
-        if kernels.PIECE * 4.0**widest > self.limit:
-            raise ValueError(f"integers have {widest} bits; sums of so many would be rounded")
-        self.scale, self.most = scale, np.ldexp(1.0, bits)
+        self.most = np.ldexp(1.0, bits)
         self.width = kernels.WIDTH * (2 if single else 1)
-        self.height = -(-len(scale) // self.width) * self.width
+        self.height = -(-n // self.width) * self.width
         group = kernels.GROUP * (2 if single else 1)
         self.room = aligned((group * self.height,), np.float32 if single else np.float64)
         self.energies = np.empty(group // kernels.PIECE * self.height)
@@ -68,24 +73,6 @@ class ExactGram:
         self.sums[:] = 0
         self.held = 0  # no entry of the sums is larger
         self.carried: NDArray[np.int64] | None = None  # what was moved away, in units of 2^32
-
-    @classmethod
-    def of(cls, grid: Grid, n_target_rows: int, *, constant: bool) -> ExactGram:
-        """Return an empty sum for rows of features, of pieces of targets, and of ones.
-
-        Parameters
-        ----------
-        constant
-            Whether the first feature is 1 in every row. It is then counted as such: as 2^bits it
-            would fill the sums before any other.
-        """
-        F, n = grid.n_features, grid.n_features + n_target_rows + 1
-        scale, bits = np.ones(n), np.zeros(n, dtype=np.int64)
-        scale[:F], bits[:F] = np.ldexp(1.0, grid.digits), grid.bits
-        bits[F:-1] = SINGLE_BITS if grid.is_whole else PIECE
-        if constant:
-            scale[0], bits[0] = 1.0, 0
-        return cls(scale, bits, single=grid.is_whole and grid.bits <= SINGLE_BITS)
 
     def add(self, Z: Array) -> None:
         """Add the products of rows Z (n, m), or of the transpose of rows that lie one by one."""
@@ -151,7 +138,7 @@ class Sums:
         if self.grid is None:
             product = np.zeros((self.n_features + self.n_targets + 1,) * 2)
             return partial(add_gram, product), product.view
-        total = ExactGram.of(self.grid, self.n_targets, constant=self.constant)
+        total = ExactGram(self.grid, self.n_targets, constant=self.constant)
         return total.add, total.result
 
     def statistics(self, n_rows: int, M: Array) -> RidgeStatistics:

@@ -8,7 +8,7 @@ units of 2^-(d_i + d_j), one of Z'Y 2^-(d_i + t), and one of Y'Y 2^-2t.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -131,10 +131,6 @@ class Grid:
             "cross": 1 if whole else 3,
             "target_gram": 1 if whole else 5,
         }
-
-    def with_targets(self, digits: int) -> Grid:
-        """Return the grid with other digits of the targets."""
-        return self if digits == self.target_digits else replace(self, target_digits=digits)
 
     def to_json(self) -> str:
         """Return the grid as one text, the same for equal grids.

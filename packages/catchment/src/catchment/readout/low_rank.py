@@ -29,7 +29,6 @@ from catchment.readout.statistics import packed_length
 PRIMES = (8388593, 8388587, 8388581)  # the largest below 2^23
 LARGEST = 1 << 62  # entries are below
 CHUNK = 500
-BLOCK = 32  # rows that are eliminated together
 OUT = 256  # rows of the Gram matrix that are made together
 
 
@@ -56,8 +55,8 @@ def independent_rows(gram: Integers, n_features: int, most: int) -> tuple[Intege
     (array([0]), array([4, 2, 6]))
     """
 
-    def rows(which: Integers) -> Array:
-        return _remainders(gram[_places(which, n_features)], PRIMES[0])
+    def rows(which: int) -> Array:
+        return _remainders(gram[_places(np.array([which]), n_features)[0]], PRIMES[0])
 
     _, _, pivots = _eliminated(rows, np.arange(n_features), PRIMES[0], most)
     return pivots, gram[_places(pivots, n_features)[_unseen(pivots, n_features)]]
@@ -127,32 +126,23 @@ def _from_remainders(remainders: Sequence[Array], primes: Sequence[int]) -> Inte
 
 
 def _eliminated(
-    rows: Callable[[Integers], Array], at: Integers, p: int, most: int
+    rows: Callable[[int], Array], at: Integers, p: int, most: int
 ) -> tuple[Array, Array, Integers]:
     """Return U (r, F), 1 / d (r,) and which rows are independent: all are combinations of U.
 
     Row k of `rows` is of feature `at[k]`, d is the diagonal of U, and all is modulo p.
     """
-    U, inverse = np.empty((0, 0)), np.empty(min(most, len(at)))
+    U, inverse = np.empty((min(most, len(at)), len(rows(0)))), np.empty(min(most, len(at)))
     kept: list[int] = []
-    for start in range(0, len(at), BLOCK):
+    for k, column in enumerate(at):
         r = len(kept)
         if r == len(inverse):
             break
-        columns = at[start : start + BLOCK]
-        block = rows(np.arange(start, start + len(columns)))
-        if start == 0:
-            U = np.empty((len(inverse), block.shape[1]))
-        factors = _centered(U[:r, columns].T * inverse[:r], p)
-        block = _centered(block - _product(factors, U[:r], p), p)
-        for k, column in enumerate(columns):
-            pivot = int(block[k, column]) % p
-            if pivot == 0 or len(kept) == len(inverse):
-                continue
-            U[len(kept)], inverse[len(kept)] = block[k], _inverse(pivot, p)
-            factors = _centered(block[k, columns[k + 1 :]] * inverse[len(kept)], p)
-            block[k + 1 :] = _centered(block[k + 1 :] - np.outer(factors, block[k]), p)
-            kept.append(start + k)
+        factors = _centered(U[:r, column] * inverse[:r], p)
+        row = _centered(rows(k) - _product(factors[None], U[:r], p)[0], p)
+        if pivot := int(row[column]) % p:
+            U[r], inverse[r] = row, _inverse(pivot, p)
+            kept.append(k)
     return U[: len(kept)], inverse[: len(kept)], np.array(kept, dtype=np.int64)
 
 

@@ -42,7 +42,7 @@ from operator import attrgetter
 from typing import Final
 
 import numpy as np
-from scipy.linalg import eigh, eigvalsh, lapack
+from scipy.linalg import cho_solve, eigh, eigvalsh, lapack
 
 from catchment.arrays import Array, Integers
 from catchment.errors import PrecisionWarning, SingularError
@@ -448,11 +448,8 @@ def _solvers(
                     PrecisionWarning,
                     stacklevel=3,
                 )
-        yield np.flatnonzero(group == i), float(value), partial(_by_factor, factor)
-
-
-def _by_factor(factor: Array, right: Array) -> Array:
-    return np.asarray(lapack.dpotrs(factor, right, lower=1)[0])
+        solve = partial(cho_solve, (factor, True), check_finite=False)
+        yield np.flatnonzero(group == i), float(value), solve
 
 
 def solve_path(

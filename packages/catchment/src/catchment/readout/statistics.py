@@ -495,7 +495,7 @@ class RidgeStatistics(Structure):
             target_sum=integers.multiplied(self.target_sum, 1 << finer),
             cross=integers.multiplied(self.cross, 1 << finer),
             target_gram=integers.multiplied(self.target_gram, 1 << 2 * finer),
-            grid=self.grid.with_targets(digits),
+            grid=replace(self.grid, target_digits=digits),
         )
 
     def _canonical(self) -> RidgeStatistics:
@@ -508,7 +508,7 @@ class RidgeStatistics(Structure):
         target_gram = integers.divided(self.target_gram, 2 * digits)
         if target_sum is None or cross is None or target_gram is None:
             return self
-        grid = self.grid.with_targets(0)
+        grid = replace(self.grid, target_digits=0)
         return replace(self, target_sum=target_sum, cross=cross, target_gram=target_gram, grid=grid)
 
     def __eq__(self, other: object) -> bool:

@@ -5,6 +5,8 @@ and a fingerprint must stay what it was. So models, messages and plans' fingerpr
 of the first release, and this table is the one place that knows both.
 """
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 KEPT = {
@@ -40,6 +42,35 @@ KEPT = {
     "store_per_client": "keep_clients",
 }
 _NEW = {old: new for new, old in KEPT.items()}
+# Words that plans had in the first release: keys of a table or of any, and values.
+OLD_WORDS = {
+    ".prepare": "preprocessing",
+    ".protect": "protections",
+    "run.share": "client_fraction",
+    ".keep_clients": "store_per_client",
+    ".false_alarms": "false_positive_rate",
+    ".standardise": "standardize",
+    "algorithm=normal": "anomaly",
+    "name=secure_sum": "secure_aggregation",
+    "name=smallest": "low_rank",
+    "name=influence_cap": "contribution_bound",
+    "map=concat": "feature_union",
+    "map=with_norm": "append_norm",
+    "map=projected": "random_projection",
+    "map=random_fourier": "random_fourier_features",
+    "head=gaussian": "lda",
+    "head=unit": "cosine",
+    "name=gaussian": "lda",
+    "name=unit": "cosine",
+    "baselines=random": "uniform",
+    "baselines=majority": "most_frequent",
+    "baselines=centralised": "centralized",
+    "baselines=personalised": "personalized",
+}
+# The other way round: a plan's fingerprint is what it was.
+FIRST_WORDS = {
+    re.sub(r"[^.=]+$", new, old): re.split("[.=]", old)[1] for old, new in OLD_WORDS.items()
+}
 
 
 def kept(name: str) -> str:
@@ -67,3 +98,27 @@ def renamed(name: str) -> str:
     ('standardize', 'seed')
     """
     return _NEW.get(name, name)
+
+
+def renamed_tables(
+    tables: Mapping[str, object], words: Mapping[str, str] = OLD_WORDS
+) -> dict[str, Any]:
+    """Return a plan's tables in the words of today, as plans of the first release have others.
+
+    >>> renamed_tables({"protect": [{"name": "secure_sum", "min_clients": 3}]})
+    {'protections': [{'name': 'secure_aggregation', 'min_clients': 3}]}
+    """
+
+    def word(path: str, value: object) -> Any:
+        match value:
+            case Mapping():
+                keys = {key: words.get(f"{path}.{key}", words.get(f".{key}", key)) for key in value}
+                return {keys[key]: word(key, one) for key, one in value.items()}
+            case list():
+                return [word(path, one) for one in value]
+            case str():
+                return words.get(f"{path}={value}", value)
+        return value
+
+    found: dict[str, Any] = word("", tables)
+    return found

@@ -377,7 +377,7 @@ def is_value(hint: Any) -> bool:
     """Return whether a type is a class whose values travel."""
     made = get_origin(hint) or hint
     return isinstance(made, TypeVar) or (
-        isinstance(made, type) and (is_dataclass(made) or defines(made, "from_parts"))
+        isinstance(made, type) and (is_dataclass(made) or defines(made, "from_message"))
     )
 
 
@@ -726,7 +726,7 @@ def _value(hint: Any, parts: Message, trusted: bool) -> Any:
         (array,) = parts.expect("number", 1).arrays
         return _number(hint, float(array.reshape(-1)[0]) if array.size else np.nan, "it", (), True)
     made: Any = get_origin(hint) or hint
-    if isinstance(made, type) and not issubclass(made, Structure) and defines(made, "from_parts"):
+    if isinstance(made, type) and not issubclass(made, Structure) and defines(made, "from_message"):
         for array in parts.arrays:
             _checked_array(array, None, (), f"a {parts.kind}", trusted)
         return cast(Any, made).from_message(parts)

@@ -162,8 +162,8 @@ def test_a_plan_says_what_it_chose(tmp_path: Path) -> None:
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match="no map 'minirockt'; choose from echo_state, default"):
         ct.federate("minirockt", PEOPLE)
-    with pytest.raises(ValueError, match="'concat' needs settings"):
-        ct.fit("concat", PEOPLE[min(PEOPLE)])
+    with pytest.raises(ValueError, match="'feature_union' needs settings"):
+        ct.fit("feature_union", PEOPLE[min(PEOPLE)])
 
 
 def test_names_are_the_maps_with_their_usual_settings() -> None:

@@ -113,11 +113,7 @@ class Offered:
 
     maps: tuple[FeatureMap, ...]
     note: str = ""
-
-    @property
-    def several(self) -> bool:
-        """Whether clients choose among them."""
-        return len(self.maps) > 1
+    several: bool = False  # whether clients choose among them
 
 
 def offered_maps(
@@ -154,7 +150,8 @@ def offered_maps(
     elif n_clients is not None and n_clients < 2:
         why = "'auto' leaves clients out, and there is one"
     else:
-        return Offered(described.candidates(n_inputs, per_step=per_step))
+        maps = described.candidates(n_inputs, per_step=per_step)
+        return Offered(maps, several=len(maps) > 1)
     return Offered((described.fallback,), f"the default map is used: {why}")
 
 

@@ -251,8 +251,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def client_updates(
         self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
     ) -> list[RidgeStatistics]:
-        groups = (data() for data, _ in clients)
-        return accumulate_each(self.features, groups, **self._how)
+        return accumulate_each(self.features, (data() for data, _ in clients), **self._how)
 
     def client_update(
         self, received: Message, data: Data, context: RoundContext
