@@ -332,7 +332,7 @@ class Builder:
         return self.op("Where", condition, one, other, dtype=known)
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
-        return values[0] if len(values) == 1 else self.op("FeatureUnion", *values, axis=axis)
+        return values[0] if len(values) == 1 else self.op("Concat", *values, axis=axis)
 
     def arange(self, first: Value | int, last: Value | int) -> Value:
         """Return the integers first to last - 1."""
