@@ -66,7 +66,7 @@ class IntegerMap:
     leak_digits: int
     n_inputs: int
     layers: tuple[IntegerLayer, ...]
-    feature_grid: int
+    feature_bits: int
     feature_digits: Integers  # (features of one step,)
     cut: tuple[int, int] = (0, 0)
     bias: bool = False
