@@ -303,7 +303,10 @@ def fits(value: Any, hint: Any) -> bool:
     """
     origin, inside = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return any(fits(value, one) for one in inside)
+        for one in inside:
+            if fits(value, one):
+                return True
+        return False
     if origin is Literal:
         return isinstance(value, str | Real) and value in inside and not isinstance(value, bool)
     if origin is Annotated:

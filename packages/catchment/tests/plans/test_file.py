@@ -223,7 +223,7 @@ def test_a_map_and_an_algorithm_of_ones_own_are_named(
         ),
         (
             'name = "fedip"\nrule = { batch = 40 }',
-            "batch is 40; pass 1 to 32 sequences, or updates='batch'",
+            "batch is 40; pass 1 to 32 recordings, or updates='batch'",
         ),
         ('name = "fedip"\nrounds = 0', "rounds in .plasticity. is 0; give 1 or more"),
         ('name = "moments"\ndamping = 2.0', "damping in .plasticity. is 2.0; give at most 1"),
@@ -302,7 +302,7 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
             r"in \[learn\] is 'rigde'; did you mean 'ridge'",
         ),
         ("[learn]\nrigde = 3", r"\[learn\] has no setting 'rigde'; did you mean 'ridge'"),
-        ('[learn]\nridge = "cv"', "ridge in .* is 'cv'; give a number or 'auto', 'clients'"),
+        ('[learn]\nridge = "cv"', "ridge in .* is 'cv'; give a number or 'auto', 'leave"),
         ("[learn]\nforgetting = 0.0", "forgetting in .learn. is 0.0; give more than 0"),
         ("[learn]\nfeatures = 3", "no setting 'features'"),
         ('[learn]\nalgorithm = "candidates"', r"\[\[candidates\]\] go with"),

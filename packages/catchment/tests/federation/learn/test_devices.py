@@ -71,8 +71,8 @@ def test_any_device_gives_one_model(increments: int, monkeypatch: pytest.MonkeyP
 def test_the_plan_says_so_and_older_plans_keep_their_fingerprint() -> None:
     features = map_of(None)
     same, marked = plan(features), plan(features, deterministic=False)
-    assert "devices" not in str(describe(same))
-    assert "'devices': 'any'" in str(describe(marked))
+    assert "deterministic" not in str(describe(same))
+    assert "'deterministic': False" in str(describe(marked))
     assert same.fingerprint() == plan(features, deterministic=True).fingerprint()
     assert same.fingerprint() != marked.fingerprint()
 
@@ -143,6 +143,6 @@ def test_a_plan_file_allows_any_device_and_its_run_is_verified(
     monkeypatch.setenv(VARIABLE, "cpu")
     run_plan(parse_plan(PLAN), tmp_path / "run")
     kept = read_run(tmp_path / "run")
-    assert '"devices": "any"' in json.dumps([stage.settings for stage in kept.stages])
+    assert '"deterministic": false' in json.dumps([stage.settings for stage in kept.stages])
     found = verify_run(tmp_path / "run")
     assert found.agrees, found.text()

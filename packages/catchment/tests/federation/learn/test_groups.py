@@ -180,7 +180,9 @@ def test_settings_that_do_not_go_together_are_named(settings: dict[str, Any], me
 
 
 def test_one_group_cannot_be_left_out() -> None:
-    with pytest.raises(FederationError, match="by groups needs 2 or more, 1 gave"):
+    with pytest.raises(
+        FederationError, match="ridge='leave-one-group-out' needs 2 or more, 1 gave"
+    ):
         run({"ann": waves(1)})
 
 
@@ -243,6 +245,6 @@ ridge = "leave-one-group-out"
     done = run_plan(parse_plan(plan), folder)
     stages = {stage.name: stage.settings["Plan"]["algorithm"] for stage in done.run.stages}
     told = stages["training"]["FederatedRidge"]
-    assert (told["ridge"], told["store_per_client"]) == ("groups", "groups")
+    assert (told["ridge"], told["store_per_client"]) == ("leave-one-group-out", "groups")
     with pytest.raises(FederationError, match="kept only the sums of groups of clients"):
         unlearn_from_run(folder, "user-00", done.model)

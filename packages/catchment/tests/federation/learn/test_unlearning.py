@@ -52,7 +52,7 @@ def same_model(a: RidgeState, b: RidgeState, tolerance: float = 1e-9) -> None:
     np.testing.assert_allclose(a.readout.weights, b.readout.weights, atol=tolerance * scale)
 
 
-@pytest.mark.parametrize("ridge", [1e-2, "clients", "gcv"])
+@pytest.mark.parametrize("ridge", [1e-2, "leave-one-client-out", "gcv"])
 def test_the_model_without_a_client_is_the_retrained_one_byte_for_byte(ridge: Any) -> None:
     algorithm = replace(RIDGE, ridge=ridge)
     unlearned = unlearn(algorithm, run(algorithm, SERIES), "client-003")

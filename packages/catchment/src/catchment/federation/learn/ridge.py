@@ -469,7 +469,7 @@ def left_out(
         apart = by_group or group_sums(by_client)
     if len(apart) < 2:
         raise FederationError(
-            f"choosing the ridge by {ridge} needs 2 or more, {len(apart)} gave statistics that are "
+            f"ridge={ridge!r} needs 2 or more, {len(apart)} gave statistics that are "
             "kept apart; pass ridge='gcv' or a number"
         )
     return ridge, list(map(apart.__getitem__, sorted(apart)))
