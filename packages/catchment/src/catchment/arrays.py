@@ -8,7 +8,7 @@ import operator
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -291,8 +291,12 @@ def _is_limited(hint: Any) -> bool:
 def _limits(hint: Any) -> list[tuple[Any, Callable[[Any, Any], bool], str]]:
     """Return the limits beside a type: each with the test for it, and in words."""
     beside = hint.__metadata__ if get_origin(hint) is Annotated else ()
-    known = [(one, *LIMITS[type(one)]) for one in beside if type(one) in LIMITS]
-    return [(getattr(one, name), test, word) for one, name, test, word in known]
+    found = []
+    for one in beside:
+        if type(one) in LIMITS:
+            name, test, word = LIMITS[type(one)]
+            found.append((getattr(one, name), test, word))
+    return found
 
 
 def fits(value: Any, hint: Any) -> bool:
@@ -303,10 +307,7 @@ def fits(value: Any, hint: Any) -> bool:
     """
     origin, inside = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        for one in inside:
-            if fits(value, one):
-                return True
-        return False
+        return any(map(partial(fits, value), inside))
     if origin is Literal:
         return isinstance(value, str | Real) and value in inside and not isinstance(value, bool)
     if origin is Annotated:

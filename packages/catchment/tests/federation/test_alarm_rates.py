@@ -59,8 +59,8 @@ def test_the_guide_says_what_the_first_steps_cost() -> None:
         features = ct.EchoState(30, washout=washout).build(2, per_step=True)
         shown[washout] = alarms("waves", features, 0.01)
     words = (
-        f"{100 * shown[0].mean():.1f} % of the rows are alarms instead of 1 %, and all of the first "
-        f"ten; with a washout of 50 steps "
+        f"{100 * shown[0].mean():.1f} % of the rows are alarms instead of 1 %, and all of the "
+        "first ten; with a washout of 50 steps "
         f"{100 * shown[50].mean():.1f} %"
     )
     assert shown[0][:, :10].all()
