@@ -251,6 +251,6 @@ def test_firmware_of_another_plan_is_refused_by_its_course(program: Path, tmp_pa
     file = plan_of(tmp_path, PLAN.replace('ridge = "gcv"', "ridge = 0.1"))
     first = trained(file)[0]
     with running(program, tmp_path, first) as (address,):
-        course = file.workflow(file.about())
+        workflow = file.workflow(file.about())
         with pytest.raises(DeviceError, match="exported from the plan"):
-            EdgeClient(address).within(course).hello()
+            EdgeClient(address).within(workflow).hello()

@@ -176,7 +176,7 @@ def test_another_process_loads_it_from_the_file_alone(tmp_path: Path) -> None:
     assert done.stdout.strip() == model.outputs([INPUTS[0]])[0].tobytes().hex()
 
 
-def course(one: Any) -> Workflow:
+def workflow(one: Any) -> Workflow:
     return Workflow(
         preprocessing=RAW,
         maps=(one,),
@@ -193,11 +193,11 @@ def traveled(known: StageInputs) -> StageInputs:
 def test_a_client_agrees_to_a_server_with_another_eigenvalue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    own = course(described())
+    own = workflow(described())
     exact = build._scale
     build._found.cache_clear()
     monkeypatch.setattr(build, "_scale", lambda layer: exact(layer) * (1 + 2**-40))
-    there = course(described()).start()
+    there = workflow(described()).start()
     came = traveled(there)
     monkeypatch.undo()
     build._found.cache_clear()
@@ -210,7 +210,7 @@ def test_a_client_agrees_to_a_server_with_another_eigenvalue(
         FeatureUnion(EchoState(8, seed=2)),
     ]
     for other in others:
-        built: FeatureMap = course(other).start().maps[0]
+        built: FeatureMap = workflow(other).start().maps[0]
         assert isinstance(built, FeatureMap)
         assert not own.describes(built.parts())
     assert not own.describes(Small().parts())
