@@ -98,7 +98,7 @@ def test_what_cannot_stand_side_by_side_is_refused() -> None:
         FeatureUnion(EchoState(5).build(2, per_step=True), EchoState(3)).build(4, per_step=True)
     with pytest.raises(ValueError, match=r"EchoState does not know its inputs yet; call build"):
         FeatureUnion(EchoState(5)).n_features  # noqa: B018
-    with pytest.raises(ValueError, match="2 channels, concat was built for 3"):
+    with pytest.raises(ValueError, match="2 channels, feature_union was built for 3"):
         FeatureUnion(EchoState(5), Small()).build(3, per_step=False).rows([np.zeros((9, 2))])
 
 

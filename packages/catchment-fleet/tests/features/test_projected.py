@@ -127,7 +127,7 @@ def test_what_cannot_be_projected_is_refused() -> None:
     for wrong in ({"features": 0}, {"seed": -1}, {"bound": 0.0}, {"grid": 3}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} is"):
             RandomProjection(Wide(), **wrong)
-    with pytest.raises(ValueError, match=r"Projected does not know its inputs yet; call build"):
+    with pytest.raises(ValueError, match="RandomProjection does not know its inputs yet; call"):
         RandomProjection(EchoState(20), 5).rows(INPUTS)
 
 

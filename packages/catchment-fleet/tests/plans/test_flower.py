@@ -407,12 +407,12 @@ def test_what_a_server_may_send_is_what_the_plan_says_but_for_fitted_numbers(
         {"maps": (mine.reading(changed),)},
         {"maps": (replace(mine, washout=4),)},
         {"maps": ()},
-        {"prepare": replace(fitted, gaps="interpolate")},
-        {"prepare": replace(fitted, scale="own")},
+        {"preprocessing": replace(fitted, gaps="interpolate")},
+        {"preprocessing": replace(fitted, scale="own")},
     )
     for changes in wrong:
         with pytest.raises(IntegrityError, match="another plan than this client agreed to"):
-            plan("training", **{"prepare": fitted, **changes})
+            plan("training", **{"preprocessing": fitted, **changes})
 
 
 def test_nobody_sees_all_files_so_the_plan_names_what_clients_share(tmp_path: Path) -> None:

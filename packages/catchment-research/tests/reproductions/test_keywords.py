@@ -111,7 +111,7 @@ GUIDE = {
     "fine-tuned by the bringing speaker until its clips are right": TUNED,
     "the same, 100 epochs": TUNED_ON,
     "the same, 100 epochs, ten times the rate": TUNED_FAST,
-    "ridge, grown by `join`": GROWN,
+    "ridge, grown by `add_clients`": GROWN,
     "ridge, classes weighed alike, grown": BALANCED,
     "everybody brings the word": EVERYBODY,
 }

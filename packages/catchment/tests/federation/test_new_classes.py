@@ -226,7 +226,7 @@ def test_the_commands_walk_from_files_to_an_answer(
     assert said("predict", "open.safetensors", "late/dora.csv").count(",unknown,") == 6
     scored = said("evaluate", "open.safetensors", "late/dora.csv", "--json")
     assert '"accuracy": 1.0' in scored
-    assert "new classes: hop" in said("join", "first", "late/dora.csv", "--out", "second")
+    assert "new classes: hop" in said("add-clients", "first", "late/dora.csv", "--out", "second")
     assert said("predict", "second", "late/dora.csv").count(",hop,") == 6
     assert ct.remove_class("second", "hop", out="third").classes == ("slow", "fast")
     assert ct.remove_class("second", "fast", EARLY, out="fourth").classes == ("slow", "hop")

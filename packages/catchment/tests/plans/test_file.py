@@ -302,7 +302,10 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
             r"in \[learn\] is 'rigde'; did you mean 'ridge'",
         ),
         ("[learn]\nrigde = 3", r"\[learn\] has no setting 'rigde'; did you mean 'ridge'"),
-        ('[learn]\nridge = "cv"', "ridge in .* is 'cv'; give a number or 'auto', 'clients'"),
+        (
+            '[learn]\nridge = "cv"',
+            "ridge in .* is 'cv'; give a number or 'auto', 'leave-one",
+        ),
         ("[learn]\nforgetting = 0.0", "forgetting in .learn. is 0.0; give more than 0"),
         ("[learn]\nfeatures = 3", "no setting 'features'"),
         ('[learn]\nalgorithm = "candidates"', r"\[\[candidates\]\] go with"),

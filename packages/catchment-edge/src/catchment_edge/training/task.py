@@ -20,7 +20,7 @@ class Task:
     ----------
     features
         The map, built as whoever runs the plan builds it.
-    prepare
+    preprocessing
         How recordings are prepared; a federated scale is not fitted.
     channels
         How many inputs there are.
