@@ -23,15 +23,14 @@ FACES = {
     "catchment": (
         "AutoMap Clip FeatureUnion DefaultMap DiagonalReservoir EchoState Encoder Evaluation "
         "FederatedRidge GaussianNoise Hydra Limits LogUniform MiniRocket MixedActivation Model "
-        "NVAR Pipeline Plan Prepare Projected RAW RandomFourierFeatures Readout Recording "
-        "Reservoir RidgeStatistics "
-        "Run Scores SecureAggregation Uniform WindowStatistics AppendNorm __version__ calibrate "
-        "compare evaluate federate fit join load generate_keys read retire save split "
-        "reject_unknown"
+        "NVAR Pipeline Plan Preprocessing RandomProjection RAW RandomFourierFeatures Readout "
+        "Recording Reservoir RidgeStatistics Run Scores SecureAggregation Uniform "
+        "WindowStatistics AppendNorm __version__ calibrate compare evaluate federate fit "
+        "add_clients load generate_keys read remove_class save split reject_unknown"
     ),
     "catchment.cli": "app main",
     "catchment.data": (
-        "ACTIVITIES Cached Clients Prepare RAW Recording Scaler contiguous "
+        "ACTIVITIES Cached Clients Preprocessing RAW Recording Scaler contiguous "
         "from_frame iid label_skew lorenz mackey_glass narma one_step "
         "read split synthetic_wearables"
     ),
@@ -39,21 +38,21 @@ FACES = {
     "catchment.features": (
         "AutoMap FeatureUnion DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "
         "Hydra Layers Linspace LogUniform LongTail MiniRocket MixedActivation NVAR Pipeline "
-        "Projected RandomFourierFeatures Reservoir Uniform WindowStatistics AppendNorm"
+        "RandomProjection RandomFourierFeatures Reservoir Uniform WindowStatistics AppendNorm"
     ),
     "catchment.federation": (
-        "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Needs Plan "
-        "Protection Record Result Rows LowRankUpload RunFolder Turn Workflow explain messages_of "
+        "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Requirements Plan Protection "
+        "Record Result Rows LowRankUpload RunFolder RoundContext Workflow explain messages_of "
         "read_run"
     ),
     "catchment.federation.learn": (
         "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge "
-        "FederatedScaling PersonalIncrements PersonalReadouts ReadoutAveraging "
-        "SHARES SelectedRidge UnknownThreshold group_of join "
-        "mixed personalize retired retired_by_class towards unlearn unlearn_normal unlearn_rows"
+        "FederatedScaling PersonalIncrements PersonalReadouts ReadoutAveraging SHARES "
+        "SelectedRidge UnknownThreshold group_of add_client mixed personalize state_without_class "
+        "retired_by_class towards unlearn unlearn_normal unlearn_rows"
     ),
     "catchment.federation.measure": (
-        "Calibration Comparison Drift Evaluation Flag Guess ContributionBound Outcome "
+        "Calibration Comparison Drift Evaluation Flag Dummy ContributionBound Outcome "
         "PersonalEvaluation RoundScores Row RowsFlag Score Scores autoregression drifts "
         "constant_baseline round_scores"
     ),
@@ -63,33 +62,33 @@ FACES = {
     ),
     "catchment.privacy": (
         "Budget Clip FileMemory GaussianNoise Identities Journal RecordLevel "
-        "PlainStatisticsWarning Policy PromptNoise Release Releases SecureAggregation "
+        "PlainStatisticsWarning Policy PromptNoise LedgerEntry PrivacyLedger SecureAggregation "
         "epsilon_spent forget_rounds generate_keys networked new_identity"
     ),
     "catchment.readout": (
-        "ClassCounts Counts Detector ErrorSums Forecast Gaussian Grid Intervals KnownClasses Model "
+        "ClassCounts Counts Detector ErrorSums Forecast LDA Grid Intervals KnownClasses Model "
         "MahalanobisDetector OnlineRidge OpenSetModel PersonalModels Predictor Readout RidgeChoice "
-        "RidgeStatistics Unit accumulate accuracy choose_by_blocks "
+        "RidgeStatistics CosineHead accumulate accuracy choose_by_blocks "
         "choose_by_gcv conformal_quantile forecasts log_edges nrmse "
         "predictive_variance train"
     ),
     "catchment.report": "write_report",
     "catchment.wire": (
         "ANY_FLOAT CLIENTS COUNTED Fact GATHERED Kind LATER Measured NOTHING NOT_NEGATIVE "
-        "POOLED Parts REMARK ROWS SAME SIGNED Shape Structure Summable Triangle WEIGHT "
+        "POOLED Message REMARK ROWS SAME SIGNED Shape Structure Summable Triangle WEIGHT "
         "digest equal is_whole join kind_of marked measured places_of plain_text "
-        "plus put_together split serialize"
+        "plus deserialize split serialize"
     ),
     "catchment_edge": (
-        "Agreement CCode Device DeviceHello DevicePlan OnnxFile c_code to_c to_device to_onnx"
+        "Agreement CCode EdgeClient DeviceHello DevicePlan OnnxFile c_code to_c to_device to_onnx"
     ),
-    "catchment_edge.client": "Device DeviceHello",
+    "catchment_edge.client": "EdgeClient DeviceHello",
     "catchment_edge.training": "TrainingDevice device_of sensor_bytes task_of to_device",
     "catchment_fleet": "read_parquet",
     "catchment_fleet.apps": "client_of server_of simulate_plan write_app",
     "catchment_fleet.flower": "FlowerEngine client_app fit_simulated server_app",
     "catchment_fleet.parquet": (
-        "Lake ParquetClient find_parquet read_parquet schemas_of slow_parts"
+        "ParquetClients ParquetClient find_parquet read_parquet schemas_of slow_parts"
     ),
     "catchment_fleet.ray": "RayEngine RayWorkers ridge_statistics",
     "catchment_gpu.readout": "device_rows outputs_on statistics_of_each statistics_on",

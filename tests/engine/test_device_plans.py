@@ -247,10 +247,10 @@ def test_a_config_with_a_device_has_no_data_and_no_test(tmp_path: Path) -> None:
         _ = PlanNode({"device": address, "partition-id": 0}, tmp_path / "plan.toml").name
 
 
-def test_firmware_of_another_plan_is_refused_by_its_course(program: Path, tmp_path: Path) -> None:
+def test_firmware_of_another_plan_is_refused_by_its_workflow(program: Path, tmp_path: Path) -> None:
     file = plan_of(tmp_path, PLAN.replace('ridge = "gcv"', "ridge = 0.1"))
     first = trained(file)[0]
     with running(program, tmp_path, first) as (address,):
-        course = file.workflow(file.about())
+        workflow = file.workflow(file.about())
         with pytest.raises(DeviceError, match="exported from the plan"):
-            EdgeClient(address).within(course).hello()
+            EdgeClient(address).within(workflow).hello()

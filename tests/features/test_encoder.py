@@ -24,7 +24,7 @@ from catchment.features import Encoder, FeatureMap, FeatureUnion, restored
 from catchment.testing import check_feature_map
 from catchment.wire import Message
 from tests.features.onnx_graphs import WEIGHTS, write
-from tests.features.test_concat import course, people, traveled
+from tests.features.test_concat import people, traveled, workflow
 
 RNG = np.random.default_rng(8)
 INPUTS = [RNG.normal(size=(n, 3)) for n in (40, 25, 60)]
@@ -104,9 +104,9 @@ def test_the_path_is_no_part_of_the_recipe(tiny: Encoder, tmp_path: Path) -> Non
     ours, theirs = (one.build(3, per_step=False, classes=True) for one in (tiny, other))
     assert ours.fingerprint == theirs.fingerprint
     assert str(tmp_path).encode() not in ours.parts().to_bytes()
-    assert course(tiny).fingerprint == course(other).fingerprint
-    known = traveled(course(other).start())
-    assert course(tiny).agrees("training", known)
+    assert workflow(tiny).fingerprint == workflow(other).fingerprint
+    known = traveled(workflow(other).start())
+    assert workflow(tiny).agrees("training", known)
     assert (
         Encoder(tiny.onnx, tiny.sha256, bound=8.0, features=4).build(3, per_step=False).fingerprint
         != tiny.build(3, per_step=False).fingerprint

@@ -236,7 +236,7 @@ def test_folds_test_every_client_by_a_model_without_it(tmp_path: Path) -> None:
     whole = federate(EchoState(20), {name: list(held[name]) for name in held}).model
     np.testing.assert_array_equal(as_model(done.model).readout.weights, whole.readout.weights)
     for wrong, reason in (
-        (text + '[run]\nbaselines = ["random"]\n', "folds keep none apart"),
+        (text + '[run]\nbaselines = ["uniform"]\n', "folds keep none apart"),
         (text.replace('"folds"', '"folds"\ntest_after = 0.5'), "leave out test_of"),
     ):
         with pytest.raises(ValueError, match=reason):

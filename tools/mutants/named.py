@@ -320,8 +320,8 @@ _LEDGER = {
     "scores counted for each plan where none is pinned": (
         Edit(
             "packages/catchment-fleet/src/catchment_fleet/apps/guard.py",
-            'key = f"scored/{self.course}" if pinned else "scored"',
-            'key = f"scored/{self.course}"',
+            'key = f"scored/{self.workflow}" if pinned else "scored"',
+            'key = f"scored/{self.workflow}"',
         ),
     ),
     "an upload counts once it is opened": (

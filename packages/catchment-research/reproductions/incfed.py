@@ -46,7 +46,7 @@ from reproductions.cells import (
     summed,
 )
 from reproductions.connectivity import Connectivity, Wired, draw
-from reproductions.iterative import Averaging, best_course
+from reproductions.iterative import Averaging, best_curve
 from reproductions.people import People
 from reproductions.sent_back import sent_back
 from reproductions.spaces import INCFED_HAR, INCFED_WESAD
@@ -319,7 +319,7 @@ def by_rounds(
     if not settings.rounds:
         return [], ()
     train, validation, test = _parts(people, read, tuple(people.train))
-    course = best_course(
+    curve = best_curve(
         train,
         validation,
         ridge=exact(train, validation).ridge,
@@ -332,9 +332,9 @@ def by_rounds(
     where: dict[str, Any] = {"share": 1.0, "repetition": 0, "fold": people.fold}
     cells = [
         cell(f"rounds-{n}", chosen, train=train, test=test, **where)
-        for n, chosen in course.after.items()
+        for n, chosen in curve.after.items()
     ]
-    chosen = asdict(course.averaging)
+    chosen = asdict(curve.averaging)
     return cells, tuple(
         Measure(name.replace("_", " "), "rounds", float(value), fold=people.fold)
         for name, value in chosen.items()

@@ -169,13 +169,13 @@ def _ahead_sentence(one: SetResult) -> str:
 
 
 def _training_sentence(one: SetResult) -> str:
-    def course(method: str) -> str:
+    def curve(method: str) -> str:
         first, last = one.mean(method, one.shares[0], "train"), one.mean(method, 1.0, "train")
         return f"{100 * first:.1f} to {100 * last:.1f}"
 
     return (
         f"{one.name}: from {one.shares[0]:.0%} to 100% of the subjects training accuracy goes from "
-        f"{course(AVERAGE)} (average) and {course(EXACT)} (exact sum)"
+        f"{curve(AVERAGE)} (average) and {curve(EXACT)} (exact sum)"
     )
 
 

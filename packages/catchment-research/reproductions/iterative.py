@@ -39,7 +39,7 @@ class Averaging:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class Curve:
     """A training by rounds: the readout after some of them, with its validation accuracy."""
 
     averaging: Averaging
@@ -50,14 +50,14 @@ class Course:
         return self.after[max(self.after)]
 
 
-def best_course(
+def best_curve(
     train: Subjects,
     validation: Subjects,
     *,
     ridge: float,
     rounds: Sequence[int],
     tried: Sequence[Averaging],
-) -> Course:
+) -> Curve:
     """Return the training whose last readout does best on the validation subjects.
 
     Of equals it is the one that does best over all rounds looked at: the quickest.
@@ -69,12 +69,12 @@ def best_course(
     rounds
         After which to look.
     """
-    courses = []
+    curves = []
     for averaging in tried:
         path = readouts_after(train, averaging, ridge=ridge, rounds=rounds)
         after = {n: Chosen(r, ridge, accuracy(r, validation)) for n, r in path.items()}
-        courses.append(Course(averaging, after))
-    return max(courses, key=lambda c: (c.last.accuracy, sum(a.accuracy for a in c.after.values())))
+        curves.append(Curve(averaging, after))
+    return max(curves, key=lambda c: (c.last.accuracy, sum(a.accuracy for a in c.after.values())))
 
 
 def readouts_after(

@@ -30,7 +30,7 @@ METHODS = {
     TUNED_ON: "the same, 100 epochs",
     TUNED_FAST: "the same, 100 epochs, ten times the rate",
     MEANS: "nearest class mean, grown",
-    GROWN: "ridge, grown (`join`)",
+    GROWN: "ridge, grown (`add_clients`)",
     BALANCED: "ridge, classes weighed alike, grown",
     GAUSSIAN: "Gaussian classes, one covariance, grown",
     EVERYBODY: "ridge, everybody brings the word",
@@ -135,7 +135,7 @@ def _equal(result: KeywordsResult) -> Iterator[str]:
     yield (
         f"The grown readout's weights differ by at most {found['start']:.1e} from those of a run "
         f"with the word from the start, its outputs by {found['pooled']:.1e} from scikit-learn's "
-        "ridge on all rows in one place, and after `retire` the weights by "
+        "ridge on all rows in one place, and after `remove_class` the weights by "
         f"{found['retired']:.1e} from those before the word came (relative to the largest). "
         f"An upload is {sent / 1000:.1f} kB.\n"
     )

@@ -30,7 +30,7 @@ fewer than six people, and *not run* where the figures are missing or without pe
 Some verdicts need a limit, and these were set by hand, some of them after figures had been seen:
 scores that differ by 1e-8 or less are the same readout; "less than 2 points" and "less than 0.5
 points" are the paper's own words, "almost nothing" is read as 1 point; numbers sent are as few as
-claimed from 8 times fewer on; a course (seconds, memory) is *yes* if it falls at every step and
+claimed from 8 times fewer on; a trend (seconds, memory) is *yes* if it falls at every step and
 *partly* if its last figure is below its first. The order of shares is *not settled* while the best
 rate of the whole network is the last that was tried (of a share the row says so), and memory while
 it was measured fewer than three times, *partly* if an earlier measurement had the other order. The

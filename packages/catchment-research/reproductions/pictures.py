@@ -47,7 +47,7 @@ def draw(study: StudyResult, *, dark: bool = False) -> Figure:
 
 
 def _of_one_share(study: StudyResult, colors: Theme) -> Figure:
-    """Return each subject's accuracy alone: with one share there is no course to draw."""
+    """Return each subject's accuracy alone: with one share there is no curve to draw."""
     wide = [max(3.0, 0.3 * len(one.methods)) for one in study.sets]
     figure = Figure(figsize=(sum(wide) + 1.2, 4.8), layout="constrained", facecolor=colors.page)
     axes = figure.subplots(1, len(wide), squeeze=False, width_ratios=wide)[0]

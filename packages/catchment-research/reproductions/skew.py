@@ -46,7 +46,7 @@ from reproductions.dealings import (
     regrouped,
 )
 from reproductions.incfed import averaged
-from reproductions.iterative import Averaging, best_course
+from reproductions.iterative import Averaging, best_curve
 from reproductions.people import Clients, People
 from reproductions.study import Began, Measure, Selected, SetResult
 
@@ -314,7 +314,7 @@ class Draw:
         for name, clients in as_dealt.items():
             one_shot = averaged(clients, validation)
             cells.append(self._cell(f"fedavg / {name} / {pool}", one_shot, clients, test))
-            by_rounds = self._course(clients, validation, chosen.ridge, [training])
+            by_rounds = self._workflow(clients, validation, chosen.ridge, [training])
             cells.append(self._cell(f"rounds / {name} / {pool}", by_rounds[1], clients, test))
         return cells
 
@@ -323,14 +323,14 @@ class Draw:
             Averaging(local_steps=n, learning_rate=rate)
             for n, rate in product(self.settings.local_steps, self.settings.rates)
         ]
-        return self._course(train, validation, ridge, tried)[0]
+        return self._workflow(train, validation, ridge, tried)[0]
 
-    def _course(
+    def _workflow(
         self, train: Subjects, validation: Subjects, ridge: float, tried: Sequence[Averaging]
     ) -> tuple[Averaging, Chosen]:
         rounds = (self.settings.averaging_rounds,)
-        course = best_course(train, validation, ridge=ridge, rounds=rounds, tried=tried)
-        return course.averaging, course.last
+        curve = best_curve(train, validation, ridge=ridge, rounds=rounds, tried=tried)
+        return curve.averaging, curve.last
 
     def _by_moments(self, dealings: Mapping[str, Clients]) -> Reservoir:
         """Return the reservoir by summed moments, which no dealing may change."""

@@ -21,7 +21,7 @@ from catchment_research import (
 
 
 def solved(slope: Callable[..., Any], series: Array, step: float) -> Array:
-    """Return the course from the first point of a series by an adaptive solver."""
+    """Return the path from the first point of a series by an adaptive solver."""
     times = step * np.arange(len(series))
     options: dict[str, Any] = {"t_eval": times, "rtol": 1e-11, "atol": 1e-12, "method": "DOP853"}
     found: Array = solve_ivp(slope, (0, times[-1]), series[0], **options).y.T

@@ -45,7 +45,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     return Program.of(device, tmp_path_factory.mktemp("device"))
 
 
-def test_hello_says_which_map_and_which_course(program: Program) -> None:
+def test_hello_says_which_map_and_which_workflow(program: Program) -> None:
     ((kind, said),) = program.talk(frame("H"))
     features = program.device.layout.task.features
     expected = struct.pack("<BBHHIB", 1, 1, 3, 4, features.n_features, 1 | 4)

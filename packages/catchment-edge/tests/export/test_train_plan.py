@@ -46,11 +46,11 @@ def written(folder: Path, text: str = PLAN) -> Path:
 def test_the_map_is_the_one_that_the_plan_trains(tmp_path: Path) -> None:
     task = task_of(written(tmp_path))
     file = read_plan(tmp_path / "plan.toml")
-    course = file.workflow(file.load_data().about, n_clients=3)
-    (built,) = course.start().maps
+    workflow = file.workflow(file.load_data().about, n_clients=3)
+    (built,) = workflow.start().maps
     assert task.features.fingerprint == built.fingerprint
-    assert task.course == course.fingerprint
-    assert task.classes == course.classes
+    assert task.workflow == workflow.fingerprint
+    assert task.classes == workflow.classes
 
 
 @needs_gcc

@@ -98,7 +98,7 @@ def test_what_cannot_stand_side_by_side_is_refused() -> None:
         FeatureUnion(EchoState(5).build(2, per_step=True), EchoState(3)).build(4, per_step=True)
     with pytest.raises(ValueError, match=r"EchoState does not know its inputs yet; call build"):
         FeatureUnion(EchoState(5)).n_features  # noqa: B018
-    with pytest.raises(ValueError, match="2 channels, concat was built for 3"):
+    with pytest.raises(ValueError, match="2 channels, feature_union was built for 3"):
         FeatureUnion(EchoState(5), Small()).build(3, per_step=False).rows([np.zeros((9, 2))])
 
 
@@ -176,7 +176,7 @@ def test_another_process_loads_it_from_the_file_alone(tmp_path: Path) -> None:
     assert done.stdout.strip() == model.outputs([INPUTS[0]])[0].tobytes().hex()
 
 
-def course(one: Any) -> Workflow:
+def workflow(one: Any) -> Workflow:
     return Workflow(
         preprocessing=RAW,
         maps=(one,),
@@ -193,11 +193,11 @@ def traveled(known: StageInputs) -> StageInputs:
 def test_a_client_agrees_to_a_server_with_another_eigenvalue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    own = course(described())
+    own = workflow(described())
     exact = build._scale
     build._found.cache_clear()
     monkeypatch.setattr(build, "_scale", lambda layer: exact(layer) * (1 + 2**-40))
-    there = course(described()).start()
+    there = workflow(described()).start()
     came = traveled(there)
     monkeypatch.undo()
     build._found.cache_clear()
@@ -210,7 +210,7 @@ def test_a_client_agrees_to_a_server_with_another_eigenvalue(
         FeatureUnion(EchoState(8, seed=2)),
     ]
     for other in others:
-        built: FeatureMap = course(other).start().maps[0]
+        built: FeatureMap = workflow(other).start().maps[0]
         assert isinstance(built, FeatureMap)
         assert not own.describes(built.parts())
     assert not own.describes(Small().parts())

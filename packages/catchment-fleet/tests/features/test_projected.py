@@ -26,7 +26,7 @@ from catchment.features import (
 )
 from catchment.features.echo_state import reservoir as build
 from tests.contracts.maps import CHANNELS, OwnStatistics
-from tests.features.test_concat import course, people, traveled
+from tests.features.test_concat import people, traveled, workflow
 
 RNG = np.random.default_rng(6)
 INPUTS = [RNG.normal(size=(n, CHANNELS)) for n in (40, 25, 60)]
@@ -127,7 +127,7 @@ def test_what_cannot_be_projected_is_refused() -> None:
     for wrong in ({"features": 0}, {"seed": -1}, {"bound": 0.0}, {"grid": 3}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} is"):
             RandomProjection(Wide(), **wrong)
-    with pytest.raises(ValueError, match=r"Projected does not know its inputs yet; call build"):
+    with pytest.raises(ValueError, match="RandomProjection does not know its inputs yet; call"):
         RandomProjection(EchoState(20), 5).rows(INPUTS)
 
 
@@ -137,12 +137,12 @@ def test_gaps_that_start_anew_take_every_grid_away() -> None:
 
 
 def test_a_server_with_another_eigenvalue_is_recognized(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = course(RandomProjection(EchoState(20), 9))
+    own = workflow(RandomProjection(EchoState(20), 9))
     exact = build._scale
     build._found.cache_clear()
     monkeypatch.setattr(build, "_scale", lambda layer: exact(layer) * (1 + 2**-40))
-    came = traveled(course(RandomProjection(EchoState(20), 9)).start())
-    other = traveled(course(RandomProjection(EchoState(20), 9, seed=1)).start())
+    came = traveled(workflow(RandomProjection(EchoState(20), 9)).start())
+    other = traveled(workflow(RandomProjection(EchoState(20), 9, seed=1)).start())
     monkeypatch.undo()
     build._found.cache_clear()
     assert came.maps[0].fingerprint != own.start().maps[0].fingerprint

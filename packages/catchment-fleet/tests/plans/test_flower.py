@@ -217,7 +217,7 @@ def test_several_files_of_a_node_are_its_sequences(tmp_path: Path) -> None:
     held = node._held
     assert list(held.train) == ["ann"]
     with pytest.warns(PlainStatisticsWarning):
-        client = node.client("scaling", raw_request(node.agreed.course), {})
+        client = node.client("scaling", raw_request(node.agreed.workflow), {})
     assert callable(client.data)
     lengths = [len(s.u) for s in client.data()]
     assert len(lengths) == 3
@@ -354,7 +354,7 @@ def test_a_client_without_a_part_in_a_stage_says_so(tmp_path: Path) -> None:
     assert len(tests) == 4
     node = PlanNode({"name": tests[0], **allowed}, tmp_path / "plan.toml")
     with pytest.warns(PlainStatisticsWarning):
-        client = node.client("training", raw_request(node.agreed.course), {})
+        client = node.client("training", raw_request(node.agreed.workflow), {})
     assert callable(client.data)
     with pytest.raises(ValueError, match=f"{tests[0]} takes no part in training"):
         client.data()
@@ -381,11 +381,11 @@ def test_what_a_server_may_send_is_what_the_plan_says_but_for_fitted_numbers(
 ) -> None:
     (tmp_path / "plan.toml").write_text(PLAIN)
     agreed = agreement(read_plan(tmp_path / "plan.toml"), allow_plain_statistics=True)
-    course, place = agreed.course, ModelFolder(tmp_path)
-    fitted = replace(course.preprocessing, scale=Scaler(np.zeros(2), np.ones(2)))
+    workflow, place = agreed.workflow, ModelFolder(tmp_path)
+    fitted = replace(workflow.preprocessing, scale=Scaler(np.zeros(2), np.ones(2)))
 
     def plan(stage: str, **changes: Any) -> Plan[Any, Any, Any]:
-        return agreed.plan(stage, raw_request(course, **changes), "a", place)
+        return agreed.plan(stage, raw_request(workflow, **changes), "a", place)
 
     with pytest.warns(PlainStatisticsWarning):
         first = plan("scaling")
@@ -398,7 +398,7 @@ def test_what_a_server_may_send_is_what_the_plan_says_but_for_fitted_numbers(
     with pytest.raises(IntegrityError, match="no fitted one came"):
         plan("training")
     other = EchoState(10, washout=5, leak_rate=0.5).build(2, per_step=True)
-    (mine,) = course.start().maps
+    (mine,) = workflow.start().maps
     assert isinstance(mine, EchoState)
     changed = mine.reservoir.with_plasticity(np.ones(10), np.ones(10))
     wrong: tuple[dict[str, Any], ...] = (
@@ -407,12 +407,12 @@ def test_what_a_server_may_send_is_what_the_plan_says_but_for_fitted_numbers(
         {"maps": (mine.reading(changed),)},
         {"maps": (replace(mine, washout=4),)},
         {"maps": ()},
-        {"prepare": replace(fitted, gaps="interpolate")},
-        {"prepare": replace(fitted, scale="own")},
+        {"preprocessing": replace(fitted, gaps="interpolate")},
+        {"preprocessing": replace(fitted, scale="own")},
     )
     for changes in wrong:
         with pytest.raises(IntegrityError, match="another plan than this client agreed to"):
-            plan("training", **{"prepare": fitted, **changes})
+            plan("training", **{"preprocessing": fitted, **changes})
 
 
 def test_nobody_sees_all_files_so_the_plan_names_what_clients_share(tmp_path: Path) -> None:

@@ -105,8 +105,8 @@ class Nodes:
         agreed = agreement(
             read_plan(self.folder / "plan.toml"), identities=self.folder / "identities.json"
         )
-        known = agreed.course.start()
-        plan = agreed.allowed(TRAINING, agreed.course.plan(TRAINING, known))
+        known = agreed.workflow.start()
+        plan = agreed.allowed(TRAINING, agreed.workflow.plan(TRAINING, known))
         line = Line(self, list(self.names if names is None else names), lost, files)
         self.refused = line.refused
         return run(plan, line, stage_inputs=known.parts()).state

@@ -66,7 +66,7 @@ class Victim:
         """Return the answer to a letter of a server that holds the plan and a model."""
         agreed = self.node().agreed
         place = InMemory(content)
-        plan = agreed.allowed(stage, agreed.course.plan(stage, known, place))
+        plan = agreed.allowed(stage, agreed.workflow.plan(stage, known, place))
         context = RoundContext(0, ())
         payload = plan.algorithm.broadcast(plan.algorithm.start(), context)
         if stage == DELIVERY:
@@ -82,18 +82,18 @@ class Victim:
     def scored(self, model: Model) -> Message:
         """Return what the client answers when it is given a model, and then asked for its score."""
         content = to_bytes(model)
-        course = self.node().agreed.course
-        known = StageInputs((), course.preprocessing, course.fingerprint, sha256_of(content))
+        workflow = self.node().agreed.workflow
+        known = StageInputs((), workflow.preprocessing, workflow.fingerprint, sha256_of(content))
         given = self.asked(DELIVERY, known, content)
         return given if given.kind == "refusal" else self.asked(EVALUATION, known, content)
 
     def own_model(self, weight: float = 0.0) -> Model:
         """Return a model with the plan's own map."""
-        (features,) = self.node().agreed.course.start().maps
+        (features,) = self.node().agreed.workflow.start().maps
         return self.model(features, weight)
 
     def model(self, features: FeatureMap, weight: float = 0.0, **changes: Any) -> Model:
-        preprocessing = replace(self.node().agreed.course.preprocessing, **changes)
+        preprocessing = replace(self.node().agreed.workflow.preprocessing, **changes)
         readout = Readout(np.full((features.n_features, 1), weight), np.zeros(1))
         return Model(Pipeline(preprocessing, features), readout, channels=("u",))
 
@@ -148,7 +148,7 @@ def test_a_plan_for_every_washout_reads_nothing(tmp_path: Path) -> None:
 
 def test_a_preparation_of_the_servers_choice_is_refused(tmp_path: Path) -> None:
     client = victim(tmp_path)
-    (features,) = client.node().agreed.course.start().maps
+    (features,) = client.node().agreed.workflow.start().maps
     answer = client.scored(client.model(features, horizon=2))
     assert "prepares recordings otherwise" in str(answer.facts["reason"])
 
@@ -195,8 +195,8 @@ def test_a_score_of_few_rows_is_not_told(tmp_path: Path) -> None:
 def test_a_client_that_trained_knows_its_map_to_the_last_bit(tmp_path: Path) -> None:
     """The server says the scale of the map; after the training it cannot say another one."""
     client = victim(tmp_path, PLAN.format(of="steps"), n=400)
-    course = client.node().agreed.course
-    known = course.start()
+    workflow = client.node().agreed.workflow
+    known = workflow.start()
     client.asked(TRAINING, known)
     (features,) = known.maps
     other = EchoState(10, washout=5, spectral_radius=0.1).build(1, per_step=True)
@@ -222,7 +222,7 @@ def test_no_exact_score_leaves_a_client_that_trained_under_noise(tmp_path: Path)
     assert answer.facts["code"] == "policy"
     assert "scores would leave without any" in str(answer.facts["reason"])
     # Nor does one that trained before, and now says that it only tests.
-    client.asked(TRAINING, client.node().agreed.course.start())
+    client.asked(TRAINING, client.node().agreed.workflow.start())
     tests = victim(tmp_path, text, n=400)
     assert tests.scored(tests.own_model()).facts["code"] == "policy"
 

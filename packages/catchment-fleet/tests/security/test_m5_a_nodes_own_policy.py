@@ -80,8 +80,8 @@ class Owned:
         """Return the answer to a letter of a server that runs the plan."""
         try:
             agreed = self.node().agreed
-            known: StageInputs = agreed.course.start()
-            plan = agreed.course.plan(TRAINING, known)
+            known: StageInputs = agreed.workflow.start()
+            plan = agreed.workflow.plan(TRAINING, known)
             plan = networked(plan, allow_plain_statistics=True)
             context = RoundContext(0, ())
             start = plan.algorithm.start()

@@ -36,14 +36,14 @@ def test_scores_are_counted_in_all_plans_together_unless_the_owner_pinned_some()
     memory: dict[str, bytes] = {}
     y = np.arange(20.0)[:, None]
     scores = [Score(ErrorSums.of(y, scale * y)) for scale in (1.5, 2.0)]
-    ScoreGuard(Policy(), "one course", memory)("model 1", scores[0])
+    ScoreGuard(Policy(), "one workflow", memory)("model 1", scores[0])
     with pytest.raises(RuleError, match="has scored 1 models"):
-        ScoreGuard(Policy(), "another course", memory)("model 2", scores[1])
+        ScoreGuard(Policy(), "another workflow", memory)("model 2", scores[1])
     pinned = Policy(plans=("0" * 64,))
-    for course in ("one course", "another course"):
-        ScoreGuard(pinned, course, memory)("model 2", scores[1])
+    for workflow in ("one workflow", "another workflow"):
+        ScoreGuard(pinned, workflow, memory)("model 2", scores[1])
     with pytest.raises(RuleError, match="has scored 1 models"):
-        ScoreGuard(pinned, "one course", memory)("model 3", scores[0])
+        ScoreGuard(pinned, "one workflow", memory)("model 3", scores[0])
 
 
 def test_a_row_of_weight_two_is_two_rows() -> None:

@@ -65,8 +65,8 @@ def with_units(parts: Message, units: int) -> Message:
     return Message(parts.kind, {**parts.facts, "recipe": json.dumps({**recipe, "units": units})})
 
 
-def request(parts: Message, course: str, stage: str = "update") -> bytes:
-    about = Message("about", {"course": course, "model": ""})
+def request(parts: Message, workflow: str, stage: str = "update") -> bytes:
+    about = Message("about", {"course": workflow, "model": ""})
     known = join("known", {"about": about, "map/0": parts})
     return Request("", RoundContext(0, ()), stage, NOTHING, known).to_bytes()
 
@@ -78,9 +78,9 @@ def test_a_letter_that_asks_for_millions_of_units_builds_nothing(
 ) -> None:
     client = victim(tmp_path, PLAN.format(of="steps"))
     node = client.node()
-    course = node.agreed.course
-    (own,) = course.start().maps
-    sent = request(with_units(own.parts(), HUGE), course.fingerprint if right_plan else "0" * 64)
+    workflow = node.agreed.workflow
+    (own,) = workflow.start().maps
+    sent = request(with_units(own.parts(), HUGE), workflow.fingerprint if right_plan else "0" * 64)
     assert len(sent) < 1300
     counted.made = 0
     if stage == TRAINING or not right_plan:
@@ -95,14 +95,17 @@ def test_a_model_that_asks_for_millions_of_units_builds_nothing(
     tmp_path: Path, counted: Counted
 ) -> None:
     client = victim(tmp_path)
-    course = client.node().agreed.course
-    (own,) = course.start().maps
+    workflow = client.node().agreed.workflow
+    (own,) = workflow.start().maps
     parts = own.parts()
     counted.made = 0
-    with building_only(course.describes), pytest.raises(IntegrityError, match="nothing was built"):
+    with (
+        building_only(workflow.describes),
+        pytest.raises(IntegrityError, match="nothing was built"),
+    ):
         restored(with_units(parts, HUGE))
     assert counted.made == 0
-    with building_only(course.describes):
+    with building_only(workflow.describes):
         assert restored(parts).fingerprint == own.fingerprint
     assert counted.made == 1
 
@@ -148,8 +151,8 @@ def test_a_plan_names_no_map_that_the_owner_did_not(tmp_path: Path) -> None:
     stranger = 'map = "tests.security.nodes:Stranger"'
     text = PLAN.format(of="steps").replace("units = 10\nwashout = 5", stranger)
     client = victim(tmp_path, text)
-    course = client.node().agreed.course
-    answer = client.asked(TRAINING, course.start())
+    workflow = client.node().agreed.workflow
+    answer = client.asked(TRAINING, workflow.start())
     assert "which is not in maps of this node's policy.toml" in str(answer.facts["reason"])
 
 

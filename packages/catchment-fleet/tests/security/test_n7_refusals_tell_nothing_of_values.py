@@ -35,8 +35,8 @@ def answered(nodes: Nodes, text: str) -> Message:
     """Return what a node says when it is asked for its upload in the clear."""
     (nodes.folder / "plan.toml").write_text(text)
     agreed = agreement(read_plan(nodes.folder / "plan.toml"), allow_plain_statistics=True)
-    known = agreed.course.start()
-    plan = agreed.allowed(TRAINING, agreed.course.plan(TRAINING, known))
+    known = agreed.workflow.start()
+    plan = agreed.allowed(TRAINING, agreed.workflow.plan(TRAINING, known))
     context = RoundContext(0, ())
     payload = plan.algorithm.broadcast(plan.algorithm.start(), context)
     request = Request(plan.fingerprint(), context, "update", payload, known.parts()).to_bytes()

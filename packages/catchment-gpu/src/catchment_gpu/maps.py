@@ -143,7 +143,7 @@ class AppendNormForm(DeviceForm):
 
 
 def normed(u: Tensor) -> Tensor:
-    """Return what `with_norm` does, of inputs (.., I) on any device.
+    """Return what `AppendNorm` does, of inputs (.., I) on any device.
 
     >>> normed(torch.tensor([[3.0, 4.0]]).double()).round(decimals=3).tolist()
     [[3.0, 4.0, 3.586]]

@@ -157,7 +157,7 @@ class Estimate:
     upload
         Bytes that one client sends in the training.
     server_bytes, worker_bytes
-        Memory at its peak, of the process that conducts and of each worker beside it.
+        Memory at its peak, of the process that runs the plan and of each worker beside it.
     model_bytes
         Of the model's file.
     notes
@@ -242,7 +242,7 @@ def estimate(
     steps
         Of each client's recordings; as those of its data, if not given.
     workers
-        Processes on cores of their own that serve clients beside the one that conducts.
+        Processes on cores of their own that serve clients beside the one that runs the plan.
     data
         Directory of public data sets; the usual ones if not given.
     """
@@ -404,7 +404,7 @@ def _of(
 def _memory(
     tried: PlanFile, shape: Shape, counts: tuple[int, int], workers: int, few: Trial, more: Trial
 ) -> tuple[int, int]:
-    """Return the peak memory of the process that conducts, and of each worker beside it."""
+    """Return the peak memory of the process that runs the plan, and of each worker beside it."""
     n_train, n_test = counts
     kept = max(more.kept - few.kept, 0) / (more.asked[TRAINING] - few.asked[TRAINING])
     if tried.learn.get("ridge") == "leave-one-group-out":

@@ -55,19 +55,19 @@ def plan(features: str) -> PlanFile:
         ('[features]\nmap = "echo_state"\n', ct.EchoState()),
         ('[features]\nmap = "minirocket"\nfeatures = 84\n', MiniRocket(84)),
         ('[features]\nmap = "nvar"\ndelays = 3\n', NVAR(3)),
-        ('[features]\nmap = "random_fourier"\n', RandomFourierFeatures()),
+        ('[features]\nmap = "random_fourier_features"\n', RandomFourierFeatures()),
         (
-            '[features]\nmap = "random_fourier"\nof = "minirocket"\n',
+            '[features]\nmap = "random_fourier_features"\nof = "minirocket"\n',
             RandomFourierFeatures(MiniRocket()),
         ),
-        ('[features]\nmap = "random_fourier"\nof = "none"\n', RandomFourierFeatures()),
+        ('[features]\nmap = "random_fourier_features"\nof = "none"\n', RandomFourierFeatures()),
         (
             NESTED,
             ct.FeatureUnion(
                 WindowStatistics(), RandomProjection(MiniRocket(1000, seed=3), features=200)
             ),
         ),
-        ('[features]\nmap = "concat"\nmaps = ["default", "hydra"]\n', None),
+        ('[features]\nmap = "feature_union"\nmaps = ["default", "hydra"]\n', None),
     ],
 )
 def test_a_table_is_a_map(text: str, meant: Any) -> None:
@@ -101,10 +101,10 @@ def test_candidates_may_name_maps() -> None:
         ('[features]\nmap = "default"\nunits = 3\n', "no setting 'units'"),
         ("[features]\nunit = 3\n", "did you mean 'units'"),
         ('[features]\nmap = "layers"\n', "map in .features. is 'layers'"),
-        ('[features]\nmap = "concat"\n', "lacks 'maps'"),
-        ('[features]\nmap = "projected"\n', "lacks 'of'"),
-        ('[features]\nmap = "concat"\nmaps = [3]\n', "entry 1 is 3; make it a table"),
-        ('[features]\nmap = "concat"\nmaps = ["hydro"]\n', "did you mean 'hydra'"),
+        ('[features]\nmap = "feature_union"\n', "lacks 'maps'"),
+        ('[features]\nmap = "random_projection"\n', "lacks 'of'"),
+        ('[features]\nmap = "feature_union"\nmaps = [3]\n', "entry 1 is 3; make it a table"),
+        ('[features]\nmap = "feature_union"\nmaps = ["hydro"]\n', "did you mean 'hydra'"),
         (NESTED.replace("seed = 3", "sed = 3"), "of in maps in .features., entry 2 has no setting"),
     ],
 )
@@ -129,13 +129,13 @@ def _options() -> list[dict[str, Any]]:
 
 
 def test_the_washout_of_a_plan_is_the_longest_of_its_maps() -> None:
-    text = '[features]\nmap = "concat"\nmaps = [{ units = 5, washout = 7 }, { units = 6 }]\n'
+    text = '[features]\nmap = "feature_union"\nmaps = [{ units = 5, washout = 7 }, { units = 6 }]\n'
     assert plan(text).washout == 7
 
 
 def test_a_network_is_found_from_the_plan_on(tmp_path: Path) -> None:
     inner = f'{{ map = "encoder", onnx = "net.onnx", sha256 = "{"0" * 64}", features = 4 }}'
-    text = f'{DATA}[features]\nmap = "concat"\nmaps = [{inner}, "window_statistics"]\n'
+    text = f'{DATA}[features]\nmap = "feature_union"\nmaps = [{inner}, "window_statistics"]\n'
     (found,) = parse_plan(text, base=tmp_path).maps
     assert isinstance(found, ct.FeatureUnion)
     assert isinstance(found.maps[0], Encoder)

@@ -105,7 +105,7 @@ class Elsewhere(Engines):
         return Gated(local, self.wait, self.rude) if stage == TRAINING else local
 
 
-def conduct(
+def run_in(
     folder: Path,
     wait: Callable[[], object],
     *,
@@ -118,12 +118,14 @@ def conduct(
     text = (PLAN + (NOISY if noisy else "")).replace("ROUNDS", str(rounds))
     file = parse_plan(text.replace('"LEDGER"', ledger))
     held = file.load_data()
-    course = file.workflow(held.about, n_clients=len(held.train))
+    workflow = file.workflow(held.about, n_clients=len(held.train))
     with (
         RunFolder(folder, fingerprint=file.fingerprint, plan=file.text, resume=True) as store,
         reported(folder) as tell,
     ):
-        plan_run = PlanRun(file, course, held.about, Elsewhere(held, wait, rude, watch=tell), store)
+        plan_run = PlanRun(
+            file, workflow, held.about, Elsewhere(held, wait, rude, watch=tell), store
+        )
         plan_run.finish(plan_run.run())
 
 
@@ -134,7 +136,7 @@ def running(folder: Path, *, rounds: int = 4, rude: str = "") -> Iterator[Gate]:
 
     def work() -> None:
         try:
-            conduct(folder, gate.allowed.acquire, rounds=rounds, rude=rude)
+            run_in(folder, gate.allowed.acquire, rounds=rounds, rude=rude)
         except BaseException as error:
             failed.append(error)
 
@@ -157,4 +159,4 @@ def wait_until(so: Callable[[], object], seconds: float = 90.0) -> None:
 
 
 if __name__ == "__main__":
-    conduct(Path(sys.argv[1]), lambda: time.sleep(0.2), rounds=1000)
+    run_in(Path(sys.argv[1]), lambda: time.sleep(0.2), rounds=1000)

@@ -10,14 +10,14 @@ import pytest
 
 from catchment.federation import read_run
 from catchment_lab.watch import look, watching
-from tests.watch.runs import conduct
+from tests.watch.runs import run_in
 from tests.watch.test_server import ask
 
 
 def test_prometheus_reads_them(tmp_path: Path) -> None:
     parser = pytest.importorskip("prometheus_client.parser")
     folder = tmp_path / "run"
-    conduct(folder, lambda: None, rounds=3, rude='ann "x"', noisy=True)
+    run_in(folder, lambda: None, rounds=3, rude='ann "x"', noisy=True)
     with watching(folder) as server:
         status, headers, content = ask(server, "/metrics")
     assert status == 200

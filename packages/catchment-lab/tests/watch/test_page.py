@@ -9,7 +9,7 @@ import pytest
 
 from catchment_lab.watch import watching
 from tests.watch.browser import needs_browser, opened
-from tests.watch.runs import RUDE, conduct, running
+from tests.watch.runs import RUDE, run_in, running
 
 STATE = "document.getElementById('main') && document.getElementById('main').dataset.state"
 
@@ -48,7 +48,7 @@ def test_a_browser_follows_a_run_from_before_its_start_to_its_end(tmp_path: Path
 @pytest.mark.slow
 def test_a_finished_run_fits_a_phone_and_both_schemes(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    conduct(folder, lambda: None, rounds=3, rude="x" * 200, noisy=True)
+    run_in(folder, lambda: None, rounds=3, rude="x" * 200, noisy=True)
     with watching(folder) as server, opened(server.url, tmp_path) as tab:
         tab.wait_for(f"{STATE} === 'finished' && document.querySelectorAll('.tile').length > 0")
         assert tab.text("#tile-epsilon b") == "2 of 2"
@@ -67,7 +67,7 @@ def test_a_finished_run_fits_a_phone_and_both_schemes(tmp_path: Path) -> None:
 @needs_browser
 @pytest.mark.slow
 def test_a_page_that_lost_its_server_says_so(tmp_path: Path) -> None:
-    conduct(tmp_path / "run", lambda: None, rounds=2)
+    run_in(tmp_path / "run", lambda: None, rounds=2)
     with watching(tmp_path / "run") as server:
         pages = opened(server.url, tmp_path)
         tab = pages.__enter__()

@@ -19,13 +19,13 @@ from typer.testing import CliRunner
 from catchment.cli import app
 from catchment_lab.commands import has_screen
 from catchment_lab.watch import HEADERS, MOST_STREAMS, Server, watching
-from tests.watch.runs import conduct, running, wait_until
+from tests.watch.runs import run_in, running, wait_until
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs") / "noisy"
-    conduct(place, lambda: None, rounds=3, rude="ann <b>", noisy=True)
+    run_in(place, lambda: None, rounds=3, rude="ann <b>", noisy=True)
     return place
 
 

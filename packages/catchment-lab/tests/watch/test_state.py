@@ -31,14 +31,14 @@ from catchment.federation.runs import (
 )
 from catchment.plans import example_plan, parse_plan, run_plan
 from catchment_lab.watch import REMOVED, Feed, epsilon_after, judged, look
-from tests.watch.runs import RUDE, conduct, running, wait_until
+from tests.watch.runs import RUDE, run_in, running, wait_until
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with noise, of which one client never answers."""
     folder = tmp_path_factory.mktemp("runs") / "noisy"
-    conduct(folder, lambda: None, rounds=3, rude="ann <b>", noisy=True)
+    run_in(folder, lambda: None, rounds=3, rude="ann <b>", noisy=True)
     return folder
 
 
@@ -141,12 +141,12 @@ def test_a_run_that_fails_says_why(tmp_path: Path) -> None:
             raise FederationError("the network <is> down")
 
     with pytest.raises(FederationError):
-        conduct(folder, broken)
+        run_in(folder, broken)
     seen = look(folder)
     assert seen.state == "failed"
     assert "FederationError: the network <is> down" in seen.says
     assert "--resume" in seen.says
-    conduct(folder, lambda: None)
+    run_in(folder, lambda: None)
     assert look(folder).state == "finished"
 
 
@@ -163,7 +163,7 @@ def test_a_long_silence_is_told_from_a_dead_process() -> None:
 
 def test_a_run_that_is_removed_is_not_waited_for_in_silence(finished: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    conduct(folder, lambda: None, rounds=2)
+    run_in(folder, lambda: None, rounds=2)
     with Feed(folder, every=0.02) as feed:
         remove_run(folder)
         wait_until(lambda: feed.latest.state == "failed")

@@ -533,7 +533,7 @@ IN_A_PLAN = {
     "afl": 'algorithm = "ridge"\nridge = 0.5\nintercept = false',
     "fed3r": 'algorithm = "ridge"\nridge = 0.5\nintercept = false\nhead = "cosine"',
     "fedcgs": 'algorithm = "ridge"\n'
-    'head = {name = "gaussian", covariance = "total", shrinkage = 0, ridge = 0.01}',
+    'head = {name = "lda", covariance = "total", shrinkage = 0, ridge = 0.01}',
     "lda": 'algorithm = "ridge"\nhead = "lda"',
     "deepafl": 'algorithm = "deep"\nlayers = 3\nwidth = 8\nrandom = 7\nridge = 0.5\n'
     "step_ridge = 0.2\nintercept = false\nseed = 4",

@@ -86,7 +86,7 @@ def test_a_saved_prompt_says_the_same_in_another_process_and_holds_no_language_m
         "torch.set_num_threads(int(sys.argv[3]))\n"  # the last bits of a product depend on it
         "model = catchment.load(sys.argv[1])\n"
         "raw = catchment.Recording(np.load(sys.argv[2]))\n"
-        "(y,) = model.outputs_of(model.prepare.apply([raw]))\n"
+        "(y,) = model.outputs_of(model.preprocessing.apply([raw]))\n"
         "print(y.tobytes().hex())\n"
     )
     there = subprocess.run(

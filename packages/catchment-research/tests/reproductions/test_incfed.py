@@ -248,17 +248,17 @@ def test_a_class_that_is_never_said_is_named_with_how_often() -> None:
 
 
 def test_rounds_are_counted_until_averaging_is_near() -> None:
-    def course(*counts: list[list[int]]) -> SetResult:
+    def curve(*counts: list[list[int]]) -> SetResult:
         named = zip((1, 10, 100), counts, strict=True)
         return made_of(
             [of_counts("incfed", 1.0, GOOD), of_counts("fedavg-samples", 1.0, GOOD)]
             + [of_counts(f"rounds-{n}", 1.0, found) for n, found in named]
         )
 
-    assert reached(course(SILENT, SILENT, GOOD)) == 100
-    assert reached(course(SILENT, ONE_MORE, SILENT)) == 10
-    assert reached(course(SILENT, SILENT, SILENT)) is None
-    text = markdown(StudyResult(name="incfed", settings={}, sets=(course(GOOD, SILENT, GOOD),)))
+    assert reached(curve(SILENT, SILENT, GOOD)) == 100
+    assert reached(curve(SILENT, ONE_MORE, SILENT)) == 10
+    assert reached(curve(SILENT, SILENT, SILENT)) is None
+    text = markdown(StudyResult(name="incfed", settings={}, sets=(curve(GOOD, SILENT, GOOD),)))
     # Both ways, 5 units and a constant, 2 classes, 8 bytes each.
     assert f"| 100 | 80.00 | +0.0 (+0.0 to +0.0) | {100 * 2 * 6 * 2 * 8 / 1024:,.0f} |" in text
     assert "| rounds-100 |" not in text

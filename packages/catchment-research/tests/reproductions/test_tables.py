@@ -181,4 +181,4 @@ def test_the_page_quotes_the_results(name: str) -> None:
     if name == "variance":
         assert all(pool_table(one) in page for one in result.sets)
     assert (ROOT / "results" / f"{name}.md").read_text() == markdown(result)
-    assert len(draw(result).axes) == len(result.sets), "with one share there is no course to draw"
+    assert len(draw(result).axes) == len(result.sets), "with one share there is no curve to draw"

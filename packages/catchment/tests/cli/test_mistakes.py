@@ -35,7 +35,7 @@ units = 8
 [learn]
 ridge = 0.1
 [run]
-baselines = ["majority"]
+baselines = ["most_frequent"]
 """
 Lines = list[list[str]]  # the cells of a file, its header first
 

@@ -111,9 +111,9 @@ data = {
     name: [Recording(rng.normal([0.1, 900.0, -1e-7], [1.0, 3.0, 1e-8], (n, 3))) for n in (70, 800)]
     for name in "abc"
 }
-prepare = federate(Plan(algorithm=FederatedScaling(channels=3)), data).result
-rows = b"".join(one.u.tobytes() for held in data.values() for one in prepare.apply(held))
-print(prepare.fingerprint, hashlib.sha256(rows).hexdigest())
+scaled = federate(Plan(algorithm=FederatedScaling(channels=3)), data).result
+rows = b"".join(one.u.tobytes() for held in data.values() for one in scaled.apply(held))
+print(scaled.fingerprint, hashlib.sha256(rows).hexdigest())
 """
 
 

@@ -50,14 +50,14 @@ STEPS = About(tuple("abcdef"), None, per_step=True)
 
 
 def training(text: str, about: About = STEPS, n_clients: int | None = None) -> Plan[Any, Any, Any]:
-    course = parse_plan(text).workflow(about, n_clients=n_clients)
-    known = course.start()
+    workflow = parse_plan(text).workflow(about, n_clients=n_clients)
+    known = workflow.start()
     ready = (
-        course.preprocessing
-        if course.preprocessing.is_fitted
-        else replace(course.preprocessing, scale="none")
+        workflow.preprocessing
+        if workflow.preprocessing.is_fitted
+        else replace(workflow.preprocessing, scale="none")
     )
-    return course.plan("training", replace(known, preprocessing=ready))
+    return workflow.plan("training", replace(known, preprocessing=ready))
 
 
 def test_only_data_are_needed_and_defaults_are_those_of_federate() -> None:

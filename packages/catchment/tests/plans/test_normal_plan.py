@@ -116,7 +116,7 @@ def test_a_client_is_taken_out_of_a_run(tmp_path: Path) -> None:
     [
         ('target = "heat"\n\n[features]', "target of numbers"),
         ("\n[preprocessing]\nhorizon = 1\n\n[features]", "horizon in"),
-        ('\n[run]\nbaselines = ["random"]\n\n[features]', "by labels"),
+        ('\n[run]\nbaselines = ["uniform"]\n\n[features]', "by labels"),
     ],
 )
 def test_what_has_no_meaning_for_what_is_normal_is_refused(line: str, match: str) -> None:

@@ -142,7 +142,7 @@ class EdgeClient(Elsewhere):
 
     address: str
     _place: Address = field(init=False, repr=False, compare=False)
-    _course: str = field(default="", init=False, repr=False, compare=False)
+    _workflow: str = field(default="", init=False, repr=False, compare=False)
     _told_scale: bool | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -157,7 +157,7 @@ class EdgeClient(Elsewhere):
             Whether the workflow is that of a plan file, as that of an export is.
         """
         bound = EdgeClient(self.address)
-        object.__setattr__(bound, "_course", workflow.fingerprint if of_plan_file else "")
+        object.__setattr__(bound, "_workflow", workflow.fingerprint if of_plan_file else "")
         object.__setattr__(bound, "_told_scale", not workflow.preprocessing.is_fitted)
         return bound
 
@@ -268,7 +268,7 @@ class EdgeClient(Elsewhere):
         with opened(self._place) as line:
             link = Link(line, self._place)
             said = DeviceHello.from_bytes(link.greet())
-            said.check_course(self._course, self._told_scale)
+            said.check_workflow(self._workflow, self._told_scale)
             yield link, said
 
     def _moments(self, algorithm: FederatedScaling, context: RoundContext) -> SentMoments:

@@ -14,7 +14,7 @@ VERSION = 1
 NUMBERS = ("float32", "whole", "q15")
 FLAGS = ("classes", "per_step", "needs_scale", "has_readout", "masks")  # from the lowest bit on
 LAYOUT = struct.Struct("<BBHHIB32s32s")
-NO_COURSE = "00" * 32
+NO_WORKFLOW = "00" * 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class DeviceHello:
         Whether it can predict.
     masks
         Whether its sums leave it only under the masks of secure aggregation.
-    fingerprint, course
+    fingerprint, workflow
         SHA-256, in hexadecimal, of its feature map and of the plan it was exported from; zeros
         for one that was exported without a plan.
     """
@@ -51,7 +51,7 @@ class DeviceHello:
     needs_scale: bool
     has_readout: bool
     fingerprint: str
-    course: str = NO_COURSE
+    workflow: str = NO_WORKFLOW
     masks: bool = False
 
     @classmethod
@@ -64,7 +64,7 @@ class DeviceHello:
                 f"the device speaks version {version} in {len(payload)} bytes, this is version "
                 f"{VERSION} in {LAYOUT.size}; export its firmware again",
             )
-        _, form, channels, outputs, features, flags, fingerprint, course = LAYOUT.unpack(payload)
+        _, form, channels, outputs, features, flags, fingerprint, workflow = LAYOUT.unpack(payload)
         if form >= len(NUMBERS):
             raise DeviceError("version", f"the device has numbers of form {form}; export it again")
         return cls(
@@ -73,7 +73,7 @@ class DeviceHello:
             outputs=outputs,
             features=features,
             fingerprint=fingerprint.hex(),
-            course=course.hex(),
+            workflow=workflow.hex(),
             **{name: bool(flags >> k & 1) for k, name in enumerate(FLAGS)},
         )
 
@@ -96,24 +96,24 @@ class DeviceHello:
             self.features,
             flags,
             bytes.fromhex(self.fingerprint),
-            bytes.fromhex(self.course),
+            bytes.fromhex(self.workflow),
         )
 
-    def check_course(self, course: str, told_scale: bool | None) -> None:
+    def check_workflow(self, workflow: str, told_scale: bool | None) -> None:
         """Raise DeviceError if the device was exported from another plan.
 
         Parameters
         ----------
-        course
+        workflow
             Fingerprint of the plan; nothing if it is not one of a file.
         told_scale
             Whether its scale is found by all clients and told to them; None if that is not known.
         """
-        if course and self.course not in (NO_COURSE, course):
+        if workflow and self.workflow not in (NO_WORKFLOW, workflow):
             raise DeviceError(
                 "plan",
-                f"the device was exported from the plan {self.course[:12]}, this is "
-                f"{course[:12]}; export it from this plan and flash it again",
+                f"the device was exported from the plan {self.workflow[:12]}, this is "
+                f"{workflow[:12]}; export it from this plan and flash it again",
             )
         if told_scale not in (None, self.needs_scale):
             has = "has to be told its scale" if self.needs_scale else "has a scale of its own"

@@ -255,7 +255,7 @@ def _map_texts(layout: Layout) -> list[str]:
 
 def _tables(layout: Layout) -> list[Table]:
     task = layout.task
-    names = {"FINGERPRINT": task.features.fingerprint, "COURSE": task.course or "00" * 32}
+    names = {"FINGERPRINT": task.features.fingerprint, "COURSE": task.workflow or "00" * 32}
     found = [
         Table("uint8_t", name, np.frombuffer(bytes.fromhex(one), np.uint8))
         for name, one in names.items()

@@ -19,8 +19,8 @@ class Task:
     Parameters
     ----------
     features
-        The map, built as whoever conducts the plan builds it.
-    prepare
+        The map, built as whoever runs the plan builds it.
+    preprocessing
         How recordings are prepared; a federated scale is not fitted.
     channels
         How many inputs there are.
@@ -28,7 +28,7 @@ class Task:
         How many targets a row has.
     classes
         Names of the outputs, if they are classes.
-    course
+    workflow
         Fingerprint of all that is agreed on before the first stage; nothing where it depends on
         keys that the export does not have.
     secure
@@ -42,7 +42,7 @@ class Task:
     channels: int
     outputs: int
     classes: tuple[str, ...] | None = None
-    course: str = ""
+    workflow: str = ""
     secure: bool = False
     row_stride: int = 1
 
@@ -75,25 +75,25 @@ class Task:
 def task_of(plan_file: str | Path) -> Task:
     """Return what a device does for a plan; ValueError if no device can, and what to change."""
     file = read_plan(plan_file)
-    course = file.workflow(file.about())
-    if course.adapt is not None:
+    workflow = file.workflow(file.about())
+    if workflow.adapt is not None:
         raise ValueError(
             "the plan has [plasticity], which changes the reservoir after the export; leave it out"
         )
-    if len(course.maps) > 1:
+    if len(workflow.maps) > 1:
         raise ValueError(
-            f"the plan compares {len(course.maps)} maps, and a device holds one; name the one "
+            f"the plan compares {len(workflow.maps)} maps, and a device holds one; name the one "
             "that was chosen under [features]"
         )
-    (features,) = course.start().maps
-    learner = course.learn((features,))
+    (features,) = workflow.start().maps
+    learner = workflow.learn((features,))
     if not isinstance(learner, FederatedRidge):
         raise ValueError(
             f"the plan's algorithm is {file.algorithm!r}; a device sends the statistics of a "
             'ridge regression, so write algorithm = "ridge" under [learn]'
         )
-    classes, outputs = course.classes, course.n_targets
-    if any(isinstance(one, LowRankUpload) for one in course.protections):
+    classes, outputs = workflow.classes, workflow.n_targets
+    if any(isinstance(one, LowRankUpload) for one in workflow.protections):
         raise ValueError(
             "clients of this plan send the smaller form of their statistics, and a device sends "
             'plain ones; write upload = "statistics" under [learn]'
@@ -102,11 +102,11 @@ def task_of(plan_file: str | Path) -> Task:
         raise ValueError("the plan does not say how many targets there are; name them in [data]")
     return Task(
         features,
-        course.preprocessing,
-        course.n_channels,
+        workflow.preprocessing,
+        workflow.n_channels,
         outputs,
         classes,
-        "" if file.is_secret else course.fingerprint,
+        "" if file.is_secret else workflow.fingerprint,
         file.is_secret,
         learner.row_stride,
     )

@@ -49,7 +49,7 @@ class Agreement:
             )
 
     @cached_property
-    def course(self) -> Workflow:
+    def workflow(self) -> Workflow:
         """The stages, before anything is asked of the network; no map is built."""
         return self.file.workflow(self.about, self.identities, self.n_clients)
 
@@ -57,9 +57,11 @@ class Agreement:
     def fewest(self) -> int:
         """The fewest clients with which a round of the training can end."""
         masking = (
-            int(p.min_clients) for p in self.course.protections if isinstance(p, SecureAggregation)
+            int(p.min_clients)
+            for p in self.workflow.protections
+            if isinstance(p, SecureAggregation)
         )
-        return max(self.course.min_clients, *masking, 1)
+        return max(self.workflow.min_clients, *masking, 1)
 
     def allowed(self, stage: str, plan: AnyPlan) -> AnyPlan:
         """Return the plan of a stage as it may be run over a network."""
@@ -71,7 +73,7 @@ class Agreement:
     def known(self, stage: str, raw_request: bytes, name: str) -> StageInputs:
         """Return what a letter says is known; IntegrityError if it is of another plan."""
         stage_inputs = Request.from_bytes(raw_request, name).stage_inputs
-        return StageInputs.from_message(stage_inputs, self.use, of=self.course, stage=stage)
+        return StageInputs.from_message(stage_inputs, self.use, of=self.workflow, stage=stage)
 
     def plan(self, stage: str, raw_request: bytes, name: str, place: Place) -> AnyPlan:
         """Return the plan that a letter asks for; IntegrityError if another one was agreed.
@@ -84,7 +86,7 @@ class Agreement:
             Where the client keeps the model that it is given.
         """
         known = self.known(stage, raw_request, name)
-        return self.allowed(stage, self.course.plan(stage, known, place))
+        return self.allowed(stage, self.workflow.plan(stage, known, place))
 
 
 def agreement(

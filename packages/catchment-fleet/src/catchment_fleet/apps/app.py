@@ -118,6 +118,6 @@ def serve_plan(agreed: Agreement, engine: FlowerEngine, folder: str | Path) -> P
             journal = stack.enter_context(Journal(Path(folder) / JOURNAL))
         tell = stack.enter_context(reported(folder))
         engines = OverFlower(agreed, engine, watch=tell, journal=journal)
-        plan_run = PlanRun(file, agreed.course, agreed.about, engines, store)
+        plan_run = PlanRun(file, agreed.workflow, agreed.about, engines, store)
         plan_run.finish(plan_run.run())
     return Path(folder) / MODEL

@@ -85,7 +85,7 @@ def check_plan(policy: Policy, file: PlanFile, plan: Path, *, own: bool = False)
 
 
 def check_rows(
-    policy: Policy, plan: AnyPlan, course: Workflow, known: StageInputs, data: Iterable[Recording]
+    policy: Policy, plan: AnyPlan, workflow: Workflow, known: StageInputs, data: Iterable[Recording]
 ) -> None:
     """Raise RuleError if an upload would be made of fewer rows than the owner of a node allows.
 
@@ -95,7 +95,7 @@ def check_rows(
     n_features = max((one.n_features for one in known.maps), default=0)
     washout = max((one.washout for one in known.maps), default=0)
     prepared = data if known.preprocessing is None else known.preprocessing.stream(data)
-    n_rows = sum(max(len(one.u) - washout, 0) if course.per_step else 1 for one in prepared)
+    n_rows = sum(max(len(one.u) - washout, 0) if workflow.per_step else 1 for one in prepared)
     mask = plan.masking
     n_clients = mask.min_clients if isinstance(mask, SecureAggregation) else 1
     least = policy.rows_per_feature * n_features / n_clients
@@ -115,7 +115,7 @@ class ModelGuard:
     ----------
     place
         Where they are kept.
-    course, known
+    workflow, known
         What was agreed to, and what came with the letter.
     algorithm
         Name of what learns.
@@ -126,7 +126,7 @@ class ModelGuard:
     """
 
     place: Place
-    course: Workflow
+    workflow: Workflow
     known: StageInputs
     algorithm: str
     memory: Memory
@@ -141,9 +141,9 @@ class ModelGuard:
     def _allows(self, parts: Message) -> bool:
         """Return whether a map may be built: one of the plan's, or no larger than these."""
         if self.algorithm not in OWN_MAPS:
-            return self.course.describes(parts)
+            return self.workflow.describes(parts)
         recipe = parts.facts.get("recipe")
-        largest = max((getattr(one, "units", 0) for one in self.course.maps), key=_sum, default=0)
+        largest = max((getattr(one, "units", 0) for one in self.workflow.maps), key=_sum, default=0)
         return recipe is None or _sum(Reservoir.from_json(str(recipe)).units) <= _sum(largest)
 
     def model(self, sha256: str) -> Predictor:
@@ -153,26 +153,26 @@ class ModelGuard:
 
     def check(self, model: Predictor) -> None:
         """Raise IntegrityError if a model is not one that the plan makes."""
-        course, preprocessing = self.course, self.known.preprocessing
-        trained = trained_with(self.memory, course)
+        workflow, preprocessing = self.workflow, self.known.preprocessing
+        trained = trained_with(self.memory, workflow)
         if preprocessing is None or model.preprocessing.fingerprint != preprocessing.fingerprint:
             raise _foreign("prepares recordings otherwise")
         if trained and trained["prepare"] != [preprocessing.fingerprint]:
             raise _foreign("prepares recordings otherwise than in the training")
-        if model.classes != course.classes:
+        if model.classes != workflow.classes:
             raise _foreign("has other outputs")
-        if model.per_step != course.per_step:
+        if model.per_step != workflow.per_step:
             raise _foreign("gives rows for other steps")
-        names = None if isinstance(course.channels, int) else course.channels
+        names = None if isinstance(workflow.channels, int) else workflow.channels
         if model.channels not in (None, names):
             raise _foreign("takes other channels")
         maps = list(maps_in(model))
         if self.algorithm in OWN_MAPS:
-            washouts = {getattr(one, "washout", 0) for one in course.maps}
+            washouts = {getattr(one, "washout", 0) for one in workflow.maps}
             if any(one.washout not in washouts for one in maps):
                 raise _foreign("leaves out other steps")
             return
-        if not maps or not all(course.describes(one.parts()) for one in maps):
+        if not maps or not all(workflow.describes(one.parts()) for one in maps):
             raise _foreign("has another feature map")
         if trained and not {one.fingerprint for one in maps} <= set(trained["maps"]):
             raise _foreign("has another feature map than the training")
@@ -201,7 +201,7 @@ def maps_in(value: object, depth: int = 6) -> Iterator[FeatureMap]:
             yield from maps_in(getattr(value, field.name), depth - 1)
 
 
-def remember_training(memory: Memory, course: Workflow, known: StageInputs) -> None:
+def remember_training(memory: Memory, workflow: Workflow, known: StageInputs) -> None:
     """Note the maps and the preparation of a training that this client takes part in."""
     if known.preprocessing is None:
         return
@@ -209,17 +209,17 @@ def remember_training(memory: Memory, course: Workflow, known: StageInputs) -> N
         "maps": [one.fingerprint for one in known.maps],
         "prepare": [known.preprocessing.fingerprint],
     }
-    memory[_trained(course)] = json.dumps(noted).encode()
+    memory[_trained(workflow)] = json.dumps(noted).encode()
 
 
-def trained_with(memory: Memory, course: Workflow) -> dict[str, list[str]]:
+def trained_with(memory: Memory, workflow: Workflow) -> dict[str, list[str]]:
     """Return what was noted of the client's last training by a plan; nothing if there was none."""
-    found: dict[str, list[str]] = json.loads(memory.get(_trained(course), b"{}"))
+    found: dict[str, list[str]] = json.loads(memory.get(_trained(workflow), b"{}"))
     return found
 
 
-def _trained(course: Workflow) -> str:
-    return f"trained/{course.fingerprint}"
+def _trained(workflow: Workflow) -> str:
+    return f"trained/{workflow.fingerprint}"
 
 
 # Errors whose words are about the plan, the letter or the owner's rules, and never about values.
@@ -271,7 +271,7 @@ class ScoreGuard:
     """A client's rules for scores: enough rows, and few models of a plan, which it remembers."""
 
     policy: Policy
-    course: str
+    workflow: str
     memory: Memory
 
     def __call__(self, model: str, score: Score) -> None:
@@ -285,7 +285,7 @@ class ScoreGuard:
             )
         # Whoever may send any plan has as many as it likes: with other washouts, or another seed.
         pinned = self.policy.plans or self.policy.signer
-        key = f"scored/{self.course}" if pinned else "scored"
+        key = f"scored/{self.workflow}" if pinned else "scored"
         known: dict[str, str] = json.loads(self.memory.get(key, b"{}"))
         # Under the model and what it said: the same answer once more tells nothing new.
         made = sha256_of(f"{model} {sha256_of(score.parts().to_bytes())}".encode())
@@ -301,18 +301,18 @@ class ScoreGuard:
         self.memory[key] = json.dumps({**known, made: model}).encode()
 
 
-def guarded(plan: AnyPlan, policy: Policy, course: Workflow, memory: Memory) -> AnyPlan:
+def guarded(plan: AnyPlan, policy: Policy, workflow: Workflow, memory: Memory) -> AnyPlan:
     """Return the plan of a stage with the node's rules for scores; its fingerprint is the same."""
     algorithm = plan.algorithm
     if not isinstance(algorithm, Evaluation):
         return plan
-    rule = ScoreGuard(policy, course.fingerprint, memory)
+    rule = ScoreGuard(policy, workflow.fingerprint, memory)
     return replace(plan, algorithm=replace(algorithm, rule=rule))
 
 
-def check_noise(stage: str, course: Workflow, *, trains: bool) -> None:
+def check_noise(stage: str, workflow: Workflow, *, trains: bool) -> None:
     """Raise RuleError for exact scores of a client whose training was under noise."""
-    noisy = any(isinstance(one, GaussianNoise) for one in course.protections)
+    noisy = any(isinstance(one, GaussianNoise) for one in workflow.protections)
     if stage == EVALUATION and noisy and trains:
         raise RuleError(
             "policy",

@@ -152,24 +152,26 @@ class PlanNode:
         own = self._path("plan")
         guard.check_plan(policy, self.file, own or self.plan, own=own is not None)
         agreed = self.agreed
-        course = agreed.course
-        check_floors(policy, course.protections)
-        trains = TRAINING in self.stages or bool(guard.trained_with(memory, course))
-        guard.check_noise(stage, course, trains=trains)
-        check_memory(self.config, memory, course.protections)
+        workflow = agreed.workflow
+        check_floors(policy, workflow.protections)
+        trains = TRAINING in self.stages or bool(guard.trained_with(memory, workflow))
+        guard.check_noise(stage, workflow, trains=trains)
+        check_memory(self.config, memory, workflow.protections)
         misfits = guard.Misfits(policy, memory, self.file.fingerprint)
         misfits.check()
         known = agreed.known(stage, request, name)
-        place = guard.ModelGuard(self.place, course, known, self.file.algorithm, memory, agreed.use)
-        plan = agreed.allowed(stage, course.plan(stage, known, place))
-        plan = guard.guarded(plan, policy, course, memory)
+        place = guard.ModelGuard(
+            self.place, workflow, known, self.file.algorithm, memory, agreed.use
+        )
+        plan = agreed.allowed(stage, workflow.plan(stage, known, place))
+        plan = guard.guarded(plan, policy, workflow, memory)
         if stage == TRAINING:
-            guard.remember_training(memory, course, known)
+            guard.remember_training(memory, workflow, known)
 
         def data() -> Iterable[Recording]:
             if stage == TRAINING and self.file.algorithm in guard.UNCOUNTED:
                 found = list(data_at(stage, name, self._held))
-                guard.check_rows(policy, plan, course, known, found)
+                guard.check_rows(policy, plan, workflow, known, found)
                 return found
             return data_at(stage, name, self._held)
 
@@ -178,7 +180,7 @@ class PlanNode:
         ledger = None if stage == DELIVERY else PrivacyLedger(memory, policy, units)
         if "device" in self.config:
             device_of = plugin("engines", "device", needed_for="devices")
-            device = device_of(str(self.config["device"])).within(course)
+            device = device_of(str(self.config["device"])).within(workflow)
             return Node(name, plan, device, memory, ledger, misfits)
         return Node(name, plan, data, memory, ledger, misfits)
 

@@ -33,7 +33,7 @@ expect = 0                      # clients to wait for; as many as the plan needs
 wait = 120.0                    # seconds to wait for them
 timeout = 600.0                 # seconds that a client has for an answer
 in-flight = 256                 # letters on their way at a time
-allow-plain-statistics = false  # run a plan without secure aggregation; nodes must, too
+allow-plain-statistics = false  # run without secure aggregation; every node must allow it, too
 """
 
 _MODULE = '''\

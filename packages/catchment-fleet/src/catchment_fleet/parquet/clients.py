@@ -117,8 +117,8 @@ class ParquetClients(LazyClients[ParquetClient]):
 
     def __repr__(self) -> str:
         return (
-            f"Lake({len(self)} clients, {len(self.index.files)} files, channels={self.channels}, "
-            f"classes={self.classes})"
+            f"ParquetClients({len(self)} clients, {len(self.index.files)} files, "
+            f"channels={self.channels}, classes={self.classes})"
         )
 
     def reads(self, held: int = DEFAULT_BYTES) -> float:

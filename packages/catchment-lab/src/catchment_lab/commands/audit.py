@@ -55,14 +55,14 @@ def _setting(source: Path, data: Path | None) -> Setting:
     # A run keeps its plan, not its data: those are named from where one is.
     file = read_plan(source / PLAN, base=Path()) if source.is_dir() else read_plan(source)
     held = file.load_data(data)
-    course = file.workflow(held.about, n_clients=len(held.train))
-    widest = max(course.start().maps, key=lambda one: one.n_features)
+    workflow = file.workflow(held.about, n_clients=len(held.train))
+    widest = max(workflow.start().maps, key=lambda one: one.n_features)
     looked_at = [list(data_of(held.train[name])()) for name in sorted(held.train)[:20]]
-    secure = next((p for p in course.protections if isinstance(p, SecureAggregation)), None)
-    noise = [p for p in course.protections if isinstance(p, GaussianNoise)]
+    secure = next((p for p in workflow.protections if isinstance(p, SecureAggregation)), None)
+    noise = [p for p in workflow.protections if isinstance(p, GaussianNoise)]
     return Setting(
         features=widest,
-        n_inputs=course.n_inputs,
+        n_inputs=workflow.n_inputs,
         n_clients=len(held.train),
         sequences=int(np.median([len(sequences) for sequences in looked_at])),
         steps=int(np.median([s.n_steps for sequences in looked_at for s in sequences])),

@@ -516,8 +516,8 @@ class Preprocessing:
         if not self.is_fitted:
             raise ValueError(
                 'the scale is "federated" and not fitted yet; fit it with '
-                "prepare.fitted(moments), where moments are the sum of prepare.moments(...) "
-                'over training clients, or pass scale="own"'
+                "preprocessing.fitted(moments), where moments are the sum of "
+                'preprocessing.moments(...) over training clients, or pass scale="own"'
             )
         if not pieces or (scaler is None and self.scale == "none"):
             return None

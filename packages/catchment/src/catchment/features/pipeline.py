@@ -27,7 +27,7 @@ class Pipeline:
 
     Parameters
     ----------
-    prepare
+    preprocessing
         Gaps, resampling, scaling, windows, horizon.
     map
         A feature map, such as `EchoState(200)`, which is bound to its inputs as soon as the
@@ -158,5 +158,5 @@ def refuse_large(
     raise ValueError(
         f"the map has {F:,} features, whose Gram matrix of {numbers:,} numbers "
         f"takes {spoken(8 * numbers)}, and this machine has {spoken(memory)}; take fewer units, "
-        f"{remedy}or project the features to fewer (Projected)"
+        f"{remedy}or project the features to fewer (RandomProjection)"
     )

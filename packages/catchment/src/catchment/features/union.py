@@ -42,7 +42,7 @@ class FeatureUnion(FeatureMap):
     >>> both = FeatureUnion(EchoState(20, seed=1), EchoState(10, seed=2, input=False))
     >>> built = both.build(3, per_step=False)
     >>> built.n_features, name_of(built), built.names()[46]
-    (66, 'concat', 'map1_mean_x0')
+    (66, 'feature_union', 'map1_mean_x0')
     >>> built.rows([np.zeros((30, 3))])[0].shape
     (1, 66)
     """

@@ -53,7 +53,7 @@ class Plan(Generic[S, U, R]):
         Applied in this order on the client, and undone in the reverse order on the server.
     limits
         How much one client may claim in a round, and how many must be usable.
-    prepare
+    preprocessing
         What each client does to its raw recordings before the algorithm sees them.
     channels
         Names of the recordings' channels, for the model to know.

@@ -129,7 +129,7 @@ class Workflow:
 
     Parameters
     ----------
-    prepare
+    preprocessing
         How recordings are prepared, as it was written: a federated scale is not fitted yet.
     maps
         The feature map, or one for each candidate; descriptions such as `EchoState(200)` too.

@@ -430,9 +430,9 @@ def with_map(table: Table, *, reservoir: bool = False) -> dict[str, object]:
 def map_of(table: object, where: str = "[features]") -> FeatureMap:
     """Return the feature map that a table describes.
 
-    >>> map_of({"map": "concat", "maps": ["window_statistics", {"units": 50}]}).maps[1].units
+    >>> map_of({"map": "feature_union", "maps": ["window_statistics", {"units": 50}]}).maps[1].units
     50
-    >>> map_of({"map": "random_fourier", "of": "window_statistics"}).map
+    >>> map_of({"map": "random_fourier_features", "of": "window_statistics"}).map
     WindowStatistics(...)
     """
     if isinstance(table, str):
@@ -459,7 +459,7 @@ def beside(one: Any, base: Path) -> Any:
 def own_classes(value: object) -> list[str]:
     """Return every `module:Class` that a table names, also within its tables.
 
-    >>> own_classes({"map": "concat", "maps": [{"map": "mine:Bands"}, "minirocket"]})
+    >>> own_classes({"map": "feature_union", "maps": [{"map": "mine:Bands"}, "minirocket"]})
     ['mine:Bands']
     """
     if isinstance(value, Mapping):

@@ -327,7 +327,7 @@ def check_ahead(model: Predictor) -> None:
     if model.preprocessing.horizon is None:
         raise ValueError(
             "the model predicts targets, not what comes after a recording; train it with a "
-            "horizon, Prepare(horizon=(1, 6, 24))"
+            "horizon, Preprocessing(horizon=(1, 6, 24))"
         )
     if model.preprocessing.window is not None and model.preprocessing.label == "mean":
         raise ValueError(

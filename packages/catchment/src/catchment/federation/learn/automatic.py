@@ -109,7 +109,7 @@ def automatic_ridge(
 
 @dataclass(frozen=True)
 class Offered:
-    """The maps of a course, and why the choice among several was not made if it was asked for."""
+    """The maps of a workflow, and why the choice among several was not made if it was asked for."""
 
     maps: tuple[FeatureMap, ...]
     note: str = ""

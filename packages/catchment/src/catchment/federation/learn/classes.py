@@ -191,7 +191,7 @@ def state_without_class(
     """
     k = _place(algorithm.classes, name)
     if state.total is None:
-        raise FederationError("nothing has been learned yet; there is no class to retire")
+        raise FederationError("nothing has been learned yet; there is no class to remove")
     if state.recent or algorithm.forgetting < 1:
         raise FederationError(
             "with a window or with forgetting rows no longer weigh what they did; run the plan "
@@ -222,7 +222,7 @@ def retired_by_class(
     """Return algorithm and state without the sums of a class, solved; nobody is asked."""
     k = _place(algorithm.classes, name)
     if state.total is None:
-        raise FederationError("nothing has been learned yet; there is no class to retire")
+        raise FederationError("nothing has been learned yet; there is no class to remove")
     weights, classes = algorithm.weights, algorithm.classes
     if not isinstance(weights, str):
         weights = weights[:k] + weights[k + 1 :]

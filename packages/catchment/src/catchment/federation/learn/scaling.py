@@ -68,7 +68,7 @@ class FederatedScaling(Algorithm[SentMoments, SentMoments, Preprocessing]):
     ----------
     channels
         How many there are.
-    prepare
+    preprocessing
         What happens to recordings before their moments are taken; its scale is what is fitted.
     """
 
