@@ -79,11 +79,11 @@ class IntegerMap:
     @classmethod
     def of(cls, features: EchoState) -> IntegerMap:
         """Return the integers of a map; ValueError if it or its features have no grid."""
-        bits, feature_bits = features.reservoir.grid, features.feature_grid
+        bits, feature_bits = features.reservoir.grid, features.feature_bits
         if not isinstance(bits, int) or not isinstance(feature_bits, int):
             raise ValueError(
                 f"the reservoir's grid is {bits} and the features' {feature_bits}; the C form "
-                "needs both, so set grid and feature_grid"
+                "needs both, so set grid and feature_bits"
             )
         leak_digits = min(bits, MOST_WEIGHT_DIGITS)
         return cls(

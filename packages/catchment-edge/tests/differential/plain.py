@@ -290,10 +290,10 @@ def concat(own: FeatureUnion, u: Array) -> Array:
 def rows_of(features: FeatureMap, u: Array) -> Array:
     """Feature rows (n, F) of prepared inputs (T, I), on their grid if they have one."""
     rows = _own_rows(features, u)
-    if features.feature_grid is None:
+    if features.feature_bits is None:
         return rows
-    digits = features.feature_grid - np.ceil(np.log2(features.bounds)).astype(np.int64)
-    top = 2.0**features.feature_grid
+    digits = features.feature_bits - np.ceil(np.log2(features.bounds)).astype(np.int64)
+    top = 2.0**features.feature_bits
     whole = np.clip(np.rint(np.ldexp(rows, digits)), -top, top)
     return np.asarray(np.ldexp(whole, -digits))
 

@@ -103,7 +103,7 @@ def echo_state(rng: Random, per_step: bool, grid: int | None) -> Any:
         segments=1 if per_step else rng.choice([1, 2, 3]),
         washout=rng.choice([0, 3]),
         grid=grid,
-        feature_grid=None if grid is None else rng.choice([8, min(grid, 12)]),
+        feature_bits=None if grid is None else rng.choice([8, min(grid, 12)]),
         input_range="auto" if grid is None else 8,
     )
 
@@ -123,7 +123,7 @@ def cut_reservoir(rng: Random, per_step: bool, channels: int) -> Any:
         input_range=8,
     )
     pool = None if per_step else rng.choice(POOLS)
-    return EchoState.of(reservoir, pool=pool, feature_grid=8, washout=rng.choice([0, 9]))
+    return EchoState.of(reservoir, pool=pool, feature_bits=8, washout=rng.choice([0, 9]))
 
 
 def library_map(rng: Random, per_step: bool, grid: int | None) -> Any:

@@ -165,7 +165,7 @@ def _near(
     """Compare rows: few may be on the other side of a rounding, by one step of the grid."""
     expected = python_rows(model, u)
     error = np.abs(found - expected) / model.features.bounds
-    assert error.max() <= max(atol, 2.01 * 2.0 ** -(model.features.feature_grid or 60))
+    assert error.max() <= max(atol, 2.01 * 2.0 ** -(model.features.feature_bits or 60))
     if share:
         assert (error > atol).mean() <= share
 

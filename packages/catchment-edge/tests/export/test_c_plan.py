@@ -121,7 +121,7 @@ def test_two_models_are_one_program(tmp_path: Path) -> None:
 
 
 def test_a_model_of_more_digits_is_rounded_and_says_how_well_it_agrees(tmp_path: Path) -> None:
-    model = untrained(ct.EchoState(20, feature_grid=14), window=30)
+    model = untrained(ct.EchoState(20, feature_bits=14), window=30)
     exact = c_code(untrained(ct.EchoState(20, grid=15), window=30), number="q15").plan
     assert exact.agreement is None
     given = [ct.Recording(signal(300, seed=k)) for k in range(3)]

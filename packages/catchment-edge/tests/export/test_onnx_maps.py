@@ -183,7 +183,7 @@ def test_gains_of_plasticity_are_in_the_file(tmp_path: Path) -> None:
 @given(
     units=st.lists(st.integers(1, 12), min_size=1, max_size=3),
     bits=st.sampled_from([8, 15, 20, 24]),
-    feature_grid=st.sampled_from([None, 4, 8, 24]),
+    feature_bits=st.sampled_from([None, 4, 8, 24]),
     leak=st.floats(0.01, 1.0),
     radius=st.floats(0.1, 1.5),
     pool=st.sampled_from([None, "last", "mean", "mean_std", "max"]),
@@ -195,7 +195,7 @@ def test_any_recipe_on_a_grid_gives_the_same_numbers(
     tmp_path_factory: pytest.TempPathFactory,
     units: list[int],
     bits: int,
-    feature_grid: int | None,
+    feature_bits: int | None,
     leak: float,
     radius: float,
     pool: Any,
@@ -204,7 +204,7 @@ def test_any_recipe_on_a_grid_gives_the_same_numbers(
     seed: int,
 ) -> None:
     described = EchoState(
-        tuple(units), leak_rate=leak, spectral_radius=radius, grid=bits, feature_grid=feature_grid,
+        tuple(units), leak_rate=leak, spectral_radius=radius, grid=bits, feature_bits=feature_bits,
         pool=pool, bias=chosen[0], input=chosen[1], state=chosen[2], washout=washout, seed=seed,
         activation=ALL,
     )  # fmt: skip

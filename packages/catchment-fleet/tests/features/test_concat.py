@@ -45,12 +45,12 @@ class Small(FeatureMap):
 
 
 def test_its_columns_are_those_of_each_map_alone() -> None:
-    maps = (EchoState(20, seed=1), Small(), EchoState(7, grid=20, feature_grid=12))
+    maps = (EchoState(20, seed=1), Small(), EchoState(7, grid=20, feature_bits=12))
     both = FeatureUnion(*maps).build(CHANNELS, per_step=False, classes=True)
     alone = [
         EchoState(20, seed=1).build(CHANNELS, per_step=False, classes=True),
         Small(),
-        EchoState(7, grid=20, feature_grid=12).build(CHANNELS, per_step=False, classes=True),
+        EchoState(7, grid=20, feature_bits=12).build(CHANNELS, per_step=False, classes=True),
     ]
     for z, *parts in zip(both.rows(INPUTS), *(one.rows(INPUTS) for one in alone), strict=True):
         assert z.tobytes() == np.hstack(parts).tobytes()

@@ -60,7 +60,7 @@ def test_outputs_are_those_of_the_cpu(pool: str | None, device: str) -> None:
 def test_rows_of_long_recordings_that_are_cut_are_the_same_bits(device: str) -> None:
     W, W_in = RNG.uniform(-0.3, 0.3, (20, 20)), RNG.uniform(-0.5, 0.5, (20, 2))
     network = Reservoir.from_matrices(W, W_in, grid=20, cut=(64, 30))
-    known = EchoState.of(network, washout=5, feature_grid=12)
+    known = EchoState.of(network, washout=5, feature_bits=12)
     us = inputs()
     for z, other in zip(known.rows(us), device_rows(device, known, us), strict=True):
         np.testing.assert_array_equal(z, other)

@@ -161,7 +161,7 @@ def hashes(number: int) -> dict[str, str | None]:
     preprocessing = Preprocessing(scale=Scaler.fit([one for data in raw for one in data]))
     clients = [preprocessing.apply(data) for data in raw]
     features = built(name, rng, per_step, [one.u for data in clients for one in data])
-    exact = features.feature_grid is not None
+    exact = features.feature_bits is not None
     stride = rng.randint(2, 5) if name == "row stride" else 1
     how: dict[str, Any] = {"classes": not per_step, "row_stride": stride}
     parts = [accumulate(features, data, **how) for data in clients]

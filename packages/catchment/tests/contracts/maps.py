@@ -105,14 +105,14 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "echo state pooled": lambda: EchoState(20).build(CHANNELS, per_step=False),
     "deep echo state": lambda: DEEP.build(CHANNELS, per_step=False),
     "single precision": lambda: EchoState(20, precision="float32").build(CHANNELS, per_step=True),
-    "echo state in fixed point": lambda: EchoState(20, washout=3, grid=20, feature_grid=12).build(
+    "echo state in fixed point": lambda: EchoState(20, washout=3, grid=20, feature_bits=12).build(
         CHANNELS, per_step=True
     ),
-    "pooled in fixed point": lambda: EchoState(20, grid=20, feature_grid=8).build(
+    "pooled in fixed point": lambda: EchoState(20, grid=20, feature_bits=8).build(
         CHANNELS, per_step=False, classes=True
     ),
     "side by side per step": lambda: FeatureUnion(
-        EchoState(20, washout=3), EchoState(8, washout=1, grid=20, feature_grid=12)
+        EchoState(20, washout=3), EchoState(8, washout=1, grid=20, feature_bits=12)
     ).build(CHANNELS, per_step=True),
     "side by side pooled": lambda: FeatureUnion(EchoState(20), WindowStatistics()).build(
         CHANNELS, per_step=False, classes=True

@@ -77,7 +77,7 @@ def echo_code(features: EchoState, setting: Setting, prefix: str) -> MapCode:
     """
     if setting.number == "float32":
         return _FloatMaker(features, setting, prefix).code()
-    if features.reservoir.grid is None or features.feature_grid is None:
+    if features.reservoir.grid is None or features.feature_bits is None:
         raise ValueError(
             f"the map has no grid, which --number {setting.number} needs; export it with "
             '--number float32, or train it with grid="auto"'
@@ -101,8 +101,8 @@ def in_q15(features: EchoState) -> EchoState:
             "export with --number whole or float32"
         )
     bits = Q15 if reservoir.grid is None else min(reservoir.grid, Q15)
-    feature_bits = Q15 if features.feature_grid is None else min(features.feature_grid, Q15)
-    if (bits, feature_bits) == (reservoir.grid, features.feature_grid):
+    feature_bits = Q15 if features.feature_bits is None else min(features.feature_bits, Q15)
+    if (bits, feature_bits) == (reservoir.grid, features.feature_bits):
         return features
     coarser = Reservoir.of_layers(
         reservoir.layers,
@@ -110,8 +110,8 @@ def in_q15(features: EchoState) -> EchoState:
         input_range=reservoir.input_range,
         cut=reservoir.cut if reservoir.grid is not None else (0, 0),
     )
-    read = replace(features, feature_grid=None, precision="float64").reading(coarser)
-    return replace(read, feature_grid=feature_bits)
+    read = replace(features, feature_bits=None, precision="float64").reading(coarser)
+    return replace(read, feature_bits=feature_bits)
 
 
 class _Maker(ABC):
@@ -338,7 +338,7 @@ class _IntegerMaker(_Maker):
         self.sums = kept.get(self.pool or "", ())
 
     def grid(self) -> tuple[int | None, Any]:
-        bits = self.features.feature_grid
+        bits = self.features.feature_bits
         assert isinstance(bits, int)
         return bits, self.features.grid_digits
 
@@ -377,7 +377,7 @@ static const struct grid_layer {p}_layers[] = {{
 static const struct grid_map {p}_map = {{
     {sizes}, {p}_layers,
     {reading}, {one.segments}, {self.washout},
-    {one.feature_grid}, {p}_digits
+    {one.feature_bits}, {p}_digits
 }};
 """
 
@@ -450,7 +450,7 @@ class _FloatMaker(_Maker):
             )
         # Sums of many steps keep what single precision loses of each.
         self.long = setting.steps is None or setting.steps > FEW_STEPS
-        bits = features.feature_grid
+        bits = features.feature_bits
         self.rounds = isinstance(bits, int) and bits <= MOST_ROUNDED
         if self.pool == "max":
             self.sums = (("float", "extreme", "-FLT_MAX"),)

@@ -305,7 +305,7 @@ def widest_bits(features: FeatureMap) -> int:
     >>> widest_bits(wide.build(1, per_step=False))
     20
     """
-    return max([features.feature_grid or 0, *(widest_bits(one) for one in features.inner_maps)])
+    return max([features.feature_bits or 0, *(widest_bits(one) for one in features.inner_maps)])
 
 
 def in_q15(features: FeatureMap) -> FeatureMap:

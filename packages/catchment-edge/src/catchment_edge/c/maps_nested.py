@@ -381,11 +381,11 @@ def _shift_text(
     """Return statements that bring maps with fewer bits to the grid of all."""
     lines = ""
     for one, place in leaves:
-        if setting.number == "float32" or one.feature_grid == features.feature_grid:
+        if setting.number == "float32" or one.feature_bits == features.feature_bits:
             continue
-        assert features.feature_grid is not None
-        assert one.feature_grid is not None
-        factor, end = 1 << (features.feature_grid - one.feature_grid), place + one.n_features
+        assert features.feature_bits is not None
+        assert one.feature_bits is not None
+        factor, end = 1 << (features.feature_bits - one.feature_bits), place + one.n_features
         lines += f"for (j = {place}; j < {end}; j++)\n"
         lines += f"    row[j] = (feature)(row[j] * {factor});\n"
     return lines

@@ -325,7 +325,7 @@ def selected(features: EchoState, u: Value, states: Value) -> Value:
 
 def rounded_rows(features: EchoState, z: Value) -> Value:
     """Return the features of steps on their grid, if there is one."""
-    if features.feature_grid is None:
+    if features.feature_bits is None:
         return z
     digits = features.grid_digits[: features.n_base]
     if z.builder.exact:
@@ -336,7 +336,7 @@ def rounded_rows(features: EchoState, z: Value) -> Value:
 
 
 def on_features_grid(features: EchoState, z: Value) -> Value:
-    bits = features.feature_grid
+    bits = features.feature_bits
     return on_grid(z, features.grid_digits, bits) if isinstance(bits, int) else z
 
 

@@ -347,7 +347,7 @@ def test_weights_are_drawn_again_from_the_recipe(tmp_path: Path) -> None:
 @pytest.mark.parametrize("classes", [True, False])
 def test_a_reservoir_on_a_grid_is_verified_by_hashes_alone(tmp_path: Path, classes: bool) -> None:
     source = '"wearables"\nusers = 6\nwindows_per_user = 8' if classes else '"narma"\nsteps = 900'
-    grid = "grid = 20\nfeature_grid = 8" if classes else "grid = 24\nfeature_grid = 20"
+    grid = "grid = 20\nfeature_bits = 8" if classes else "grid = 24\nfeature_bits = 20"
     folder = made(f"[data]\nsource = {source}\n[features]\nunits = 10\n{grid}\n", tmp_path / "run")
     found = verify_run(folder)
     assert found.agrees

@@ -137,7 +137,7 @@ def test_the_cut_is_the_plain_loop_over_parts(cut: tuple[int, int], T: int) -> N
 @pytest.mark.parametrize("washout", [0, 3, 45])
 def test_features_see_the_same_states_alone_together_and_on_any_threads(washout: int) -> None:
     reservoir = cut_reservoir((20, 5))
-    features = EchoState.of(reservoir, bias=True, washout=washout, feature_grid=9)
+    features = EchoState.of(reservoir, bias=True, washout=washout, feature_bits=9)
     us = [drawn(T, seed=T) for T in (50, 61, 70, 46, 130, 47, 48, 90, 51, 64, 200)]
     alone = [features(u) for u in us]
     for threads in (1, 2, 4):
@@ -154,7 +154,7 @@ def test_features_see_the_same_states_alone_together_and_on_any_threads(washout:
 
 def test_rounding_a_block_leaves_the_states_that_go_on() -> None:
     reservoir = cut_reservoir((0, 0))
-    features = EchoState.of(reservoir, feature_grid=4)
+    features = EchoState.of(reservoir, feature_bits=4)
     u = features.checked(drawn(3000))
     (batch,) = features.batches([u])
     found = [block.rows[2:, :, 0].T.copy() for block in features.blocks(batch, spare_rows=1)]
@@ -167,7 +167,7 @@ def test_rounding_a_block_leaves_the_states_that_go_on() -> None:
 
 
 def test_no_zero_has_a_sign() -> None:
-    features = EchoState.of(cut_reservoir((20, 5)), feature_grid=4)
+    features = EchoState.of(cut_reservoir((20, 5)), feature_bits=4)
     for z in (features(1e-3 * drawn(60)), EchoState.of(cut_reservoir((20, 5)))(-1e-9 * drawn(9))):
         assert (z == 0).any()
         assert not np.signbit(z[z == 0]).any()
@@ -219,11 +219,11 @@ def test_maps_on_a_grid_are_kept_and_rebuilt() -> None:
     adapted = reservoir.with_plasticity(np.full(20, 0.9), np.full(20, 0.1))
     u = drawn(2000)
     for one in (reservoir, adapted, cut_reservoir((100, 30))):
-        features = EchoState.of(one, feature_grid=12, washout=2)
+        features = EchoState.of(one, feature_bits=12, washout=2)
         kept = features.parts()
         again = EchoState.from_message(kept)
         assert again.fingerprint == features.fingerprint
-        assert (again.reservoir.cut, again.feature_grid) == (one.cut, 12)
+        assert (again.reservoir.cut, again.feature_bits) == (one.cut, 12)
         assert again(u).tobytes() == features(u).tobytes()
     other = replace(kept, facts=dict(kept.facts) | {"cut": [100, 31]})
     with pytest.raises(IntegrityError, match="fingerprint"):
@@ -276,11 +276,11 @@ def test_grids_that_do_not_go_together_are_refused() -> None:
     with pytest.raises(ValueError, match="use one or the other"):
         EchoState.of(deep(20), precision="float32")
     with pytest.raises(ValueError, match="grid is None"):
-        EchoState(5, grid=None, feature_grid=8)
+        EchoState(5, grid=None, feature_bits=8)
     with pytest.raises(ValueError, match="grid is None"):
-        EchoState.of(floats.random_reservoir(), feature_grid=8)
+        EchoState.of(floats.random_reservoir(), feature_bits=8)
     with pytest.raises(ValueError, match="4 to 24 bits"):
-        EchoState.of(deep(20), feature_grid=3)
+        EchoState.of(deep(20), feature_bits=3)
     with pytest.raises(ValueError, match="float32 does not hold"):
         deep(20).programs(np.float32)
     with pytest.raises(ValueError, match="x0 reaches 9"):
@@ -288,14 +288,14 @@ def test_grids_that_do_not_go_together_are_refused() -> None:
 
 
 def test_a_description_says_both_grids() -> None:
-    described = EchoState(10, grid=18, feature_grid=8, input_range=4.0)
+    described = EchoState(10, grid=18, feature_bits=8, input_range=4.0)
     built = described.build(2, per_step=True, classes=True)
-    assert (built.reservoir.grid, built.feature_grid, built.reservoir.input_range) == (18, 8, 4.0)
+    assert (built.reservoir.grid, built.feature_bits, built.reservoir.input_range) == (18, 8, 4.0)
     assert described.describes(built.parts(), 2, per_step=True, classes=True)
-    assert not EchoState(10, grid=18, feature_grid=9, input_range=4.0).describes(
+    assert not EchoState(10, grid=18, feature_bits=9, input_range=4.0).describes(
         built.parts(), 2, per_step=True
     )
-    assert not EchoState(10, grid=19, feature_grid=8, input_range=4.0).describes(
+    assert not EchoState(10, grid=19, feature_bits=8, input_range=4.0).describes(
         built.parts(), 2, per_step=True
     )
     single = EchoState(10, precision="float32").build(2, per_step=True, classes=True)
@@ -305,7 +305,7 @@ def test_a_description_says_both_grids() -> None:
 def test_auto_follows_the_table() -> None:
     for classes, expected in ((True, (20, 8, 8.0)), (False, (24, 24, 64.0))):
         built = EchoState(10).build(2, per_step=True, classes=classes)
-        assert (built.reservoir.grid, built.feature_grid, built.reservoir.input_range) == expected
+        assert (built.reservoir.grid, built.feature_bits, built.reservoir.input_range) == expected
     assert EchoState(10, grid=16).build(2, per_step=True).grid == 16
     assert EchoState(10, grid=None).build(2, per_step=True).grid is None
     assert ct.EchoState(10, precision="float32").build(2, per_step=True).grid is None

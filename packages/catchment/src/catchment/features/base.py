@@ -151,7 +151,7 @@ class FeatureMap(ABC):
         return None
 
     @property
-    def feature_grid(self) -> Any:
+    def feature_bits(self) -> Any:
         """The same, also of a map that calls something else its grid."""
         return self.grid
 
@@ -436,7 +436,7 @@ class FeatureMap(ABC):
                 f"{name_of(self)} gave a feature of {np.abs(z).max():g}, outside its bounds; widen "
                 "`bounds`, or limit the values"
             )
-        return z if self.feature_grid is None else on_grid(z, self.grid_digits, self.feature_grid)
+        return z if self.feature_bits is None else on_grid(z, self.grid_digits, self.feature_bits)
 
     @cached_property
     def limits(self) -> Array:
@@ -452,7 +452,7 @@ class FeatureMap(ABC):
     @cached_property
     def grid_digits(self) -> Integers:
         """Binary digits (F,) after the point of features on the grid."""
-        bits = checked_bits(self.feature_grid, f"grid of {name_of(self)}")
+        bits = checked_bits(self.feature_bits, f"grid of {name_of(self)}")
         return digits_after_point(self.bounds, bits)
 
     @property
@@ -467,7 +467,7 @@ class FeatureMap(ABC):
         >>> float(built.bounds[0]), float(built.reached_bounds[0])
         (5.3, 5.3125)
         """
-        if self.feature_grid is None:
+        if self.feature_bits is None:
             return self.bounds
         digits = self.grid_digits
         found: Array = np.ldexp(np.ceil(np.ldexp(self.bounds, digits)), -digits)

@@ -123,7 +123,7 @@ class AutoMap(FeatureMap):
 
 
 def _reservoir(seed: int, grid: int | Literal["auto"] | None) -> FeatureMap:
-    bits = {"feature_grid": grid} if isinstance(grid, int) else {"grid": grid}
+    bits = {"feature_bits": grid} if isinstance(grid, int) else {"grid": grid}
     return _named("echo_state", UNITS, seed=seed, **bits)
 
 

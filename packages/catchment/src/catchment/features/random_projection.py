@@ -77,7 +77,7 @@ class RandomProjection(FeatureMap):
             self._refuse_rounding()
 
     def auto_grid(self, classes: bool) -> int | None:
-        return None if self.inner.feature_grid is None else super().auto_grid(classes)
+        return None if self.inner.feature_bits is None else super().auto_grid(classes)
 
     @property
     def bounds(self) -> Array:
@@ -107,9 +107,9 @@ class RandomProjection(FeatureMap):
 
     def _refuse_rounding(self) -> None:
         """Raise if a sum of features on their grid would need more digits than a float64 has."""
-        if self.inner.feature_grid is None:
+        if self.inner.feature_bits is None:
             return
-        digits, bits = self.inner.grid_digits, self.inner.feature_grid
+        digits, bits = self.inner.grid_digits, self.inner.feature_bits
         needed = math.log2(float(np.ldexp(1.0, digits.max() - digits + bits).sum()))
         if needed > 53:
             raise ValueError(

@@ -66,7 +66,7 @@ def test_pooled_rows_are_exact_sums(
 
 @pytest.mark.parametrize("pool", ["last", "mean", "mean_std", "max"])
 def test_company_threads_and_cuts_do_not_show(pool: Pool) -> None:
-    features = EchoState.of(reservoir(20), pool=pool, segments=2, feature_grid=8)
+    features = EchoState.of(reservoir(20), pool=pool, segments=2, feature_bits=8)
     us = [np.random.default_rng(k).normal(size=(T, 2)) for k, T in enumerate(2 * LENGTHS)]
     alone = [features(u) for u in us]
     step = features.bounds / 2**8

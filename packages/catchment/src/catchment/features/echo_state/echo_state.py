@@ -55,6 +55,7 @@ from catchment.features.echo_state.weights import DEFAULT_RANGE, ROUND, layer_ar
 from catchment.features.stacked import Part
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Message
+from catchment.wire.kept import kept, today
 
 KIND = "echo_state"
 
@@ -87,7 +88,7 @@ class Reading(TypedDict, total=False):
     segments: int
     washout: int
     precision: Literal["float64", "float32"]
-    feature_grid: int | None
+    feature_bits: int | None
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class EchoState(FeatureMap):
         Of the states. Statistics are float64 always.
     grid, input_range
         As in `Reservoir`. "auto" follows `AUTO_GRID`, and is None with precision "float32".
-    feature_grid
+    feature_bits
         Bits to which features are rounded, which makes their statistics integers; it needs a
         grid. "auto" follows `AUTO_GRID`, and is at most the grid.
     n_inputs
@@ -164,7 +165,7 @@ class EchoState(FeatureMap):
     washout: NonNegativeInt = 0
     precision: Literal["float64", "float32"] = "float64"
     grid: int | Literal["auto"] | None = "auto"
-    feature_grid: int | Literal["auto"] | None = "auto"
+    feature_bits: int | Literal["auto"] | None = "auto"
     input_range: float | Literal["auto"] = "auto"
     n_inputs: int | None = field(default=None, repr=False, metadata={"later": True})
     matrices: Reservoir | None = field(default=None, repr=False, metadata={"later": True})
@@ -189,11 +190,11 @@ class EchoState(FeatureMap):
         grid_digits(None if self.grid == "auto" else self.grid, "grid")
         if self.input_range != "auto":
             power_of_two(self.input_range, "input_range")
-        if isinstance(self.feature_grid, int):
-            checked_bits(self.feature_grid, "feature_grid")
+        if isinstance(self.feature_bits, int):
+            checked_bits(self.feature_bits, "feature_bits")
             if self.grid is None:
                 raise ValueError(
-                    f"feature_grid is {self.feature_grid} and grid is None; give a grid too, such "
+                    f"feature_bits is {self.feature_bits} and grid is None; give a grid too, such "
                     "as grid=20"
                 )
         if isinstance(self.grid, int) and self.precision == "float32":
@@ -209,7 +210,7 @@ class EchoState(FeatureMap):
         >>> EchoState.of(reservoir, washout=5).rows([np.zeros((8, 1))])[0].shape
         (3, 2)
         """
-        given: Reading = {"pool": None, "feature_grid": None, **read}
+        given: Reading = {"pool": None, "feature_bits": None, **read}
         return cls(matrices=reservoir, **given).reading(reservoir)
 
     def reading(
@@ -239,7 +240,7 @@ class EchoState(FeatureMap):
         grid = self.auto_grid(classes) if self.grid == "auto" else self.grid
         pool = None if per_step else "mean_std"
         auto = {**(PER_STEP if per_step else PER_RECORDING), "pool": pool, "input_range": largest}
-        auto["feature_grid"] = None if grid is None else min(bits, grid)
+        auto["feature_bits"] = None if grid is None else min(bits, grid)
         filled = {name: value for name, value in auto.items() if getattr(self, name) == "auto"}
         if grid is None:
             filled["input_range"] = DEFAULT_RANGE
@@ -316,7 +317,7 @@ class EchoState(FeatureMap):
         """Round the features of a block in place; the states to go on from are kept elsewhere."""
         from catchment.features.echo_state.kernels import round_block
 
-        if self.feature_grid is None:
+        if self.feature_bits is None:
             return
         Z = rows[: self.n_base].reshape(self.n_base, -1)
         by_step = rows.shape[2] == 1
@@ -376,9 +377,10 @@ class EchoState(FeatureMap):
 
     def settings(self) -> dict[str, Fact]:
         """Return everything but the reservoir, ready for JSON."""
-        found: dict[str, Fact] = {name: getattr(self, name) for name in Reading.__annotations__}
-        if self.feature_grid is None:
-            del found["feature_grid"]
+        names = Reading.__annotations__
+        found: dict[str, Fact] = {kept(name): getattr(self, name) for name in names}
+        if self.feature_bits is None:
+            del found[kept("feature_bits")]
         return found
 
     def parts(self) -> Message:
@@ -407,8 +409,9 @@ class EchoState(FeatureMap):
         facts, arrays = parts.facts, parts.arrays
         try:
             reservoir = _reservoir(facts, arrays)
-            made = cls.of(reservoir, **facts["settings"])  # type: ignore[arg-type]  # checked there
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+            settings: Any = facts["settings"]
+            made = cls.of(reservoir, **today(settings))
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
             raise IntegrityError(
                 f"no reservoir can be rebuilt from this ({type(error).__name__}: {error}); get it "
                 "again from its sender"
@@ -575,9 +578,9 @@ class EchoState(FeatureMap):
 
     def rounded(self, rows: Array) -> Array:
         """Return feature rows (n, F) on their grid, if they have one."""
-        if not isinstance(self.feature_grid, int):
+        if not isinstance(self.feature_bits, int):
             return rows
-        return on_grid(rows, self.grid_digits, self.feature_grid)
+        return on_grid(rows, self.grid_digits, self.feature_bits)
 
     def _fill(self, batch: Batch, out: list[Array]) -> None:
         for block in self.blocks(batch):
@@ -647,10 +650,10 @@ class EchoState(FeatureMap):
         assert self.pool is not None
         assert self.pool != "auto"
         totals = Totals(self.pool, self.step_bounds, [[0, n_steps]], self.reservoir.grid)
-        for kept in sums:
+        for held in sums:
             # Once every pool in float64 kept three sums, the second of which it needs.
-            older = kept.ndim == 2 and len(kept) > totals.sums.shape[2]
-            totals.sums[0, 0] = kept[1:2] if older else kept
+            older = held.ndim == 2 and len(held) > totals.sums.shape[2]
+            totals.sums[0, 0] = held[1:2] if older else held
         return totals
 
 
