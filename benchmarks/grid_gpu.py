@@ -111,8 +111,8 @@ def numpy_states(features: EchoState, u: Array) -> Array:
                 y = np.empty(program.n_units)
                 for code in np.unique(program.activation):
                     units = program.activation == code
-                    y[units] = activated(int(code), p[units], features.reservoir.grid or 0)
-                G = grid.rounder(features.reservoir.grid or 0)
+                    y[units] = activated(int(code), p[units], features.reservoir.bits or 0)
+                G = grid.rounder(features.reservoir.bits or 0)
                 xs[k] = ((1.0 - program.leak) * xs[k] + program.leak * y + G) - G
                 below = xs[k]
                 found.append(below)
@@ -131,7 +131,7 @@ def numpy_rows(features: EchoState, inputs: list[Array]) -> list[Array]:
     for u in inputs:
         z = numpy_states(features, features.checked(u))[features.washout :, chosen]
         if not features.per_step:
-            z = mean_and_deviation(z, features.reservoir.grid or 0)[None]
+            z = mean_and_deviation(z, features.reservoir.bits or 0)[None]
         found.append(features.rounded(z))
     return found
 
@@ -182,7 +182,7 @@ def reservoir(N: int, I: int, share: float, bits: int, **settings: Any) -> Reser
     W *= 0.9 / np.sqrt(N * share / 3)
     W_in, bias = rng.uniform(-0.5, 0.5, (N, I)), rng.uniform(-0.1, 0.1, N)
     kept = {"cut": (0, 0)} | settings
-    return Reservoir.from_matrices(W, W_in, bias=bias, grid=bits, **kept)
+    return Reservoir.from_matrices(W, W_in, bias=bias, bits=bits, **kept)
 
 
 def small_cases() -> dict[str, tuple[EchoState, bool]]:

@@ -46,7 +46,7 @@ def work_of(problem: Problem, *, classes: bool, on_grid: bool) -> tuple[Work, in
         problem.W_in,
         bias=problem.bias,
         leak_rate=LEAK,
-        grid=bits if on_grid else None,
+        bits=bits if on_grid else None,
         input_range=largest,
     )
     features = EchoState.of(

@@ -39,7 +39,7 @@ def test_a_device_finds_the_same_trials_and_the_same_recipe(kind: str, device: s
             features=features,
             classes=PEOPLE.classes if people else None,
             space=Space(units=(10, 15), connections=(1, 10)),
-            base=Reservoir(units=5, grid=20),
+            base=Reservoir(units=5, bits=20),
             settings=SETTINGS,
             device=device,
         )

@@ -129,9 +129,9 @@ def states(features: EchoState, u: Array) -> Array:
 
 def echo_state(features: EchoState, u: Array) -> Array:
     reservoir = features.reservoir
-    if reservoir.grid is not None:
+    if reservoir.bits is not None:
         top = reservoir.input_range
-        u = np.clip(to(u, reservoir.grid), -top, top)
+        u = np.clip(to(u, reservoir.bits), -top, top)
     parts = [np.ones((len(u), 1)), u, states(features, u)]
     chosen = (features.bias, features.input, features.state)
     Z = np.hstack([part for part, is_in in zip(parts, chosen, strict=True) if is_in])
@@ -139,7 +139,7 @@ def echo_state(features: EchoState, u: Array) -> Array:
     if features.pool is None:
         return Z
     edges = [len(Z) * k // features.segments for k in range(features.segments + 1)]
-    rows = [pooled(Z[first:last], features.pool, reservoir.grid) for first, last in pairwise(edges)]
+    rows = [pooled(Z[first:last], features.pool, reservoir.bits) for first, last in pairwise(edges)]
     return np.concatenate(rows)[None]
 
 

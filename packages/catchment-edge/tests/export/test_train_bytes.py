@@ -110,7 +110,7 @@ CASES = {
     "a scale in the plan": Case(preprocessing={"scale": FIXED, "gaps": "error"}),
     "no scale, and a new start after a gap": Case(
         preprocessing={"scale": "none", "gaps": "restart", "window": 4},
-        map={"grid": 15, "feature_bits": 6},
+        map={"bits": 15, "feature_bits": 6},
         per_step=True,
         gaps=0.05,
     ),

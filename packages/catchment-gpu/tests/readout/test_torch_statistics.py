@@ -19,7 +19,7 @@ from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401 
 
 
 def reservoir(bits: int) -> Reservoir:
-    return Reservoir(units=25, inputs=2, leak_rate=0.5, seed=1, grid=bits)
+    return Reservoir(units=25, inputs=2, leak_rate=0.5, seed=1, bits=bits)
 
 
 def recordings(*, classes: bool, per_step: bool) -> list[Recording]:

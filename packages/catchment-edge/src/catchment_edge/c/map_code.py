@@ -301,7 +301,7 @@ def widest_bits(features: FeatureMap) -> int:
     """Return the bits of the widest row in a map, those of maps inside counted.
 
     >>> from catchment import RandomProjection, WindowStatistics
-    >>> wide = RandomProjection(WindowStatistics(grid=20), 10, grid=8)
+    >>> wide = RandomProjection(WindowStatistics(bits=20), 10, bits=8)
     >>> widest_bits(wide.build(1, per_step=False))
     20
     """

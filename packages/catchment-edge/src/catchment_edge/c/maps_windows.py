@@ -242,7 +242,7 @@ def row_grid(features: FeatureMap | None, setting: Setting) -> tuple[int | None,
     if features.feature_bits is None:
         raise ValueError(
             f"the map has no grid, which --number {setting.number} needs; export it with "
-            '--number float32, or train it with grid="auto"'
+            '--number float32, or train it with bits="auto"'
         )
     return features.feature_bits, features.grid_digits
 

@@ -237,10 +237,10 @@ class Layer:
 def inputs_on_grid(features: EchoState, u: Value) -> Value:
     """Return inputs cut off at the range of the grid and rounded to it, if there is one."""
     reservoir = features.reservoir
-    if reservoir.grid is None:
+    if reservoir.bits is None:
         return u
     cut = u.clip(-reservoir.input_range, reservoir.input_range)
-    return rounded(cut, np.ldexp(ROUND, -reservoir.grid).item()) if u.builder.exact else cut
+    return rounded(cut, np.ldexp(ROUND, -reservoir.bits).item()) if u.builder.exact else cut
 
 
 @form("onnx", EchoState)
@@ -344,7 +344,7 @@ def pooled_parts(features: EchoState, z: Value, given: Sequences) -> Value:
     """Return the rows (B, F) of the features (B, T, n_base) of all steps."""
     assert features.pool is not None
     builder, skip, parts = z.builder, features.washout, features.segments
-    digits = features.reservoir.grid if builder.exact else None
+    digits = features.reservoir.bits if builder.exact else None
     if given.steps is not None:
         n_rows = given.steps - skip
         edges: list[int | Value] = [skip + n_rows * k // parts for k in range(parts + 1)]

@@ -42,7 +42,7 @@ class SumsForm:
             most = holds["int64_t"][0]
             raise ValueError(
                 f"sums of {rows} rows of {bits}-bit features do not fit 63 bits, {most} do; pass "
-                f"rows={most}, or give the map a feature_bits of fewer bits"
+                f"rows={most}, or give the map a smaller feature_bits"
             )
         total = next(name for name in types if holds[name][1] >= rows)
         return cls(gram, total, min(holds[gram][0], holds[total][1], _COUNTED))
@@ -82,8 +82,8 @@ class Layout:
         features = self.task.features
         if features.feature_bits is None:
             raise ValueError(
-                "the plan's map has no grid, and a device adds up integers; give the map a "
-                "grid in the plan"
+                "the plan's map is in float64, and a device adds up integers; give the map "
+                "bits in the plan"
             )
         if not 0 <= self.neighbors <= MOST_NEIGHBORS:
             raise ValueError(

@@ -47,14 +47,14 @@ def assert_same_rows(features: EchoState, inputs: list[Array], device: str = "cp
 def with_cut(bits: int, cut: tuple[int, int]) -> Reservoir:
     rng = np.random.default_rng(3)
     W = rng.uniform(-1, 1, (25, 25)) * (rng.random((25, 25)) < 0.2)
-    return Reservoir.from_matrices(W * 0.8, rng.uniform(-1, 1, (25, 2)), grid=bits, cut=cut)
+    return Reservoir.from_matrices(W * 0.8, rng.uniform(-1, 1, (25, 2)), bits=bits, cut=cut)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("bits", [15, 20, 24])
 @pytest.mark.parametrize("name", RECIPES)
 def test_states_of_every_step(name: str, bits: int, device: str) -> None:
-    reservoir = Reservoir(inputs=2, seed=5, grid=bits, **RECIPES[name])
+    reservoir = Reservoir(inputs=2, seed=5, bits=bits, **RECIPES[name])
     assert_same_rows(EchoState.of(reservoir), sequences((50, 3, 41)), device)
     rounded = EchoState.of(reservoir, feature_bits=8, bias=True, state=False, washout=2)
     assert_same_rows(rounded, sequences((20, 3)), device)
@@ -100,7 +100,7 @@ def test_blocks_of_few_steps_and_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_large_sparse_layers_are_multiplied_as_such() -> None:
-    recipe = Reservoir(units=1100, inputs=2, connections=5, grid=20)
+    recipe = Reservoir(units=1100, inputs=2, connections=5, bits=20)
     assert_same_rows(EchoState.of(recipe), sequences((12,)))
 
 

@@ -44,7 +44,7 @@ def statistics_name(
     It does where they have no grid, and any device may make them.
 
     >>> from catchment import EchoState
-    >>> plain = EchoState(20, grid=None).build(1, per_step=True)
+    >>> plain = EchoState(20, bits=None).build(1, per_step=True)
     >>> [statistics_name(plain, *asked)[64:] for asked in ((None, False, 8), ("cpu",), ())]
     [' row stride 8 any device', ' any device', '']
     """

@@ -449,7 +449,7 @@ class ReservoirEstimator(PreparedEstimator):
     state: bool = EchoState.state
     washout: int = EchoState.washout
     precision: Literal["float64", "float32"] = EchoState.precision
-    grid: int | Literal["auto"] | None = EchoState.grid
+    bits: int | Literal["auto"] | None = EchoState.bits
     feature_bits: int | Literal["auto"] | None = EchoState.feature_bits
     input_range: float | Literal["auto"] = EchoState.input_range
     random_state: int | np.random.RandomState | None = 0

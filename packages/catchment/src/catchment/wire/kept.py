@@ -44,7 +44,9 @@ KEPT = {
     "standardized": "standardised",
     "store_per_client": "keep_clients",
 }
-_NEW = {old: new for new, old in KEPT.items()}
+# Settings of maps and reservoirs only: `bits` is also one of what is rounded on its way.
+KEPT_SETTINGS = KEPT | {"bits": "grid"}
+_NEW = {old: new for new, old in KEPT_SETTINGS.items()}
 # Words that plans had in the first release: keys of a table or of any, and values.
 OLD_WORDS = {
     ".prepare": "preprocessing",
@@ -56,6 +58,10 @@ OLD_WORDS = {
     ".false_alarms": "false_positive_rate",
     ".standardise": "standardize",
     ".feature_grid": "feature_bits",
+    "features.grid": "bits",
+    "maps.grid": "bits",
+    "of.grid": "bits",
+    "candidates.grid": "bits",
     "algorithm=normal": "anomaly",
     "name=secure_sum": "secure_aggregation",
     "name=smallest": "low_rank",
@@ -86,6 +92,15 @@ def kept(name: str) -> str:
     ('standardise', 'seed')
     """
     return KEPT.get(name, name)
+
+
+def kept_setting(name: str) -> str:
+    """Return the name of a map's setting as files and messages have it.
+
+    >>> kept_setting("bits"), kept("bits")
+    ('grid', 'bits')
+    """
+    return KEPT_SETTINGS.get(name, name)
 
 
 def today(facts: dict[str, Any]) -> dict[str, Any]:
