@@ -179,7 +179,7 @@ def measured(
 
 def linear(weights: Array, intercept: Array, X: Array, grid: int | None) -> Model:
     """Return a model that hands its inputs to a readout with scikit-learn's numbers."""
-    before = Pipeline(ct.Preprocessing(gaps="error", scale="none"), ct.NVAR(1, order=1, grid=grid))
+    before = Pipeline(ct.Preprocessing(gaps="error", scale="none"), ct.NVAR(1, order=1, bits=grid))
     K = weights.shape[1]
     trained = ct.fit(before, [ct.Recording(X, np.zeros((len(X), K)))], ridge=1.0)
     padded = np.vstack([np.zeros((1, K)), weights])  # the map's first feature is a constant
@@ -190,7 +190,7 @@ def rows() -> tuple[Array, Array, list[ct.Recording]]:
     """Return window statistics of wearables, of deviation 1 and within 4, and their classes."""
     people = synthetic_wearables(8, windows_per_user=60, steps=64, seed=0)
     every = [one for some in people.values() for one in some]
-    features = ct.WindowStatistics(grid=None).build(6, per_step=False)
+    features = ct.WindowStatistics(bits=None).build(6, per_step=False)
     scaled = ct.Preprocessing(scale="own").apply(every)
     X = np.concatenate(features.rows([one.u for one in scaled]))
     spread = np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)

@@ -96,7 +96,7 @@ def echo_states(bench: Bench) -> Iterator[Line]:
         rng = np.random.default_rng(0)
         inputs = [rng.normal(size=(T, 3)) for _ in range(K)]
         for name, bits in (("grid", 20), ("float64", None)):
-            features = EchoState.of(reservoir(N, 3, bits), feature_grid=bits)
+            features = EchoState.of(reservoir(N, 3, bits), feature_bits=bits)
             line[name] = _millions(K * T, _state_seconds(bench, features, inputs))
             whole = _state_seconds(bench, features, inputs, from_host=True)
             line[f"{name}, from the host"] = _millions(K * T, whole)
@@ -143,7 +143,7 @@ def one_sequence(bench: Bench) -> Iterator[Line]:
     inputs = [np.random.default_rng(0).normal(size=(T, 3))]
     line: Line = {"units": N, "steps": T}
     for name, bits in (("grid", 20), ("float64", None)):
-        features = EchoState.of(reservoir(N, 3, bits), feature_grid=bits)
+        features = EchoState.of(reservoir(N, 3, bits), feature_bits=bits)
         line[f"{name}, steps/s"] = round(T / _state_seconds(bench, features, inputs))
     line["esnfed, published"] = PUBLISHED
     if bench.peer is not None:

@@ -66,7 +66,7 @@ def reservoir(N: int, I: int, bits: int | None) -> Reservoir:
     """Return a dense reservoir of tanh units, radius about 0.9."""
     rng = np.random.default_rng(N)
     W = rng.uniform(-1, 1, (N, N)) * 0.9 / np.sqrt(N / 3)
-    kept: dict[str, Any] = {} if bits is None else {"grid": bits, "cut": (0, 0)}
+    kept: dict[str, Any] = {} if bits is None else {"bits": bits, "cut": (0, 0)}
     return Reservoir.from_matrices(W, rng.uniform(-0.5, 0.5, (N, I)), **kept)
 
 

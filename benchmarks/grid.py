@@ -21,15 +21,15 @@ from benchmarks.record import write
 from catchment.errors import MissingDataError
 from catchment.readout import ForecastLimitWarning
 
-FLOAT: dict[str, Any] = {"grid": None, "feature_grid": None}
+FLOAT: dict[str, Any] = {"bits": None, "feature_bits": None}
 GRIDS: dict[str, dict[str, Any]] = {
     "default": {},
-    "24, 24": {"grid": 24, "feature_grid": 24},
-    "20, 20": {"grid": 20, "feature_grid": 20},
-    "20, 12": {"grid": 20, "feature_grid": 12},
-    "20, 8": {"grid": 20, "feature_grid": 8},
-    "20, 6": {"grid": 20, "feature_grid": 6},
-    "15, 8": {"grid": 15, "feature_grid": 8},
+    "24, 24": {"bits": 24, "feature_bits": 24},
+    "20, 20": {"bits": 20, "feature_bits": 20},
+    "20, 12": {"bits": 20, "feature_bits": 12},
+    "20, 8": {"bits": 20, "feature_bits": 8},
+    "20, 6": {"bits": 20, "feature_bits": 6},
+    "15, 8": {"bits": 15, "feature_bits": 8},
 }
 SEEDS = range(30, 35)
 LONGER = {"wearables, 100 units": range(40, 70)}  # one window in 160 is 0.6 points of a seed

@@ -111,8 +111,8 @@ def numpy_states(features: EchoState, u: Array) -> Array:
                 y = np.empty(program.n_units)
                 for code in np.unique(program.activation):
                     units = program.activation == code
-                    y[units] = activated(int(code), p[units], features.reservoir.grid or 0)
-                G = grid.rounder(features.reservoir.grid or 0)
+                    y[units] = activated(int(code), p[units], features.reservoir.bits or 0)
+                G = grid.rounder(features.reservoir.bits or 0)
                 xs[k] = ((1.0 - program.leak) * xs[k] + program.leak * y + G) - G
                 below = xs[k]
                 found.append(below)
@@ -131,7 +131,7 @@ def numpy_rows(features: EchoState, inputs: list[Array]) -> list[Array]:
     for u in inputs:
         z = numpy_states(features, features.checked(u))[features.washout :, chosen]
         if not features.per_step:
-            z = mean_and_deviation(z, features.reservoir.grid or 0)[None]
+            z = mean_and_deviation(z, features.reservoir.bits or 0)[None]
         found.append(features.rounded(z))
     return found
 
@@ -182,7 +182,7 @@ def reservoir(N: int, I: int, share: float, bits: int, **settings: Any) -> Reser
     W *= 0.9 / np.sqrt(N * share / 3)
     W_in, bias = rng.uniform(-0.5, 0.5, (N, I)), rng.uniform(-0.1, 0.1, N)
     kept = {"cut": (0, 0)} | settings
-    return Reservoir.from_matrices(W, W_in, bias=bias, grid=bits, **kept)
+    return Reservoir.from_matrices(W, W_in, bias=bias, bits=bits, **kept)
 
 
 def small_cases() -> dict[str, tuple[EchoState, bool]]:
@@ -191,15 +191,15 @@ def small_cases() -> dict[str, tuple[EchoState, bool]]:
     mixed = [("tanh", "sigmoid", "sin", "relu", "identity")[k % 5] for k in range(40)]
     for bits in (15, 20, 24):
         plain = reservoir(50, 3, 0.1, bits, leak_rate=0.3)
-        cases[f"tanh, sparse, {bits} bits"] = EchoState.of(plain, feature_grid=bits), False
+        cases[f"tanh, sparse, {bits} bits"] = EchoState.of(plain, feature_bits=bits), False
         dense = reservoir(40, 3, 0.8, bits, activation=mixed, leak_rate=0.7)
         cases[f"mixed, dense, {bits} bits"] = (
-            EchoState.of(dense, feature_grid=bits, washout=5),
+            EchoState.of(dense, feature_bits=bits, washout=5),
             False,
         )
         cut = reservoir(50, 3, 0.1, bits, cut=(64, 24))
-        cases[f"cut, {bits} bits, classes"] = EchoState.of(cut, feature_grid=8, washout=70), True
-        pooled = EchoState.of(cut, feature_grid=8, pool="mean_std", washout=5)
+        cases[f"cut, {bits} bits, classes"] = EchoState.of(cut, feature_bits=8, washout=70), True
+        pooled = EchoState.of(cut, feature_bits=8, pool="mean_std", washout=5)
         cases[f"pooled, cut, {bits} bits, classes"] = pooled, True
     return cases
 
@@ -286,7 +286,7 @@ def time_states() -> Results:
     ]
     for shape in [(50, 1.0, 32, 10), (50, 0.1, 32, 10)] if SMALL else shapes:
         N, share, B, T = shape
-        features = EchoState.of(reservoir(N, 3, share, 20), feature_grid=20)
+        features = EchoState.of(reservoir(N, 3, share, 20), feature_bits=20)
         u = np.rint(np.random.default_rng(0).normal(size=(3, T, B)) * 2**20) / 2**20
         inputs = torch.from_numpy(u).to(device)
         layer = EchoStateForm(features, torch.device(device), fused=False).layers[0]
@@ -360,7 +360,7 @@ def time_statistics() -> Results:
     n, T, N = (20, 40, 30) if SMALL else (8000, 128, 200)
     for bits, pool in ((8, None), (20, None), (8, "mean_std")):
         network = reservoir(N, 6, min(1.0, 10 / N), 20)
-        features = EchoState.of(network, feature_grid=bits, washout=10, pool=pool)  # type: ignore[arg-type]
+        features = EchoState.of(network, feature_bits=bits, washout=10, pool=pool)  # type: ignore[arg-type]
         data = recordings(n, T, 6, 6, classes=True, per_step=pool is None)
         line, seen = _timed_statistics(features, data)
         shape = {"sequences": n, "steps": T, "units": N, "bits": bits, "pool": pool}

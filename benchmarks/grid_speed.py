@@ -40,13 +40,13 @@ def problem_of(name: str) -> Problem:
 
 def work_of(problem: Problem, *, classes: bool, on_grid: bool) -> tuple[Work, int]:
     """Return what is timed, and the bytes of its statistics."""
-    bits, feature_grid, largest = AUTO_GRID["classes" if classes else "numbers"]
+    bits, feature_bits, largest = AUTO_GRID["classes" if classes else "numbers"]
     reservoir = Reservoir.from_matrices(
         problem.W,
         problem.W_in,
         bias=problem.bias,
         leak_rate=LEAK,
-        grid=bits if on_grid else None,
+        bits=bits if on_grid else None,
         input_range=largest,
     )
     features = EchoState.of(
@@ -54,7 +54,7 @@ def work_of(problem: Problem, *, classes: bool, on_grid: bool) -> tuple[Work, in
         bias=True,
         pool=problem.job.pool,
         washout=problem.job.washout,
-        feature_grid=feature_grid if on_grid else None,
+        feature_bits=feature_bits if on_grid else None,
     )
     sequences = [Recording(u, y) for u, y in zip(problem.u, problem.y, strict=True)]
 

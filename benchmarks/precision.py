@@ -101,7 +101,7 @@ def stretches(cell: Cell) -> tuple[Stretches, EchoState]:
     if cell.inputs == "standardized":
         u = (u - u[:TRAIN].mean(axis=0)) / u[:TRAIN].std(axis=0)
     grid: Any = None if cell.states == "float64" else "auto"
-    described = EchoState(cell.units, washout=WASHOUT, seed=cell.seed, grid=grid)
+    described = EchoState(cell.units, washout=WASHOUT, seed=cell.seed, bits=grid)
     features = described.build(u.shape[1], per_step=True)
 
     def rows(begin: int, end: int) -> tuple[Array, Array]:

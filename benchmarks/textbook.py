@@ -94,7 +94,7 @@ def measured(task: str, scale: str, seed: int) -> dict[str, Any]:
     clients = {name: list(part) for name, part in contiguous(recording, N_CLIENTS).items()}
     found: dict[str, Any] = {"task": task, "inputs": scale, "seed": seed, "ways": {}}
     for way, (grid, upload) in WAYS.items():
-        described = EchoState(UNITS, washout=WASHOUT, seed=seed, grid=grid)
+        described = EchoState(UNITS, washout=WASHOUT, seed=seed, bits=grid)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             warnings.simplefilter("ignore", ForecastLimitWarning)

@@ -290,8 +290,8 @@ def test_figures_of_a_gpu_are_those_that_were_measured() -> None:
 @pytest.mark.parametrize("page", ["integers.md", "defaults.md"])
 def test_the_default_grids_are_those_of_the_library(page: str) -> None:
     text = (ROOT / "docs" / "concepts" / page).read_text(encoding="utf-8")
-    for bits, feature_grid, largest in AUTO_GRID.values():
-        assert f"{bits}, {feature_grid}, {largest:g}" in text
+    for bits, feature_bits, largest in AUTO_GRID.values():
+        assert f"{bits}, {feature_bits}, {largest:g}" in text
 
 
 @pytest.mark.parametrize("page", ["integers", "analytic-federated-learning"])

@@ -239,7 +239,7 @@ def test_recordings_that_start_anew_after_gaps_are_learnt_in_float64() -> None:
         data.append(Recording.labeled(u, k % 2, CLASSES))
     pipeline = ct.Pipeline(Preprocessing(gaps="restart"), EchoState(20))
     alone = ct.fit(pipeline, data, ridge=0.1)
-    assert alone.features.feature_grid is None
+    assert alone.features.feature_bits is None
     run = ct.federate(pipeline, {"ann": data[:6], "bob": data[6:]}, ridge=0.1)
     assert run.model.features.fingerprint == alone.features.fingerprint
     assert_array_equal(run.model.predict(data), alone.predict(data))

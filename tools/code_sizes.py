@@ -108,7 +108,7 @@ def _echo_state(draw: random.Random, *, per_step: bool) -> tuple[Any, str]:
         activation=draw.choice(kinds),
         input=draw.random() < 0.8,
         bias=draw.random() < 0.2,
-        grid=draw.choice(["auto", None]) if number == "float32" else draw.choice(["auto", 15]),
+        bits=draw.choice(["auto", None]) if number == "float32" else draw.choice(["auto", 15]),
     )
     return described, number
 

@@ -43,18 +43,18 @@ def relu(u: Any) -> Any:
 
 def test_the_mean_is_numpys_on_a_grid(tiny: Encoder) -> None:
     built = tiny.build(3, per_step=False, classes=True)
-    assert (built.n_features, built.grid, built.standardize) == (4, 8, True)
+    assert (built.n_features, built.bits, built.standardize) == (4, 8, True)
     expected = [relu(u).astype(float).mean(0, keepdims=True) for u in INPUTS]
     for z, one in zip(built.rows(INPUTS), expected, strict=True):
         np.testing.assert_allclose(z, one, atol=8 / 2**8 / 2 * 1.01)
         np.testing.assert_array_equal(z * 2**5, np.rint(z * 2**5))
-    plain = Encoder(tiny.onnx, tiny.sha256, pool="mean", grid=None).build(3, per_step=False)
+    plain = Encoder(tiny.onnx, tiny.sha256, pool="mean", bits=None).build(3, per_step=False)
     for z, one in zip(plain.rows(INPUTS), expected, strict=True):
         np.testing.assert_allclose(z, one, rtol=1e-5)
 
 
 def test_all_numbers_of_an_output_are_features(tiny: Encoder) -> None:
-    flat = Encoder(tiny.onnx, tiny.sha256, features=20, grid=None)
+    flat = Encoder(tiny.onnx, tiny.sha256, features=20, bits=None)
     for u, z in zip(SAME, flat.build(3, per_step=False).rows(SAME), strict=True):
         np.testing.assert_allclose(z, relu(u).reshape(1, 20), rtol=1e-5)
 
@@ -78,7 +78,7 @@ def test_axes_are_laid_out_as_declared(
     path = tmp_path / "same.onnx"
     sha256 = write(path, nodes=[("Identity", ["x"], ["y"], {})], shape=shape, gives=shape)
     n = 1 if "I" not in layout else 3
-    built = Encoder(path, sha256, features=5 * n, layout=layout, grid=None).build(n, per_step=False)
+    built = Encoder(path, sha256, features=5 * n, layout=layout, bits=None).build(n, per_step=False)
     for u in SAME:
         (z,) = built.rows([u[:, :n]])
         np.testing.assert_array_equal(z[0], laid(u[:, :n]).astype(np.float32).ravel())

@@ -30,7 +30,7 @@ def test_a_device_finds_the_same_trials_and_the_same_recipe(kind: str, device: s
 
     def features(reservoir: Reservoir) -> EchoState:
         pool: Literal["mean_std"] | None = "mean_std" if people else None
-        return EchoState.of(reservoir, pool=pool, feature_grid=8 if people else 20)
+        return EchoState.of(reservoir, pool=pool, feature_bits=8 if people else 20)
 
     def found(device: str | None) -> SearchResult:
         return search(
@@ -39,7 +39,7 @@ def test_a_device_finds_the_same_trials_and_the_same_recipe(kind: str, device: s
             features=features,
             classes=PEOPLE.classes if people else None,
             space=Space(units=(10, 15), connections=(1, 10)),
-            base=Reservoir(units=5, grid=20),
+            base=Reservoir(units=5, bits=20),
             settings=SETTINGS,
             device=device,
         )

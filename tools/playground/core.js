@@ -291,7 +291,7 @@ function pythonOf(settings, series, own) {
     "", "reservoir = ct.EchoState(",
     `    ${settings.units}, seed=${settings.seed}, topology="${settings.topology}",`,
     `    spectral_radius=${settings.radius}, leak_rate=${settings.leak}, input_scaling=${settings.input},`,
-    `    bias_scaling=${BIAS_SCALING}, washout=${washout}, grid=None,  # grid=None: float64, as on the page`,
+    `    bias_scaling=${BIAS_SCALING}, washout=${washout}, bits=None,  # bits=None: float64, as on the page`,
     ")",
     `ridge = ${settings.ridge}`,
     "run = ct.federate(ct.Pipeline(ct.Preprocessing(horizon=1), reservoir), clients, ridge=ridge)",

@@ -3,7 +3,7 @@
  *
  * All numbers lie in static arrays; the page finds them by `play_at` and calls, in this order,
  * play_draw, play_scale, play_drive, play_solve, play_forecast, and play_memory at any time after
- * play_scale. What each does is what catchment does with grid=None, in float64. */
+ * play_scale. What each does is what catchment does with bits=None, in float64. */
 #include "linear.h"
 #include "memory.h"
 #include "reservoir.h"

@@ -79,11 +79,11 @@ class IntegerMap:
     @classmethod
     def of(cls, features: EchoState) -> IntegerMap:
         """Return the integers of a map; ValueError if it or its features have no grid."""
-        bits, feature_bits = features.reservoir.grid, features.feature_grid
+        bits, feature_bits = features.reservoir.bits, features.feature_bits
         if not isinstance(bits, int) or not isinstance(feature_bits, int):
             raise ValueError(
-                f"the reservoir's grid is {bits} and the features' {feature_bits}; the C form "
-                "needs both, so set grid and feature_grid"
+                f"the reservoir's bits are {bits} and the features' {feature_bits}; the C form "
+                "needs both, so set bits and feature_bits"
             )
         leak_digits = min(bits, MOST_WEIGHT_DIGITS)
         return cls(
@@ -125,9 +125,9 @@ class IntegerSequence:
     @classmethod
     def of(cls, features: EchoState, u: Array, y: Integers) -> IntegerSequence:
         """Return inputs as the map takes them: cut off at its range and rounded to its grid."""
-        bits = features.reservoir.grid
+        bits = features.reservoir.bits
         if bits is None:
-            raise ValueError("the reservoir has no grid; set grid")
+            raise ValueError("the reservoir has no bits; set bits")
         return cls(whole(features.checked(u), bits), y)
 
 

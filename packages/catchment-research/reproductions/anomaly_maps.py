@@ -74,7 +74,7 @@ def window_statistics(steps: int) -> Make:
     """Return what makes statistics of the last so many steps, for each step."""
 
     def make(inputs: Sequence[Array], seed: int) -> list[Array]:
-        built = WindowStatistics(grid=None, input_range=64.0).build(
+        built = WindowStatistics(bits=None, input_range=64.0).build(
             inputs[0].shape[1], per_step=False
         )
         found = []
@@ -97,7 +97,7 @@ def _reservoir(units: int, leak: float | None, scaling: float) -> Make:
 
 
 def _lags(n: int, stride: int = 1) -> Make:
-    return of_map(lambda seed: Lags(n, stride=stride, grid=None))
+    return of_map(lambda seed: Lags(n, stride=stride, bits=None))
 
 
 def _inputs(inputs: Sequence[Array], seed: int) -> list[Array]:
@@ -114,7 +114,7 @@ SKAB_FAMILIES: dict[str, tuple[Option, ...]] = {
     ),
     "lags": tuple(Option(f"5, stride {s}", _lags(5, s), MEMORY) for s in (1, 5)),
     "quadratic lags (NVAR)": (
-        Option("2 delays", of_map(lambda seed: NVAR(delays=2, grid=None)), MEMORY),
+        Option("2 delays", of_map(lambda seed: NVAR(delays=2, bits=None)), MEMORY),
     ),
     "trailing means": tuple(Option(f"rate 1/{n}", trailing_means(1 / n), MEMORY) for n in (8, 32)),
     "window statistics": (Option("64 steps", window_statistics(64), 64),),

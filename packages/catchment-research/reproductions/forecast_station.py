@@ -83,7 +83,7 @@ def _ahead(values: Array, horizon: int) -> Array:
 def fitted(series: Mapping[str, Array], horizon: int, form: str, ridge: float) -> ct.Model:
     """Return the model of all channels, each a client, in one round."""
     clients = {name: [recording(one, "train", horizon, form)] for name, one in series.items()}
-    lags = ct.NVAR(LAGS, order=1, washout=LAGS - 1, grid=None)
+    lags = ct.NVAR(LAGS, order=1, washout=LAGS - 1, bits=None)
     chosen: FeatureMap = Differences() if form == "changes" else lags
     pipeline = ct.Pipeline(ct.Preprocessing(gaps="error", scale="none"), chosen)
     run = ct.federate(pipeline, clients, ridge=ridge, upload="statistics")

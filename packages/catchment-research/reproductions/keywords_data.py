@@ -26,7 +26,7 @@ class Embedded(FeatureMap):
     """A map of recordings that are rows (1, F) of an encoder already."""
 
     n_features: int = SIZE
-    grid: int | None = BITS
+    bits: int | None = BITS
     standardize: bool = True
 
     @property
@@ -73,7 +73,7 @@ def spoken(directory: Path | None = None, began: Callable[[str], None] | None = 
             z = kept["z"]
     else:
         encoder = ct.Encoder(
-            place / "speech_encoder.onnx", sha256, layout="1T", pool="mean", bound=BOUND, grid=None
+            place / "speech_encoder.onnx", sha256, layout="1T", pool="mean", bound=BOUND, bits=None
         ).build(1, per_step=False, classes=True)
         parts = []
         for k in range(0, len(clips), AT_ONCE):

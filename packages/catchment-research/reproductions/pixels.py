@@ -151,7 +151,7 @@ def map_of(contender: str, width: int, seed: int, option: Option, series: Series
     low, high, narrow = option
     n_states, last = width if contender == STATES else N_STATES, series.fit[0].n_steps - 1
     built: FeatureMap = ct.DiagonalReservoir(
-        n_states, seed, "none", memory=(low, high), pool=None, washout=last, grid=20
+        n_states, seed, "none", memory=(low, high), pool=None, washout=last, bits=20
     )
     if contender == COSINES:
         scale = min(NARROWEST, narrow / series.apart(built))

@@ -50,7 +50,7 @@ class HiddenStates(FeatureMap):
     model: str
     layer: int
     kind: Kind
-    grid: int = 12
+    bits: int = 12
     n_features: int = WIDTH
     n_inputs = 1
     standardize = True

@@ -74,8 +74,8 @@ class Remembered(FeatureMap):
         return self.inner.bounds
 
     @property
-    def grid(self) -> Any:
-        return self.inner.grid
+    def bits(self) -> Any:
+        return self.inner.bits
 
     @property
     def standardize(self) -> bool:

@@ -26,7 +26,7 @@ class Lags(FeatureMap):
 
     lags: int = 24
     stride: int = 1
-    grid: int | None = 12
+    bits: int | None = 12
     n_inputs: int | None = None
     per_step = True
     standardize = True
@@ -65,7 +65,7 @@ class ExponentialMeans(FeatureMap):
 
     rates: tuple[float, ...] = (1 / 8, 1 / 16, 1 / 32, 1 / 64)
     logarithms: bool = False
-    grid: int | None = 12
+    bits: int | None = 12
     n_inputs: int | None = None
     per_step = True
     standardize = True
@@ -117,7 +117,7 @@ class StreamingMiniRocket(FeatureMap):
     seed: int = 0
     length: int = 64
     rate: int = 5
-    grid: int | None = 8
+    bits: int | None = 8
     n_inputs: int | None = None
     per_step = True
     standardize = True

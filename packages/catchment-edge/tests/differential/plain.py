@@ -129,9 +129,9 @@ def states(features: EchoState, u: Array) -> Array:
 
 def echo_state(features: EchoState, u: Array) -> Array:
     reservoir = features.reservoir
-    if reservoir.grid is not None:
+    if reservoir.bits is not None:
         top = reservoir.input_range
-        u = np.clip(to(u, reservoir.grid), -top, top)
+        u = np.clip(to(u, reservoir.bits), -top, top)
     parts = [np.ones((len(u), 1)), u, states(features, u)]
     chosen = (features.bias, features.input, features.state)
     Z = np.hstack([part for part, is_in in zip(parts, chosen, strict=True) if is_in])
@@ -139,7 +139,7 @@ def echo_state(features: EchoState, u: Array) -> Array:
     if features.pool is None:
         return Z
     edges = [len(Z) * k // features.segments for k in range(features.segments + 1)]
-    rows = [pooled(Z[first:last], features.pool, reservoir.grid) for first, last in pairwise(edges)]
+    rows = [pooled(Z[first:last], features.pool, reservoir.bits) for first, last in pairwise(edges)]
     return np.concatenate(rows)[None]
 
 
@@ -290,10 +290,10 @@ def concat(own: FeatureUnion, u: Array) -> Array:
 def rows_of(features: FeatureMap, u: Array) -> Array:
     """Feature rows (n, F) of prepared inputs (T, I), on their grid if they have one."""
     rows = _own_rows(features, u)
-    if features.feature_grid is None:
+    if features.feature_bits is None:
         return rows
-    digits = features.feature_grid - np.ceil(np.log2(features.bounds)).astype(np.int64)
-    top = 2.0**features.feature_grid
+    digits = features.feature_bits - np.ceil(np.log2(features.bounds)).astype(np.int64)
+    top = 2.0**features.feature_bits
     whole = np.clip(np.rint(np.ldexp(rows, digits)), -top, top)
     return np.asarray(np.ldexp(whole, -digits))
 

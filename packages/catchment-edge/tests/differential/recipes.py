@@ -102,8 +102,8 @@ def echo_state(rng: Random, per_step: bool, grid: int | None) -> Any:
         pool=None if per_step else rng.choice(POOLS),
         segments=1 if per_step else rng.choice([1, 2, 3]),
         washout=rng.choice([0, 3]),
-        grid=grid,
-        feature_grid=None if grid is None else rng.choice([8, min(grid, 12)]),
+        bits=grid,
+        feature_bits=None if grid is None else rng.choice([8, min(grid, 12)]),
         input_range="auto" if grid is None else 8,
     )
 
@@ -118,12 +118,12 @@ def cut_reservoir(rng: Random, per_step: bool, channels: int) -> Any:
         bias=0.1 * normal(size=N),
         leak_rate=0.5,
         activation=rng.choice(ACTIVATIONS),
-        grid=rng.choice([15, 20]),
+        bits=rng.choice([15, 20]),
         cut=(L, rng.randint(1, L)),
         input_range=8,
     )
     pool = None if per_step else rng.choice(POOLS)
-    return EchoState.of(reservoir, pool=pool, feature_grid=8, washout=rng.choice([0, 9]))
+    return EchoState.of(reservoir, pool=pool, feature_bits=8, washout=rng.choice([0, 9]))
 
 
 def library_map(rng: Random, per_step: bool, grid: int | None) -> Any:
@@ -133,17 +133,17 @@ def library_map(rng: Random, per_step: bool, grid: int | None) -> Any:
         seed=seed,
         nonlinearity=rng.choice(["products", "mix", "both", "none"]),
         washout=rng.choice([0, 4]),
-        grid=grid,
+        bits=grid,
     )
     if per_step:
-        nvar = ct.NVAR(rng.randint(1, 3), rng.randint(1, 3), rng.randint(1, 3), grid=grid)
+        nvar = ct.NVAR(rng.randint(1, 3), rng.randint(1, 3), rng.randint(1, 3), bits=grid)
         activation: Any = rng.choice(["cos", "relu"])
-        fourier = ct.RandomFourierFeatures(features=12, seed=seed, activation=activation, grid=grid)
+        fourier = ct.RandomFourierFeatures(features=12, seed=seed, activation=activation, bits=grid)
         return rng.choice([diagonal, nvar, fourier])
     length = rng.choice([None, 60])
-    rocket = ct.MiniRocket(rng.choice([20, 90]), seed=seed, length=length, grid=grid)
-    hydra = ct.Hydra(32, seed=seed, length=length, grid=grid)
-    return rng.choice([diagonal, rocket, hydra, ct.WindowStatistics(grid=grid)])
+    rocket = ct.MiniRocket(rng.choice([20, 90]), seed=seed, length=length, bits=grid)
+    hydra = ct.Hydra(32, seed=seed, length=length, bits=grid)
+    return rng.choice([diagonal, rocket, hydra, ct.WindowStatistics(bits=grid)])
 
 
 def nested(rng: Random, per_step: bool, grid: int) -> Any:
@@ -152,7 +152,7 @@ def nested(rng: Random, per_step: bool, grid: int) -> Any:
         ct.FeatureUnion(echo, other),
         ct.AppendNorm(other),
         ct.RandomProjection(other, 4),
-        ct.RandomFourierFeatures(echo, 10, grid=10),
+        ct.RandomFourierFeatures(echo, 10, bits=10),
     ]
     return rng.choice(made)
 

@@ -53,7 +53,7 @@ def check_plain(case: Case, u: Array, z: Array) -> None:
     plain = np.concatenate(
         [rows_of(features, piece) for piece in prepared(case.model.preprocessing, u)]
     )
-    if features.feature_grid is not None:
+    if features.feature_bits is not None:
         np.testing.assert_array_equal(z, plain, err_msg=f"numba and numpy: {case}")
     else:
         np.testing.assert_allclose(z, plain, rtol=1e-9, atol=1e-9, err_msg=f"numpy: {case}")
@@ -67,7 +67,7 @@ def check_c(case: Case, z: Array, answer: tuple[Array, Array, Array], *, streams
         np.testing.assert_array_equal(rows, z, err_msg=f"C: {case}")
     elif streams:
         features, off = case.model.features, np.zeros(z.shape[1])
-        if features.feature_grid is not None:
+        if features.feature_bits is not None:
             off = np.ldexp(1.0, -features.grid_digits)
         allowed = SINGLE * np.maximum(1.0, np.abs(z)) + off
         assert (np.abs(rows - z) <= allowed).all(), f"C: {np.abs(rows - z).max()} {case}"

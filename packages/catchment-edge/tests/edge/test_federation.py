@@ -26,7 +26,7 @@ boards = pytest.mark.skipif(bool(missing()), reason=missing() or "all is here")
 compiled = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here; install gcc")
 
 RAM = 64 * 1024
-WHOLE = Recipe(map={"units": 48, "grid": 15, "feature_grid": 8, "pool": "mean_std"}, rows=100)
+WHOLE = Recipe(map={"units": 48, "bits": 15, "feature_bits": 8, "pool": "mean_std"}, rows=100)
 PEOPLE = synthetic_wearables(8, windows_per_user=8)
 TAKING_PART = {name: PEOPLE[name] for name in sorted(PEOPLE)[:5]}
 UNSEEN = {name: PEOPLE[name] for name in sorted(PEOPLE)[5:]}
@@ -80,7 +80,7 @@ def test_a_processor_without_floating_point_gives_the_same(tmp_path: Path) -> No
 def test_boards_mask_their_own_sums_for_secure_aggregation(tmp_path: Path) -> None:
     """Each board has a secret of its own, and its gateway never sees its sums."""
     recipe = Recipe(
-        map={"units": 4, "grid": 15, "feature_grid": 8, "pool": "mean"}, rows=100, masks=8
+        map={"units": 4, "bits": 15, "feature_bits": 8, "pool": "mean"}, rows=100, masks=8
     )
     pooled = ct.federate(recipe.echo_state, TAKING_PART)
     keys = generate_keys(TAKING_PART)
@@ -105,7 +105,7 @@ def test_boards_mask_their_own_sums_for_secure_aggregation(tmp_path: Path) -> No
 @boards
 def test_samples_that_come_over_a_serial_line(tmp_path: Path) -> None:
     """The device has two lines, and a client in Python is in its sum."""
-    recipe = Recipe(map={"units": 8, "pool": "mean", "grid": 15}, rows=50)
+    recipe = Recipe(map={"units": 8, "pool": "mean", "bits": 15}, rows=50)
     what, people = recipe.echo_state, synthetic_wearables(2, windows_per_user=4, steps=8)
     pooled = ct.federate(what, people)
     board, other = people
@@ -118,6 +118,6 @@ def test_samples_that_come_over_a_serial_line(tmp_path: Path) -> None:
 
 @boards
 def test_a_map_that_needs_more_than_64_kb_is_refused_by_the_linker(tmp_path: Path) -> None:
-    wide = Recipe(map={"units": 160, "grid": 15, "feature_grid": 8, "pool": "mean"}, rows=100)
+    wide = Recipe(map={"units": 160, "bits": 15, "feature_bits": 8, "pool": "mean"}, rows=100)
     with pytest.raises(DeviceFailedError, match="region `RAM' overflowed"):
         wide.firmware(tmp_path)

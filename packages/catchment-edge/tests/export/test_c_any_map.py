@@ -24,14 +24,14 @@ LENGTHS = st.none() | st.integers(1, 300)
 ACTIVATIONS = st.sampled_from(["cos", "relu"])
 
 WINDOWS = st.one_of(
-    st.builds(ct.MiniRocket, st.integers(1, 120), SEEDS, LENGTHS, input_range=RANGES, grid=GRIDS),
+    st.builds(ct.MiniRocket, st.integers(1, 120), SEEDS, LENGTHS, input_range=RANGES, bits=GRIDS),
     st.builds(
         ct.WindowStatistics,
         st.booleans(),
         st.sampled_from([0.3, 1.0, 5.3, 8.0, 64.0]),
         GRIDS,
     ),
-    st.builds(ct.Hydra, st.integers(1, 60), SEEDS, LENGTHS, input_range=RANGES, grid=GRIDS),
+    st.builds(ct.Hydra, st.integers(1, 60), SEEDS, LENGTHS, input_range=RANGES, bits=GRIDS),
 )
 EITHER = st.one_of(
     st.builds(
@@ -41,7 +41,7 @@ EITHER = st.one_of(
         st.sampled_from(["products", "mix", "both"]),
         gain=st.floats(0.5, 16),
         washout=st.integers(0, 4),
-        grid=GRIDS,
+        bits=GRIDS,
     ),
     st.builds(ct.EchoState, st.integers(2, 12), seed=SEEDS),
 )

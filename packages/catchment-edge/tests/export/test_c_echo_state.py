@@ -35,7 +35,7 @@ def same(model: ct.Model, u: Any, tmp_path: Path, number: str = "whole", **optio
 @pytest.mark.parametrize("pool", ["last", "mean", "mean_std", "max"])
 @pytest.mark.parametrize(("number", "grid"), [("whole", 20), ("whole", 24), ("q15", 15)])
 def test_pools_and_numbers(pool: Any, number: str, grid: int, tmp_path: Path) -> None:
-    described = ct.EchoState(20, pool=pool, grid=grid, feature_grid=min(grid, 16))
+    described = ct.EchoState(20, pool=pool, bits=grid, feature_bits=min(grid, 16))
     same(untrained(described, window=40), signal(130), tmp_path, number)
 
 
@@ -61,7 +61,7 @@ def test_deep_stacks_spread_leaks_and_all_activations(number: str, tmp_path: Pat
         bias_scaling=0.5,
         bias=True,
         pool="mean_std",
-        grid=15 if number == "q15" else 20,
+        bits=15 if number == "q15" else 20,
     )
     same(untrained(described, channels=3), signal(80, 3), tmp_path, number)
 
@@ -89,8 +89,8 @@ def test_each_step_of_windows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pool", [None, "mean_std"])
 def test_long_recordings_are_cut_as_the_recipe_says(pool: Any, tmp_path: Path) -> None:
     layers = ct.Reservoir(units=15, inputs=2, seed=3).layers
-    reservoir = ct.Reservoir.of_layers(layers, grid=20, cut=(64, 24))
-    features = EchoState.of(reservoir, pool=pool, feature_grid=20, washout=9)
+    reservoir = ct.Reservoir.of_layers(layers, bits=20, cut=(64, 24))
+    features = EchoState.of(reservoir, pool=pool, feature_bits=20, washout=9)
     model = untrained(features, per_step=pool is None)
     same(model, signal(300), tmp_path)
     same(untrained(features, per_step=pool is None), signal(64), tmp_path)
@@ -134,7 +134,7 @@ def test_too_short_recordings_have_no_scores(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pool", [None, "last", "mean", "mean_std", "max"])
 def test_single_precision_is_near_double(pool: Any, tmp_path: Path) -> None:
-    described = ct.EchoState((15, 10), activation=MIXED, pool=pool, grid=None, washout=3)
+    described = ct.EchoState((15, 10), activation=MIXED, pool=pool, bits=None, washout=3)
     model = untrained(described, per_step=pool is None, window=None if pool is None else 60)
     made = compiled(model, tmp_path)
     assert made.code.layout.number == "float32"
@@ -163,7 +163,7 @@ def test_single_precision_of_a_map_with_a_grid_has_the_same_classes(tmp_path: Pa
     channels=st.integers(1, 4),
     pool=st.sampled_from([None, "last", "mean", "mean_std", "max"]),
     grid=st.integers(8, 24),
-    feature_grid=st.integers(4, 24),
+    feature_bits=st.integers(4, 24),
     window=st.sampled_from([None, 9, 25]),
     seed=st.integers(0, 99),
 )
@@ -172,12 +172,12 @@ def test_any_recipe(
     channels: int,
     pool: Any,
     grid: int,
-    feature_grid: int,
+    feature_bits: int,
     window: int | None,
     seed: int,
     tmp_path: Path,
 ) -> None:
     window = None if pool is None else window
-    described = ct.EchoState(units, seed=seed, pool=pool, grid=grid, feature_grid=feature_grid)
+    described = ct.EchoState(units, seed=seed, pool=pool, bits=grid, feature_bits=feature_bits)
     model = untrained(described, channels=channels, per_step=pool is None, seed=seed, window=window)
     same(model, signal(60, channels, seed), tmp_path)

@@ -46,16 +46,16 @@ def series(n: int = 3, steps: int = 40, channels: int = 2) -> list[ct.Recording]
 
 PER_WINDOW: dict[str, Any] = {
     "minirocket": ct.MiniRocket(100),
-    "minirocket of another length": ct.MiniRocket(84, length=200, input_range=8.0, grid=20),
+    "minirocket of another length": ct.MiniRocket(84, length=200, input_range=8.0, bits=20),
     "window statistics": ct.WindowStatistics(),
-    "window statistics, odd range": ct.WindowStatistics(input_range=5.3, grid=24),
+    "window statistics, odd range": ct.WindowStatistics(input_range=5.3, bits=24),
     "hydra": ct.Hydra(50),
     "default": ct.DefaultMap(260),
     "default, convolutions only": ct.DefaultMap(100),
     "diagonal": ct.DiagonalReservoir(30, washout=5),
     "norm": ct.AppendNorm(ct.Hydra(32)),
     "shared window": ct.FeatureUnion(
-        ct.Hydra(32, grid=12), ct.WindowStatistics(), ct.MiniRocket(40)
+        ct.Hydra(32, bits=12), ct.WindowStatistics(), ct.MiniRocket(40)
     ),
     "windows and streams": ct.FeatureUnion(
         ct.EchoState(12),
@@ -63,7 +63,7 @@ PER_WINDOW: dict[str, Any] = {
         ct.FeatureUnion(ct.DiagonalReservoir(14), ct.WindowStatistics()),
     ),
     "projected": ct.RandomProjection(ct.DefaultMap(260), 64),
-    "projected from more bits": ct.RandomProjection(ct.MiniRocket(40, grid=22), 20, grid=8),
+    "projected from more bits": ct.RandomProjection(ct.MiniRocket(40, bits=22), 20, bits=8),
     "cosines of a map": ct.RandomFourierFeatures(ct.EchoState(12), 20),
     "rectifiers of a map": ct.RandomFourierFeatures(
         ct.MiniRocket(40), 20, activation="relu", scale=3.0
@@ -79,7 +79,7 @@ PER_STEP: dict[str, Any] = {
     "rectifiers": ct.RandomFourierFeatures(features=20, activation="relu", scale=3.0),
     "norm": ct.AppendNorm(ct.NVAR(2)),
     "several washouts and grids": ct.FeatureUnion(
-        ct.NVAR(2, washout=3), ct.DiagonalReservoir(14, grid=16), ct.EchoState(8)
+        ct.NVAR(2, washout=3), ct.DiagonalReservoir(14, bits=16), ct.EchoState(8)
     ),
     "projected": ct.RandomProjection(ct.DiagonalReservoir(30), 16),
 }
@@ -128,11 +128,11 @@ def test_windows_in_single_precision(name: str, tmp_path: Path) -> None:
 
 PLAIN: dict[str, Any] = {
     "windows": ct.FeatureUnion(
-        ct.MiniRocket(40, grid=None), ct.WindowStatistics(grid=None), ct.Hydra(32, grid=None)
+        ct.MiniRocket(40, bits=None), ct.WindowStatistics(bits=None), ct.Hydra(32, bits=None)
     ),
-    "norm": ct.AppendNorm(ct.DiagonalReservoir(20, grid=None)),
-    "projected": ct.RandomProjection(ct.MiniRocket(40, grid=None), 20),
-    "cosines": ct.RandomFourierFeatures(ct.MiniRocket(40, grid=None), 20, grid=None),
+    "norm": ct.AppendNorm(ct.DiagonalReservoir(20, bits=None)),
+    "projected": ct.RandomProjection(ct.MiniRocket(40, bits=None), 20),
+    "cosines": ct.RandomFourierFeatures(ct.MiniRocket(40, bits=None), 20, bits=None),
 }
 
 
@@ -165,7 +165,7 @@ def _near(
     """Compare rows: few may be on the other side of a rounding, by one step of the grid."""
     expected = python_rows(model, u)
     error = np.abs(found - expected) / model.features.bounds
-    assert error.max() <= max(atol, 2.01 * 2.0 ** -(model.features.feature_grid or 60))
+    assert error.max() <= max(atol, 2.01 * 2.0 ** -(model.features.feature_bits or 60))
     if share:
         assert (error > atol).mean() <= share
 
@@ -248,7 +248,7 @@ def test_what_cannot_be_written_says_what_can() -> None:
     with pytest.raises(ValueError, match="MiniRocket needs a whole recording at once"):
         c_code(ct.fit(ct.MiniRocket(20), data))
     with pytest.raises(ValueError, match="has no grid, which --number whole needs"):
-        c_code(ct.fit(ct.MiniRocket(20, grid=None), data), number="whole", steps=STEPS)
+        c_code(ct.fit(ct.MiniRocket(20, bits=None), data), number="whole", steps=STEPS)
     with pytest.raises(ValueError, match="no form in q15; export it with --number whole"):
         c_code(ct.fit(ct.MiniRocket(20), data), number="q15", steps=STEPS)
     apart = ct.FeatureUnion(ct.MiniRocket(20), ct.MiniRocket(20, input_range=2.0**16))

@@ -64,7 +64,7 @@ MISTAKES: dict[str, tuple[Callable[[], ct.Model], dict[str, Any], str]] = {
     "no steps": (lambda: untrained(ct.MiniRocket(84)), {"steps": 0}, "steps is 0; give the length"),
     "all of a recording": (lambda: untrained(ct.MiniRocket(84)), {}, "pass --steps"),
     "no grid": (
-        lambda: untrained(ct.EchoState(5, grid=None)),
+        lambda: untrained(ct.EchoState(5, bits=None)),
         {"number": "whole"},
         "--number float32",
     ),

@@ -24,8 +24,8 @@ needs_arm = pytest.mark.skipif(
 )
 SOME: list[tuple[Any, dict[str, Any], Any]] = [
     (ct.EchoState(60), {"window": 128, "step": 64}, "whole"),
-    (ct.EchoState(100, grid=15), {"window": 100}, "q15"),
-    (ct.EchoState((30, 20), pool="mean", grid=None), {"channels": 6}, "float32"),
+    (ct.EchoState(100, bits=15), {"window": 100}, "q15"),
+    (ct.EchoState((30, 20), pool="mean", bits=None), {"channels": 6}, "float32"),
     (ct.EchoState(80, washout=20), {"per_step": True, "classes": False, "outputs": 1}, "whole"),
     (ct.DefaultMap(300), {"window": 60, "channels": 3}, "whole"),
     (ct.MiniRocket(84), {"window": 60}, "float32"),
@@ -106,7 +106,7 @@ def test_nothing_but_math_is_needed(number: Any, requirements: set[str], tmp_pat
 
 def test_two_models_are_one_program(tmp_path: Path) -> None:
     first = untrained(ct.EchoState(8), window=20)
-    second = untrained(ct.EchoState(9, grid=None), window=20)
+    second = untrained(ct.EchoState(9, bits=None), window=20)
     to_c(first, tmp_path, name="first")
     to_c(second, tmp_path, name="second")
     (tmp_path / "main.c").write_text(
@@ -121,8 +121,8 @@ def test_two_models_are_one_program(tmp_path: Path) -> None:
 
 
 def test_a_model_of_more_digits_is_rounded_and_says_how_well_it_agrees(tmp_path: Path) -> None:
-    model = untrained(ct.EchoState(20, feature_grid=14), window=30)
-    exact = c_code(untrained(ct.EchoState(20, grid=15), window=30), number="q15").plan
+    model = untrained(ct.EchoState(20, feature_bits=14), window=30)
+    exact = c_code(untrained(ct.EchoState(20, bits=15), window=30), number="q15").plan
     assert exact.agreement is None
     given = [ct.Recording(signal(300, seed=k)) for k in range(3)]
     code = c_code(model, number="q15", check=given)

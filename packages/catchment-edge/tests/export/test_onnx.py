@@ -100,7 +100,7 @@ def test_probabilities_are_the_nearest_on_the_simplex(
         st.lists(st.sampled_from([-2.0, -0.25, 0.0, 0.25, 0.5, 1.0, 3.0]), min_size=3, max_size=3)
     )
     # The scores are the means of the inputs, which are constant.
-    features = EchoState(2, pool="mean", state=False, grid=None).build(3, per_step=False)
+    features = EchoState(2, pool="mean", state=False, bits=None).build(3, per_step=False)
     model = Model(Pipeline(RAW, features), Readout(np.eye(3), np.zeros(3)), ("a", "b", "c"))
     to_onnx(model, path)
     u = np.tile(np.array(scores), (4, 1))
@@ -112,7 +112,7 @@ def test_probabilities_are_the_nearest_on_the_simplex(
 @pytest.mark.parametrize("gaps", ["hold", "interpolate"])
 def test_gaps_are_filled_in_the_file(tmp_path: Path, gaps: Any) -> None:
     model = model_of(
-        EchoState(20, grid=None), preprocessing=Preprocessing(gaps=gaps), features_out=True
+        EchoState(20, bits=None), preprocessing=Preprocessing(gaps=gaps), features_out=True
     )
     to_onnx(model, tmp_path / "m.onnx")
     rng = np.random.default_rng(0)
@@ -180,7 +180,7 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
     [
         EchoState(20),
         EchoState(20, pool="max", washout=3),
-        EchoState(20, grid=None),
+        EchoState(20, bits=None),
         EchoState(20, segments=2),
         MiniRocket(84),
     ],
@@ -207,7 +207,7 @@ def test_a_stream_of_one_recording_has_its_score_at_every_step(tmp_path: Path) -
 
 
 def test_float32_is_close(tmp_path: Path) -> None:
-    for described in (EchoState(40), EchoState(40, grid=None), WindowStatistics(), Hydra(64)):
+    for described in (EchoState(40), EchoState(40, bits=None), WindowStatistics(), Hydra(64)):
         model = model_of(described)
         written = to_onnx(model, tmp_path / "m.onnx", precision="float32", steps=STEPS)
         (u,) = waves(1, seed=9)

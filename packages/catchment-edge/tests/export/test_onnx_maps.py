@@ -147,7 +147,7 @@ def _with_cut(model: Any, cut: tuple[int, int]) -> Any:
     features = model.features
     drawn = features.reservoir
     reservoir = Reservoir.of_layers(
-        drawn.layers, grid=drawn.grid, input_range=drawn.input_range, cut=cut
+        drawn.layers, bits=drawn.bits, input_range=drawn.input_range, cut=cut
     )
     return replace(model, before=Pipeline(model.preprocessing, features.reading(reservoir)))
 
@@ -183,7 +183,7 @@ def test_gains_of_plasticity_are_in_the_file(tmp_path: Path) -> None:
 @given(
     units=st.lists(st.integers(1, 12), min_size=1, max_size=3),
     bits=st.sampled_from([8, 15, 20, 24]),
-    feature_grid=st.sampled_from([None, 4, 8, 24]),
+    feature_bits=st.sampled_from([None, 4, 8, 24]),
     leak=st.floats(0.01, 1.0),
     radius=st.floats(0.1, 1.5),
     pool=st.sampled_from([None, "last", "mean", "mean_std", "max"]),
@@ -195,7 +195,7 @@ def test_any_recipe_on_a_grid_gives_the_same_numbers(
     tmp_path_factory: pytest.TempPathFactory,
     units: list[int],
     bits: int,
-    feature_grid: int | None,
+    feature_bits: int | None,
     leak: float,
     radius: float,
     pool: Any,
@@ -204,7 +204,7 @@ def test_any_recipe_on_a_grid_gives_the_same_numbers(
     seed: int,
 ) -> None:
     described = EchoState(
-        tuple(units), leak_rate=leak, spectral_radius=radius, grid=bits, feature_grid=feature_grid,
+        tuple(units), leak_rate=leak, spectral_radius=radius, bits=bits, feature_bits=feature_bits,
         pool=pool, bias=chosen[0], input=chosen[1], state=chosen[2], washout=washout, seed=seed,
         activation=ALL,
     )  # fmt: skip
@@ -216,7 +216,7 @@ def test_any_recipe_on_a_grid_gives_the_same_numbers(
 
 @pytest.mark.parametrize("pool", [None, "last", "mean", "mean_std", "max"])
 def test_states_without_a_grid_agree_to_rounding(tmp_path: Path, pool: Any) -> None:
-    described = EchoState(20, grid=None, pool=pool, leak_rate=0.4, activation=ALL)
+    described = EchoState(20, bits=None, pool=pool, leak_rate=0.4, activation=ALL)
     model = model_of(described, features_out=True, per_step=pool is None, classes=None)
     (u,) = waves(1)
     to_onnx(model, tmp_path / "m.onnx")
@@ -227,7 +227,7 @@ def test_states_without_a_grid_agree_to_rounding(tmp_path: Path, pool: Any) -> N
 @pytest.mark.parametrize("length", [1, 2, 3, 255, 257, 700])
 def test_statistics_of_windows_of_any_length(tmp_path: Path, length: int) -> None:
     (u,) = waves(1, length)
-    described = WindowStatistics(grid=None)
+    described = WindowStatistics(bits=None)
     model, found = exported(tmp_path / "m.onnx", described, u)
     np.testing.assert_array_equal(found, own_scores(model, u))
 

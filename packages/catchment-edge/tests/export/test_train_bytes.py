@@ -89,7 +89,7 @@ CASES = {
         preprocessing={"window": 7, "step": 9, "label": "majority"}, per_step=True
     ),
     "a class per step": Case(
-        map={"washout": 4, "feature_grid": 12}, per_step=True, rows=20_000, gaps=0.05
+        map={"washout": 4, "feature_bits": 12}, per_step=True, rows=20_000, gaps=0.05
     ),
     "steps that are cut": Case(
         per_step=True, lengths=(1700, 2000), map={"leak_rate": 0.9}, rows=50_000
@@ -97,7 +97,7 @@ CASES = {
     "numbers per step": Case(
         classes=False, per_step=True, map={"washout": 3}, gaps=0.05, targets=1e6
     ),
-    "numbers per recording": Case(classes=False, map={"feature_grid": 10}, targets=1e-7),
+    "numbers per recording": Case(classes=False, map={"feature_bits": 10}, targets=1e-7),
     "numbers of windows": Case(
         classes=False, per_step=True, preprocessing={"window": 8, "step": 4}, targets=1e11
     ),
@@ -110,7 +110,7 @@ CASES = {
     "a scale in the plan": Case(preprocessing={"scale": FIXED, "gaps": "error"}),
     "no scale, and a new start after a gap": Case(
         preprocessing={"scale": "none", "gaps": "restart", "window": 4},
-        map={"grid": 15, "feature_grid": 6},
+        map={"bits": 15, "feature_bits": 6},
         per_step=True,
         gaps=0.05,
     ),

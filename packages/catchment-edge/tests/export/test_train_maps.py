@@ -54,7 +54,7 @@ WHOLE: dict[str, tuple[Any, dict[str, Any]]] = {
     "concat": (FeatureUnion(EchoState(10), WindowStatistics()), {}),
     "projected": (RandomProjection(MiniRocket(84), 20), {}),
     "norm": (AppendNorm(EchoState(10)), {}),
-    "diagonal": (DiagonalReservoir(12, grid=12), {"per_step": True}),
+    "diagonal": (DiagonalReservoir(12, bits=12), {"per_step": True}),
     "nvar": (NVAR(2), {"per_step": True}),
     "every fourth row": (EchoState(10, washout=3), {"per_step": True, "row_stride": 4}),
 }

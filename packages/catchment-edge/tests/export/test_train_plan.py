@@ -102,8 +102,8 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     ),
     "a map in float64": (
         'pool = "mean"',
-        'pool = "mean"\ngrid = "none"',
-        "give the map a grid",
+        'pool = "mean"\nbits = "none"',
+        "give the map bits",
     ),
     "a map without a form": (
         'units = 16\npool = "mean"',
@@ -169,7 +169,7 @@ def test_the_command_prints_the_plan_before_it_writes(tmp_path: Path) -> None:
     [
         {},
         {
-            'pool = "mean"': 'pool = "mean_std"\ngrid = 15',
+            'pool = "mean"': 'pool = "mean_std"\nbits = 15',
             "[features]": "[preprocessing]\nwindow = 9\n[features]",
         },
         {"[features]": '[preprocessing]\nwindow = 9\nstep = 4\nlabel = "majority"\n[features]'},

@@ -120,7 +120,7 @@ def test_weights_have_the_bits_that_the_library_draws(
         leak_rate=0.5,
         input_scaling=0.3,
         bias_scaling=0.2,
-        grid=None,
+        bits=None,
     )
     (layer,) = described.build(1, per_step=True).reservoir.layers
     W = layer.W

@@ -42,7 +42,7 @@ class Settings(TypedDict, total=False):
 
 
 def drawn_map(
-    rng: Generator, bits: int, feature_grid: int, codes: tuple[int, ...], settings: Settings
+    rng: Generator, bits: int, feature_bits: int, codes: tuple[int, ...], settings: Settings
 ) -> IntegerMap:
     """Return a map of two layers, 12 and 7 units, with random weights."""
     digits, n_inputs = min(bits, 20), 3
@@ -60,8 +60,8 @@ def drawn_map(
     bounds = [np.ones(int(settings.get("bias", False)))]
     bounds.append(np.full(n_inputs * settings.get("input", True), float(RANGE)))
     bounds += [np.where(np.isin(layer.activation, LINEAR), 8.0, 1.0) for layer in layers]
-    places = digits_after_point(np.concatenate(bounds), feature_grid)
-    return IntegerMap(bits, digits, n_inputs, layers, feature_grid, places, **settings)
+    places = digits_after_point(np.concatenate(bounds), feature_bits)
+    return IntegerMap(bits, digits, n_inputs, layers, feature_bits, places, **settings)
 
 
 def _weights(rng: Generator, shape: tuple[int, ...], digits: int, share: float) -> Integers:
@@ -95,7 +95,7 @@ def cases() -> Iterator[tuple[str, IntegerMap, list[IntegerSequence]]]:
         "mean_std-coarse": (20, 6, everything, {"pool": "mean_std", "cut": (25, 30)}),
         "max": (12, 12, everything, {"pool": "max", "input": False}),
     }
-    for number, (name, (bits, feature_grid, codes, others)) in enumerate(settings.items()):
+    for number, (name, (bits, feature_bits, codes, others)) in enumerate(settings.items()):
         rng = np.random.default_rng([14, number])
-        map_ = drawn_map(rng, bits, feature_grid, codes, others)
+        map_ = drawn_map(rng, bits, feature_bits, codes, others)
         yield name, map_, drawn_sequences(rng, map_)

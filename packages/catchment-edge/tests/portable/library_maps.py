@@ -12,22 +12,22 @@ from tools.portable.dump import IntegerMap, IntegerSequence, dumped_map
 
 # Settings of the recipe and of the map, and the number of sequences.
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
-    "steps": ({"grid": 20}, {"feature_grid": 8, "washout": 5, "bias": True}, 12),
-    "one sequence": ({"grid": 24}, {"feature_grid": 24}, 1),
-    "words": ({"grid": 15}, {"feature_grid": 8, "input": False}, 12),
-    "mean": ({"grid": 20}, {"feature_grid": 8, "pool": "mean"}, 12),
-    "mean of parts": ({"grid": 24}, {"feature_grid": 12, "pool": "mean", "segments": 3}, 3),
-    "mean and deviation": ({"grid": 20}, {"feature_grid": 8, "pool": "mean_std"}, 12),
-    "fine deviation": ({"grid": 24}, {"feature_grid": 24, "pool": "mean_std"}, 12),
-    "last": ({"grid": 16}, {"feature_grid": 10, "pool": "last", "segments": 2}, 12),
-    "max": ({"grid": 20}, {"feature_grid": 6, "pool": "max"}, 12),
-    "sigmoid": ({"grid": 20, "activation": "sigmoid"}, {"feature_grid": 8}, 12),
-    "sin": ({"grid": 20, "activation": "sin"}, {"feature_grid": 8}, 12),
-    "relu": ({"grid": 20, "activation": "relu"}, {"feature_grid": 8}, 12),
-    "identity": ({"grid": 20, "activation": "identity"}, {"feature_grid": 8}, 12),
-    "two layers": ({"grid": 20, "units": (20, 15)}, {"feature_grid": 8}, 12),
-    "cut": ({"grid": 18}, {"feature_grid": 10, "washout": 3}, 2),
-    "cut and pooled": ({"grid": 18}, {"feature_grid": 10, "pool": "mean_std"}, 2),
+    "steps": ({"bits": 20}, {"feature_bits": 8, "washout": 5, "bias": True}, 12),
+    "one sequence": ({"bits": 24}, {"feature_bits": 24}, 1),
+    "words": ({"bits": 15}, {"feature_bits": 8, "input": False}, 12),
+    "mean": ({"bits": 20}, {"feature_bits": 8, "pool": "mean"}, 12),
+    "mean of parts": ({"bits": 24}, {"feature_bits": 12, "pool": "mean", "segments": 3}, 3),
+    "mean and deviation": ({"bits": 20}, {"feature_bits": 8, "pool": "mean_std"}, 12),
+    "fine deviation": ({"bits": 24}, {"feature_bits": 24, "pool": "mean_std"}, 12),
+    "last": ({"bits": 16}, {"feature_bits": 10, "pool": "last", "segments": 2}, 12),
+    "max": ({"bits": 20}, {"feature_bits": 6, "pool": "max"}, 12),
+    "sigmoid": ({"bits": 20, "activation": "sigmoid"}, {"feature_bits": 8}, 12),
+    "sin": ({"bits": 20, "activation": "sin"}, {"feature_bits": 8}, 12),
+    "relu": ({"bits": 20, "activation": "relu"}, {"feature_bits": 8}, 12),
+    "identity": ({"bits": 20, "activation": "identity"}, {"feature_bits": 8}, 12),
+    "two layers": ({"bits": 20, "units": (20, 15)}, {"feature_bits": 8}, 12),
+    "cut": ({"bits": 18}, {"feature_bits": 10, "washout": 3}, 2),
+    "cut and pooled": ({"bits": 18}, {"feature_bits": 10, "pool": "mean_std"}, 2),
 }
 NAMES = tuple(SETTINGS)
 

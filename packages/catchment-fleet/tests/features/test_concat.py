@@ -35,7 +35,7 @@ RAW = ct.Preprocessing(scale="none")
 class Small(FeatureMap):
     """Features close to a bound that is no power of two, on a coarse grid: rounding passes it."""
 
-    grid: int = 4
+    bits: int = 4
     standardize: bool = False
     n_features = 2
     bounds = np.array([0.3, 5.9])
@@ -45,16 +45,16 @@ class Small(FeatureMap):
 
 
 def test_its_columns_are_those_of_each_map_alone() -> None:
-    maps = (EchoState(20, seed=1), Small(), EchoState(7, grid=20, feature_grid=12))
+    maps = (EchoState(20, seed=1), Small(), EchoState(7, bits=20, feature_bits=12))
     both = FeatureUnion(*maps).build(CHANNELS, per_step=False, classes=True)
     alone = [
         EchoState(20, seed=1).build(CHANNELS, per_step=False, classes=True),
         Small(),
-        EchoState(7, grid=20, feature_grid=12).build(CHANNELS, per_step=False, classes=True),
+        EchoState(7, bits=20, feature_bits=12).build(CHANNELS, per_step=False, classes=True),
     ]
     for z, *parts in zip(both.rows(INPUTS), *(one.rows(INPUTS) for one in alone), strict=True):
         assert z.tobytes() == np.hstack(parts).tobytes()
-    assert both.grid == 12
+    assert both.bits == 12
     assert both.n_inputs == CHANNELS
     assert both.cost == sum(one.cost for one in alone)
     assert (both.bounds >= np.concatenate([one.bounds for one in alone])).all()
@@ -67,7 +67,7 @@ def test_rows_start_after_the_longest_washout() -> None:
     delays = Delays(2, np.ones(3))
     both = FeatureUnion(EchoState(6, washout=4), EchoState(5, washout=1), delays)
     built = both.build(CHANNELS, per_step=True)
-    assert (built.washout, built.per_step, built.grid) == (4, True, None)
+    assert (built.washout, built.per_step, built.bits) == (4, True, None)
     alone = [EchoState(6, washout=4), EchoState(5, washout=1)]
     first, second = (one.build(CHANNELS, per_step=True).rows(INPUTS) for one in alone)
     third = delays.rows(INPUTS)
@@ -103,9 +103,9 @@ def test_what_cannot_stand_side_by_side_is_refused() -> None:
 
 
 def test_where_recordings_start_anew_no_inner_map_has_a_grid() -> None:
-    both = FeatureUnion(EchoState(5), FeatureUnion(EchoState(6, grid=20), OwnStatistics()))
+    both = FeatureUnion(EchoState(5), FeatureUnion(EchoState(6, bits=20), OwnStatistics()))
     without: Any = suited(both, ct.Preprocessing(gaps="restart"))
-    assert (without.maps[0].grid, without.maps[1].maps[0].grid) == (None, 20)
+    assert (without.maps[0].bits, without.maps[1].maps[0].bits) == (None, 20)
     assert without.maps[1].maps[1] is both.maps[1].maps[1]  # type: ignore[attr-defined]
     assert suited(both, ct.Preprocessing(gaps="hold")) is both
 
@@ -206,7 +206,7 @@ def test_a_client_agrees_to_a_server_with_another_eigenvalue(
     assert own.agrees("training", came)
     others: list[FeatureUnion] = [
         FeatureUnion(EchoState(6, seed=3), Small()),
-        FeatureUnion(EchoState(6, seed=2), Small(grid=5)),
+        FeatureUnion(EchoState(6, seed=2), Small(bits=5)),
         FeatureUnion(EchoState(8, seed=2)),
     ]
     for other in others:

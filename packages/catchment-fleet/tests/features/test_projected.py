@@ -38,7 +38,7 @@ class Wide(FeatureMap):
 
     n_features: int = 100
     bound: float = 1.0
-    grid: int | None = 20
+    bits: int | None = 20
 
     @property
     def bounds(self) -> Array:
@@ -59,7 +59,7 @@ def test_the_sums_are_those_of_scipys_matrix(p: int) -> None:
 @pytest.mark.parametrize("grid", [8, 12, 24])
 def test_it_is_scipys_matrix_with_drawn_signs_and_rows(grid: int) -> None:
     inner = Wide(100)
-    built = RandomProjection(Wide(100), 30, seed=4, grid=grid).build(CHANNELS, per_step=False)
+    built = RandomProjection(Wide(100), 30, seed=4, bits=grid).build(CHANNELS, per_step=False)
     assert isinstance(built, RandomProjection)
     flips, kept = built._drawn
     assert set(flips) == {-1.0, 1.0}
@@ -78,7 +78,7 @@ def test_without_a_grid_it_is_the_plain_product() -> None:
     built = RandomProjection(OwnStatistics(), 7, seed=1).build(
         CHANNELS, per_step=False, classes=True
     )
-    assert built.grid is None
+    assert built.bits is None
     assert isinstance(built, RandomProjection)
     flips, kept = built._drawn
     Z = np.vstack(OwnStatistics().rows(INPUTS))
@@ -112,7 +112,7 @@ def test_seed_and_settings_change_the_fingerprint() -> None:
         RandomProjection(Wide(), 31),
         RandomProjection(Wide(), 30, seed=1),
         RandomProjection(Wide(), 30, bound=2.0),
-        RandomProjection(Wide(), 30, grid=9),
+        RandomProjection(Wide(), 30, bits=9),
         RandomProjection(Wide(101), 30),
     ]
     assert len({m.build(3, per_step=False).fingerprint for m in several}) == len(several)
@@ -124,7 +124,7 @@ def test_what_cannot_be_projected_is_refused() -> None:
     wide = FeatureUnion(Wide(8, 2.0**-20, 24), Wide(8, 2.0**12, 24))
     with pytest.raises(ValueError, match="take 59 binary digits, and 53 are exact"):
         RandomProjection(wide, 4).build(3, per_step=False)
-    for wrong in ({"features": 0}, {"seed": -1}, {"bound": 0.0}, {"grid": 3}):
+    for wrong in ({"features": 0}, {"seed": -1}, {"bound": 0.0}, {"bits": 3}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} is"):
             RandomProjection(Wide(), **wrong)
     with pytest.raises(ValueError, match="RandomProjection does not know its inputs yet; call"):
@@ -133,7 +133,7 @@ def test_what_cannot_be_projected_is_refused() -> None:
 
 def test_gaps_that_start_anew_take_every_grid_away() -> None:
     without: Any = suited(RandomProjection(EchoState(20), 5), ct.Preprocessing(gaps="restart"))
-    assert (without.grid, without.inner.grid) == (None, None)
+    assert (without.bits, without.inner.bits) == (None, None)
 
 
 def test_a_server_with_another_eigenvalue_is_recognized(monkeypatch: pytest.MonkeyPatch) -> None:

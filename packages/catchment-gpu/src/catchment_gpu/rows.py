@@ -123,7 +123,7 @@ class DeviceForm:
 
     def rounded(self, z: Tensor, *, whole: bool) -> Tensor:
         """Return features (F, n) on their grid, if they have one."""
-        if self.features.feature_grid is None:
+        if self.features.feature_bits is None:
             return z
         scale = torch.from_numpy(np.ldexp(1.0, self.features.grid_digits)).to(z.device)[:, None]
         # Within the bounds nothing is rounded beyond the grid's end. The zero turns -0 into 0.

@@ -60,7 +60,7 @@ def whole(shape: tuple[int, ...], size: int) -> np.ndarray:
 @pytest.mark.parametrize("in_shared", [0, 1])
 @pytest.mark.parametrize(("T", "I"), [(1, 1), (9, 1), (70, 3), (33, 12)])
 def test_minirocket_s_counts(kernels: ctypes.CDLL, T: int, I: int, in_shared: int) -> None:
-    schedule = _schedule(MiniRocket(150, seed=2, grid=8, n_inputs=I), T, I)
+    schedule = _schedule(MiniRocket(150, seed=2, bits=8, n_inputs=I), T, I)
     x, scratch = whole((5, I, T), 2**18), np.empty(T, dtype=np.int32)
     tables = [a.astype(np.int32) for a in (schedule.groups, schedule.channels)]
     tables.append(packed_features(schedule))

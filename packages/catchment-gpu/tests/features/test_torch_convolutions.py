@@ -67,7 +67,7 @@ def test_minirocket(
     length: int | None,
     grid: int | None,
 ) -> None:
-    recipe = MiniRocket(n_features, seed=seed, length=length, grid=grid)
+    recipe = MiniRocket(n_features, seed=seed, length=length, bits=grid)
     features = recipe.build(n_inputs, per_step=False)
     assert_same_rows(features, some_inputs(lengths, n_inputs, size, seed))
 
@@ -91,7 +91,7 @@ def test_hydra(
     length: int | None,
     grid: int | None,
 ) -> None:
-    recipe = Hydra(n_features, seed=seed, length=length, grid=grid)
+    recipe = Hydra(n_features, seed=seed, length=length, bits=grid)
     features = recipe.build(n_inputs, per_step=False)
     assert_same_rows(features, some_inputs(lengths, n_inputs, size, seed))
 
@@ -99,9 +99,9 @@ def test_hydra(
 @pytest.mark.parametrize(
     "recipe",
     [
-        FeatureUnion(MiniRocket(30), MiniRocket(20, seed=1, grid=12)),
+        FeatureUnion(MiniRocket(30), MiniRocket(20, seed=1, bits=12)),
         FeatureUnion(MiniRocket(30), EchoState(8, pool="mean")),
-        FeatureUnion(EchoState(8, pool="last"), MiniRocket(30, grid=24)),
+        FeatureUnion(EchoState(8, pool="last"), MiniRocket(30, bits=24)),
         FeatureUnion(FeatureUnion(MiniRocket(5), EchoState(3)), WindowStatistics(), MiniRocket(9)),
     ],
 )

@@ -48,8 +48,8 @@ def same_rows(features: FeatureMap, form: DiagonalForm, inputs: list[Any]) -> No
         {"units": 24, "nonlinearity": "products", "washout": 7},
         {"units": 25, "nonlinearity": "mix", "seed": 2},
         {"units": 24, "nonlinearity": "none", "washout": 40},
-        {"units": 24, "grid": 12, "memory": (1, 30)},
-        {"units": 24, "grid": None},
+        {"units": 24, "bits": 12, "memory": (1, 30)},
+        {"units": 24, "bits": None},
     ],
 )
 def test_rows_of_steps(recipe: dict[str, Any], device: str) -> None:

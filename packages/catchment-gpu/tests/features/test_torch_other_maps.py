@@ -42,7 +42,7 @@ PER_STEP: dict[str, Any] = {
     "rectifiers": ct.RandomFourierFeatures(ct.NVAR(delays=2), features=9, activation="relu"),
     "projected states": ct.RandomProjection(ct.DiagonalReservoir(20), features=11),
     "projected cosines": ct.RandomProjection(
-        ct.RandomFourierFeatures(features=30, grid=12), features=7
+        ct.RandomFourierFeatures(features=30, bits=12), features=7
     ),
     "norm": ct.AppendNorm(ct.NVAR(delays=2)),
     "side by side": ct.FeatureUnion(ct.NVAR(delays=2, washout=2), ct.DiagonalReservoir(12)),
@@ -84,9 +84,9 @@ def test_blocks_may_be_as_small_as_a_row(device: str, monkeypatch: pytest.Monkey
 def test_maps_without_a_grid_agree_too(device: str) -> None:
     us = inputs(2)
     for described in (
-        ct.RandomProjection(ct.DiagonalReservoir(20, grid=None), features=11),
-        ct.NVAR(delays=2, order=3, grid=None),
-        ct.RandomFourierFeatures(features=9, grid=None),
+        ct.RandomProjection(ct.DiagonalReservoir(20, bits=None), features=11),
+        ct.NVAR(delays=2, order=3, bits=None),
+        ct.RandomFourierFeatures(features=9, bits=None),
     ):
         features = described.build(2, per_step=True)
         for mine, theirs in zip(features.rows(us), on_device(features, device, us), strict=True):

@@ -45,7 +45,7 @@ def test_window_statistics(
     grid: int | None,
     seed: int,
 ) -> None:
-    recipe = WindowStatistics(correlations=correlations, input_range=input_range, grid=grid)
+    recipe = WindowStatistics(correlations=correlations, input_range=input_range, bits=grid)
     inputs = some_inputs(lengths, n_inputs, size, seed)
     inputs[0][:, -1] = np.sign(inputs[0][:, -1])
     assert_same_rows(recipe.build(n_inputs, per_step=False), inputs)
@@ -78,7 +78,7 @@ def test_the_norm(n_inputs: int, size: float, seed: int) -> None:
 
 
 def test_sums_of_products_too_large_for_float64(monkeypatch: pytest.MonkeyPatch) -> None:
-    features = WindowStatistics(input_range=8.0, grid=None).build(3, per_step=False)
+    features = WindowStatistics(input_range=8.0, bits=None).build(3, per_step=False)
     inputs = some_inputs([100, 100], 3, 1.0, 0)
     monkeypatch.setattr(getmodule(log2_of), "EXACT", 7 << 32)  # so that seven steps fit
     assert_same_rows(features, inputs)

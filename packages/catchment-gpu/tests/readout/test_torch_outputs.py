@@ -27,7 +27,7 @@ LENGTHS = (40, 61, 25, 300)
 
 
 def features(pool: str | None, *, bits: int | None = 12, washout: int = 7) -> EchoState:
-    built = EchoState(20, seed=1, grid=bits and 20, washout=washout, pool=pool).build(  # type: ignore[arg-type]
+    built = EchoState(20, seed=1, bits=bits and 20, washout=washout, pool=pool).build(  # type: ignore[arg-type]
         2, per_step=pool is None
     )
     assert isinstance(built, EchoState)
@@ -59,8 +59,8 @@ def test_outputs_are_those_of_the_cpu(pool: str | None, device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 def test_rows_of_long_recordings_that_are_cut_are_the_same_bits(device: str) -> None:
     W, W_in = RNG.uniform(-0.3, 0.3, (20, 20)), RNG.uniform(-0.5, 0.5, (20, 2))
-    network = Reservoir.from_matrices(W, W_in, grid=20, cut=(64, 30))
-    known = EchoState.of(network, washout=5, feature_grid=12)
+    network = Reservoir.from_matrices(W, W_in, bits=20, cut=(64, 30))
+    known = EchoState.of(network, washout=5, feature_bits=12)
     us = inputs()
     for z, other in zip(known.rows(us), device_rows(device, known, us), strict=True):
         np.testing.assert_array_equal(z, other)

@@ -19,7 +19,7 @@ from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401 
 
 
 def reservoir(bits: int) -> Reservoir:
-    return Reservoir(units=25, inputs=2, leak_rate=0.5, seed=1, grid=bits)
+    return Reservoir(units=25, inputs=2, leak_rate=0.5, seed=1, bits=bits)
 
 
 def recordings(*, classes: bool, per_step: bool) -> list[Recording]:
@@ -41,12 +41,12 @@ def recordings(*, classes: bool, per_step: bool) -> list[Recording]:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
-    ("bits", "feature_grid"), [(15, 8), (15, 15), (20, 20), (24, 22), (24, 24)]
+    ("bits", "feature_bits"), [(15, 8), (15, 15), (20, 20), (24, 22), (24, 24)]
 )
 @pytest.mark.parametrize("classes", [True, False])
 @pytest.mark.parametrize("pool", [None, "mean_std"])
 def test_one_digest(
-    bits: int, feature_grid: int, classes: bool, pool: str | None, device: str
+    bits: int, feature_bits: int, classes: bool, pool: str | None, device: str
 ) -> None:
     for bias in (False, True):
         features = EchoState.of(
@@ -54,7 +54,7 @@ def test_one_digest(
             bias=bias,
             pool=pool,  # type: ignore[arg-type]
             washout=5,
-            feature_grid=feature_grid,
+            feature_bits=feature_bits,
         )
         data = recordings(classes=classes, per_step=pool is None)
         here, there = accumulate(features, data), accumulate(features, data, device=device)
@@ -64,13 +64,13 @@ def test_one_digest(
 
 def test_products_of_short_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_statistics, "takes_short", lambda device: True)
-    features = EchoState.of(reservoir(15), bias=True, feature_grid=8)
+    features = EchoState.of(reservoir(15), bias=True, feature_bits=8)
     data = recordings(classes=True, per_step=True)
     assert accumulate(features, data, device="cpu").digest() == accumulate(features, data).digest()
 
 
 def test_a_target_per_sequence_stands_for_every_step() -> None:
-    features = EchoState.of(reservoir(20), feature_grid=12)
+    features = EchoState.of(reservoir(20), feature_bits=12)
     data = [*recordings(classes=True, per_step=True), *recordings(classes=True, per_step=False)]
     assert accumulate(features, data, device="cpu").digest() == accumulate(features, data).digest()
 
@@ -102,7 +102,7 @@ def test_totals_beyond_int64() -> None:
 
 def test_the_environment_names_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     features, data = (
-        EchoState.of(reservoir(20), feature_grid=8),
+        EchoState.of(reservoir(20), feature_bits=8),
         recordings(classes=True, per_step=True),
     )
     plain = EchoState.of(Reservoir(units=10, inputs=2))
@@ -164,7 +164,7 @@ def test_statistics_of_any_device_add_to_their_like() -> None:
 
 
 def test_on_a_grid_any_device_is_no_mark() -> None:
-    features = EchoState.of(reservoir(20), feature_grid=8)
+    features = EchoState.of(reservoir(20), feature_bits=8)
     data = recordings(classes=True, per_step=True)
     assert accumulate(features, data, deterministic=False) == accumulate(features, data)
 

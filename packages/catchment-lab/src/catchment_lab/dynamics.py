@@ -106,8 +106,8 @@ def echo_state_check(
     False
     """
     tolerance = real(tolerance, "tolerance", above=0.0)
-    if reservoir.grid is not None:
-        tolerance = max(tolerance, CLOSE * 0.5**reservoir.grid)
+    if reservoir.bits is not None:
+        tolerance = max(tolerance, CLOSE * 0.5**reservoir.bits)
     inputs = _noise(reservoir, whole(steps, "steps", at_least=1), seed) if u is None else u
     N = reservoir.n_units
     with np.errstate(invalid="ignore", over="ignore"):
@@ -198,8 +198,8 @@ def kernel_rank(
     n = reservoir.n_units if streams is None else whole(streams, "streams", at_least=1)
     T = whole(steps, "steps", at_least=1)
     tolerance = real(tolerance, "tolerance", above=0.0)
-    if reservoir.grid is not None:
-        tolerance = max(tolerance, CLOSE * 0.5**reservoir.grid)
+    if reservoir.bits is not None:
+        tolerance = max(tolerance, CLOSE * 0.5**reservoir.bits)
     inputs = _noise(reservoir, n * T, seed).reshape(n, T, reservoir.n_inputs)
     last = np.empty((n, reservoir.n_units))
     # Only the last state of each stream is kept, so memory does not grow with streams times steps.

@@ -88,7 +88,7 @@ def deep(rng: Random) -> EchoState:
 
 
 def without_grid(rng: Random) -> EchoState:
-    return echo_state(rng, grid=None)
+    return echo_state(rng, bits=None)
 
 
 def diagonal(rng: Random) -> DiagonalReservoir:
@@ -145,7 +145,7 @@ def built(name: str, rng: Random, per_step: bool, us: list[Array]) -> FeatureMap
     else:
         N = rng.randint(10, 40)
         W, W_in = whole(rng, (N, N), 40) / 2**9, whole(rng, (N, I), 9) / 2**4
-        reservoir = Reservoir.from_matrices(W, W_in, leak_rate=0.4, grid=20)
+        reservoir = Reservoir.from_matrices(W, W_in, leak_rate=0.4, bits=20)
     return described.reading(reservoir, per_step=per_step, classes=not per_step)
 
 
@@ -161,7 +161,7 @@ def hashes(number: int) -> dict[str, str | None]:
     preprocessing = Preprocessing(scale=Scaler.fit([one for data in raw for one in data]))
     clients = [preprocessing.apply(data) for data in raw]
     features = built(name, rng, per_step, [one.u for data in clients for one in data])
-    exact = features.feature_grid is not None
+    exact = features.feature_bits is not None
     stride = rng.randint(2, 5) if name == "row stride" else 1
     how: dict[str, Any] = {"classes": not per_step, "row_stride": stride}
     parts = [accumulate(features, data, **how) for data in clients]

@@ -42,7 +42,7 @@ CLOSE = 1e-9
 class Moments(FeatureMap):
     """The mean and the spread of each of three channels: a small map of one's own."""
 
-    grid: int | None = None
+    bits: int | None = None
     n_features = 6
     bounds = np.full(6, 8.0)
 
@@ -94,7 +94,7 @@ def make_clients(
 
 CLIENTS = make_clients()
 MAP: FeatureMap = Moments()
-WHOLE: FeatureMap = Moments(grid=12)
+WHOLE: FeatureMap = Moments(bits=12)
 
 
 def rows_of(features: FeatureMap, clients: dict[str, list[Recording]]) -> list[tuple[Array, Array]]:
@@ -201,7 +201,7 @@ class Given3(FeatureMap):
 
 
 def test_ranpac_is_the_ridge_on_rectified_random_features() -> None:
-    layer = RandomFourierFeatures(Given3(), features=9, activation="relu", seed=3, grid=None)
+    layer = RandomFourierFeatures(Given3(), features=9, activation="relu", seed=3, bits=None)
     features = layer.build(3, per_step=False, classes=True)
     ones = [np.eye(3)[[k]] for k in range(3)]
     # max(0, w) - max(0, -w) = w: the frozen matrix, read off the map itself.
@@ -214,7 +214,7 @@ def test_ranpac_is_the_ridge_on_rectified_random_features() -> None:
 
 
 def test_fed3r_rf_is_the_ridge_on_random_cosines() -> None:
-    described = RandomFourierFeatures(Given3(), features=15, scale=0.5, seed=3, grid=None)
+    described = RandomFourierFeatures(Given3(), features=15, scale=0.5, seed=3, bits=None)
     features = described.build(3, per_step=False, classes=True)
     h, y = pooled(features, CLIENTS)
     W = inv(h.T @ h + 0.5 * np.eye(15)) @ h.T @ y
@@ -338,7 +338,7 @@ def test_every_head_forgets_a_client_to_the_bit(name: str) -> None:
 
 FOUR = (*CLASSES, "swim")
 LATER = make_clients("fg", classes=("swim", "run"))  # a class that nobody had before
-RAW = ct.Pipeline(ct.Preprocessing(scale="none"), Moments(grid=12))
+RAW = ct.Pipeline(ct.Preprocessing(scale="none"), Moments(bits=12))
 
 
 def test_a_new_class_is_a_column_that_joins_by_adding() -> None:
@@ -402,10 +402,10 @@ def test_secure_aggregation_joins_an_earlier_one() -> None:
 
 
 def test_a_scale_that_was_fitted_stays() -> None:
-    scaled = ct.Pipeline(ct.Preprocessing(scale="federated"), Moments(grid=12))
+    scaled = ct.Pipeline(ct.Preprocessing(scale="federated"), Moments(bits=12))
     first = ct.federate(scaled, CLIENTS, threads=1)
     grown = ct.federate(scaled, LATER, onto=first, threads=1)
-    fitted = ct.Pipeline(first.model.preprocessing, Moments(grid=12))
+    fitted = ct.Pipeline(first.model.preprocessing, Moments(bits=12))
     always = ct.federate(fitted, CLIENTS | LATER, classes=FOUR, threads=1)
     assert grown.statistics.digest() == always.statistics.digest()
 
@@ -422,7 +422,7 @@ def test_another_head_needs_no_other_upload() -> None:
     ("changed", "words"),
     [
         (
-            {"what": ct.Pipeline(ct.Preprocessing(scale="none"), Moments(grid=11))},
+            {"what": ct.Pipeline(ct.Preprocessing(scale="none"), Moments(bits=11))},
             "another feature map",
         ),
         ({"clients": {"a": CLIENTS["a"]}}, "a client counts once"),

@@ -169,7 +169,7 @@ def test_the_size_of_the_blocks_does_not_show(
 
 MAPS: dict[str, FeatureMap] = {
     "states": EchoState(12, washout=5).build(1, per_step=True),
-    "float64 states": EchoState(12, washout=5, grid=None).build(1, per_step=True),
+    "float64 states": EchoState(12, washout=5, bits=None).build(1, per_step=True),
     "pooled": EchoState(6).build(1, per_step=False),
     "streamed": DiagonalReservoir(8).build(1, per_step=True),
 }
@@ -321,7 +321,7 @@ def test_a_message_of_another_shape_is_refused() -> None:
 
 def test_a_noise_free_series_is_predicted_as_from_its_rows() -> None:
     x = mackey_glass(2306)
-    features = EchoState(100, washout=100, grid=None).build(1, per_step=True)
+    features = EchoState(100, washout=100, bits=None).build(1, per_step=True)
     data = Recording(x[:2000], x[6:2006])
     z, later = features.rows([x[:2000]])[0], features.rows([x[2000:2300]])[0]
     y, truth = x[106:2006], x[2106:2306]
@@ -343,7 +343,7 @@ def test_a_small_ridge_needs_a_washout_that_forgets_the_start() -> None:
 
     def error(washout: int, ridge: float) -> float:
         """Return the root mean square over the first 20 rows of recordings that begin elsewhere."""
-        features = EchoState(100, washout=washout, grid=None).build(1, per_step=True)
+        features = EchoState(100, washout=washout, bits=None).build(1, per_step=True)
         data = [Recording(x[k : k + 900], x[k + 6 : k + 906]) for k in (0, 900)]
         readout = accumulate_factors(features, data).solve(ridge)
         ends = range(2200, 3200, 100)

@@ -44,7 +44,7 @@ def rows(series: str, *, scaled: bool = False) -> tuple[Array, Array]:
     """Return the states of a noise-free series, in float64, and what comes next."""
     x = (mackey_glass if series == "mackey-glass" else lorenz)(N + 6)
     u = (x - x.mean(axis=0)) / x.std(axis=0) if scaled else x
-    features = EchoState(120, washout=100, grid=None).build(u.shape[1], per_step=True)
+    features = EchoState(120, washout=100, bits=None).build(u.shape[1], per_step=True)
     return features.rows([u[:N]])[0], x[106 : N + 6, :1]
 
 

@@ -75,7 +75,7 @@ def test_gaps_silence_all_channels_and_nothing_else() -> None:
 
 def test_lags_are_earlier_inputs() -> None:
     u = RNG.normal(size=(30, 2))
-    rows = Lags(3, stride=4, grid=None).build(2, per_step=True).rows([u])[0]
+    rows = Lags(3, stride=4, bits=None).build(2, per_step=True).rows([u])[0]
     for t in range(30):
         for k in range(3):
             back = t - 4 * k
@@ -87,7 +87,7 @@ def test_lags_are_earlier_inputs() -> None:
 def test_exponential_means_are_those_of_the_recursion(logarithms: bool) -> None:
     u = RNG.normal(size=(50, 2))
     rates = (0.5, 0.1)
-    features = ExponentialMeans(rates, logarithms, grid=None).build(2, per_step=True)
+    features = ExponentialMeans(rates, logarithms, bits=None).build(2, per_step=True)
     rows = features.rows([u])[0]
     means = np.zeros((2, 3, 2))
     for t in range(50):
@@ -104,10 +104,10 @@ def test_exponential_means_are_those_of_the_recursion(logarithms: bool) -> None:
 def test_a_streaming_minirocket_that_forgets_nothing_is_minirocket() -> None:
     """With all weight on the last step, the mean over steps is the share above the bias."""
     u = RNG.normal(size=(64, 3)).cumsum(axis=0) / 4
-    rows = StreamingMiniRocket(168, length=64, rate=0, grid=None).build(3, per_step=True).rows([u])
+    rows = StreamingMiniRocket(168, length=64, rate=0, bits=None).build(3, per_step=True).rows([u])
     settled = rows[0][56:]
     assert set(np.unique(settled)) == {0.0, 1.0}
-    whole = MiniRocket(168, length=64, grid=None).build(3, per_step=False).rows([u])[0][0]
+    whole = MiniRocket(168, length=64, bits=None).build(3, per_step=False).rows([u])[0][0]
     unpadded = np.array([_is_unpadded(168)]).ravel()
     longest = rows[0][8:].mean(axis=0)
     first = _dilations(168) == 1
@@ -131,7 +131,7 @@ def _dilations(features: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 def test_forgotten_shares_follow_their_recursion() -> None:
     u = RNG.normal(size=(40, 3))
     now, mean = (
-        StreamingMiniRocket(84, rate=rate, grid=None).build(3, per_step=True).rows([u])[0] * 65536
+        StreamingMiniRocket(84, rate=rate, bits=None).build(3, per_step=True).rows([u])[0] * 65536
         for rate in (0, 3)
     )
     share = np.zeros(84, dtype=np.int64)

@@ -55,7 +55,7 @@ def _cases() -> Iterator[tuple[FeatureMap, int]]:
         yield EchoState(20), width
         yield EchoState((8, 8)), width
         yield EchoState(8, topology="ring", leak_rate=0.5), width
-        yield EchoState(20, grid=None, feature_grid=None), width
+        yield EchoState(20, bits=None, feature_bits=None), width
         yield EchoState(20, precision="float32"), width
     yield EchoState(300, density=0.5), 12  # dense enough for a product of matrices
     windows = (

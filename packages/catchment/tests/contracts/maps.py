@@ -105,14 +105,14 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "echo state pooled": lambda: EchoState(20).build(CHANNELS, per_step=False),
     "deep echo state": lambda: DEEP.build(CHANNELS, per_step=False),
     "single precision": lambda: EchoState(20, precision="float32").build(CHANNELS, per_step=True),
-    "echo state in fixed point": lambda: EchoState(20, washout=3, grid=20, feature_grid=12).build(
+    "echo state in fixed point": lambda: EchoState(20, washout=3, bits=20, feature_bits=12).build(
         CHANNELS, per_step=True
     ),
-    "pooled in fixed point": lambda: EchoState(20, grid=20, feature_grid=8).build(
+    "pooled in fixed point": lambda: EchoState(20, bits=20, feature_bits=8).build(
         CHANNELS, per_step=False, classes=True
     ),
     "side by side per step": lambda: FeatureUnion(
-        EchoState(20, washout=3), EchoState(8, washout=1, grid=20, feature_grid=12)
+        EchoState(20, washout=3), EchoState(8, washout=1, bits=20, feature_bits=12)
     ).build(CHANNELS, per_step=True),
     "side by side pooled": lambda: FeatureUnion(EchoState(20), WindowStatistics()).build(
         CHANNELS, per_step=False, classes=True
@@ -139,7 +139,7 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     "diagonal pooled": lambda: DiagonalReservoir(20, nonlinearity="both").build(
         CHANNELS, per_step=False, classes=True
     ),
-    "diagonal in float64": lambda: DiagonalReservoir(20, nonlinearity="mix", grid=None).build(
+    "diagonal in float64": lambda: DiagonalReservoir(20, nonlinearity="mix", bits=None).build(
         CHANNELS, per_step=True
     ),
     "quadratic delays": lambda: NVAR(3, stride=2, washout=2).build(CHANNELS, per_step=True),

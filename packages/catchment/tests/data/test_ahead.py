@@ -170,7 +170,7 @@ def test_a_saved_model_forecasts_alone_and_equals_ridge_over_stacked_rows(tmp_pa
     preprocessing = Preprocessing(
         horizon=(1, 6), predicted=("load",), known=("price",), calendar=("hour",)
     )
-    pipeline = ct.Pipeline(preprocessing, ct.NVAR(delays=2, order=1, grid=None))
+    pipeline = ct.Pipeline(preprocessing, ct.NVAR(delays=2, order=1, bits=None))
     result = ct.federate(pipeline, clients, ridge=1.0)
     model = ct.load(result.model.save(tmp_path / "model.safetensors"))
     assert output_names(model) == ("load+1", "load+6")

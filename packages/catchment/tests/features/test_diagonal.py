@@ -64,7 +64,7 @@ def formulas(own: DiagonalReservoir, u: Array) -> Array:
 @pytest.mark.parametrize("nonlinearity", ["products", "mix", "both", "none"])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_rows_are_those_of_the_formulas(nonlinearity: Nonlinearity, channels: int) -> None:
-    features = built(channels, units=50, nonlinearity=nonlinearity, memory=(1.0, 40.0), grid=None)
+    features = built(channels, units=50, nonlinearity=nonlinearity, memory=(1.0, 40.0), bits=None)
     u = RNG.normal(size=(400, channels))
     np.testing.assert_allclose(features.rows([u])[0], formulas(features, u), atol=2e-6, rtol=0)
 
@@ -86,7 +86,7 @@ def test_products_are_all_different() -> None:
 
 
 def test_pooled_rows_are_means_and_deviations_of_the_steps() -> None:
-    described = DiagonalReservoir(30, nonlinearity="both", memory=(1.0, 5.0), washout=4, grid=None)
+    described = DiagonalReservoir(30, nonlinearity="both", memory=(1.0, 5.0), washout=4, bits=None)
     steps = described.build(2, per_step=True)
     pooled = described.build(2, per_step=False)
     us = [RNG.normal(size=(n, 2)) for n in (30, 9000)]

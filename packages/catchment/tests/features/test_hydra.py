@@ -70,7 +70,7 @@ def test_aeon_finds_the_same_sums_and_counts(case: str) -> None:
 def test_rows_are_roots_of_shares(T: int, I: int) -> None:
     u = np.random.default_rng(T).normal(size=(T, I)).cumsum(axis=0)
     u[T // 2] = 1e6
-    (z,) = built(I, features=60, seed=3, grid=None).rows([u])
+    (z,) = built(I, features=60, seed=3, bits=None).rows([u])
     assert z.shape == (1, 64)
     groups, channels, W = group_list(4, T, T), group_channels(4, 3, I), weights(4, 3)
     c = channels.shape[1]

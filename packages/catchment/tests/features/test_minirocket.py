@@ -103,7 +103,7 @@ def reference(u: Array, **given: Any) -> Array:
 def test_rows_are_those_of_the_listed_features(T: int, I: int) -> None:
     u = np.random.default_rng(T).normal(size=(T, I)).cumsum(axis=0)
     u[T // 2] = 1e6
-    (z,) = built(I, features=200, seed=3, grid=None).rows([u])
+    (z,) = built(I, features=200, seed=3, bits=None).rows([u])
     np.testing.assert_array_equal(z[0], reference(u, features=200, seed=3))
 
 
@@ -151,7 +151,7 @@ def test_aeon_finds_the_same_shares(case: str) -> None:
 def test_lengths_may_differ_and_company_does_not_matter() -> None:
     rng = np.random.default_rng(5)
     us = [rng.normal(size=(T, 2)) for T in (40, 300, 40, 41, 7, 1, 300)]
-    features = built(2, features=300, grid=None)
+    features = built(2, features=300, bits=None)
     together = features.rows(us, threads=2)
     for u, z in zip(us, together, strict=True):
         np.testing.assert_array_equal(features.rows([u], threads=1)[0], z)
@@ -160,7 +160,7 @@ def test_lengths_may_differ_and_company_does_not_matter() -> None:
 @pytest.mark.parametrize("T", [1, 2, 5, 8])
 def test_the_shortest_recordings_have_shares_too(T: int) -> None:
     u = np.random.default_rng(T).normal(size=(T, 1))
-    z = built(1, features=168, grid=None).rows([u])[0][0]
+    z = built(1, features=168, bits=None).rows([u])[0][0]
     x = np.rint(u[:, 0] * 2**16).astype(np.int64)
     listed = feature_list(168, T)
     biases = noise_biases(listed, [(0,)] * 168, T, 0, 1, 2**16)
@@ -174,14 +174,14 @@ def test_the_shortest_recordings_have_shares_too(T: int) -> None:
 def test_a_fixed_length_fixes_dilations_in_steps() -> None:
     u = np.random.default_rng(2).normal(size=(200, 1))
     biases = tuple(range(84))
-    (z,) = built(1, features=84 * 3, length=65, biases=biases * 3, grid=None).rows([u])
+    (z,) = built(1, features=84 * 3, length=65, biases=biases * 3, bits=None).rows([u])
     x = np.rint(u[:, 0] * 2**16).astype(np.int64)
     for level in range(3):
         for k in (0, 41, 83):
             d = int(8 ** ((84 * level + 37 * k % 84) / (3 * 84 - 1)) + 1e-9)
             expected = share(x, k, d, (level + k) % 2 == 0, k)
             assert z[0, 84 * level + k] == expected
-    short = built(1, features=252, length=65, grid=None).rows([u[:20]])[0]
+    short = built(1, features=252, length=65, bits=None).rows([u[:20]])[0]
     assert short.shape == (1, 252)  # dilations of 8 are cut off at 2
 
 
@@ -211,7 +211,7 @@ def test_outputs_of_the_widest_range_do_not_wrap() -> None:
     T, most = 64, 2**16
     signs = np.where(np.isin(np.arange(T) % 9, (0, 1, 2)), 1.0, -1.0)
     u = np.repeat(signs[:, None] * most * 2, 9, axis=1)
-    features = built(9, features=84, input_range=float(most), biases=(2**28,) * 84, grid=None)
+    features = built(9, features=84, input_range=float(most), biases=(2**28,) * 84, bits=None)
     (z,) = features.rows([u])
     subsets = channel_subsets(84, 0, 9)
     assert max(map(len, subsets)) == 9
@@ -240,7 +240,7 @@ def test_every_channel_is_used_and_few_are_drawn_more_often() -> None:
 def test_biases_split_noise_of_the_same_kind_evenly() -> None:
     """Quantiles of noise fill (0, 1), so shares on other noise of the kind do, too."""
     other = noise(99, 40, 200, 1, 2**16).transpose(0, 2, 1) / 2**16
-    z = np.concatenate(built(1, features=504, grid=None).rows(list(other))).mean(axis=0)
+    z = np.concatenate(built(1, features=504, bits=None).rows(list(other))).mean(axis=0)
     assert 0.45 < z.mean() < 0.55
     assert np.quantile(z, 0.1) < 0.25
     assert np.quantile(z, 0.9) > 0.75

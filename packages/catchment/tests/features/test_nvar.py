@@ -25,7 +25,7 @@ def delayed(u: Array, delays: int, stride: int) -> Array:
 def test_rows_are_polynomials_of_delays(
     channels: int, delays: int, stride: int, order: int
 ) -> None:
-    features = NVAR(delays, stride, order, washout=3, grid=None).build(channels, per_step=True)
+    features = NVAR(delays, stride, order, washout=3, bits=None).build(channels, per_step=True)
     u = RNG.normal(size=(90, channels))
     expected = PolynomialFeatures(order).fit_transform(delayed(u, delays, stride))[3:]
     (z,) = features.rows([u])
@@ -34,7 +34,7 @@ def test_rows_are_polynomials_of_delays(
 
 
 def test_inputs_on_the_grid_have_exact_products_and_loud_ones_are_cut_off() -> None:
-    features = NVAR(2, grid=None).build(1, per_step=True)
+    features = NVAR(2, bits=None).build(1, per_step=True)
     with pytest.warns(ClippingWarning, match="scale the inputs"):
         (z,) = features.rows([[0.5 + 2.0**-22, 100.0]])
     x = 0.5 + 2.0**-22

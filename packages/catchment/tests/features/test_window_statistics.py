@@ -30,7 +30,7 @@ LENGTHS = (1, 2, 3, 4, 5, 17, 64, 101, 128, 255, 256, 257, 300, 513, 1000)
 
 
 def statistics(channels: int, grid: int | None = None, **settings: float | bool) -> FeatureMap:
-    built = WindowStatistics(grid=grid, **settings).build(channels, per_step=False)  # type: ignore[arg-type]
+    built = WindowStatistics(bits=grid, **settings).build(channels, per_step=False)  # type: ignore[arg-type]
     assert isinstance(built, FeatureMap)
     return built
 

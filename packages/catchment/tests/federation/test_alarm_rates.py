@@ -16,7 +16,7 @@ from catchment.federation.learn import FederatedAnomalyDetector
 
 GUIDE = Path(__file__).parents[4] / "docs" / "guides" / "anomalies.md"
 N_CLIENTS, N_STEPS = 40, 400
-INPUTS = ct.NVAR(delays=1, order=1, grid=None).build(2, per_step=True)
+INPUTS = ct.NVAR(delays=1, order=1, bits=None).build(2, per_step=True)
 
 
 def series(rng: np.random.Generator, kind: str) -> Array:

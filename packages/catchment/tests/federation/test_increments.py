@@ -40,24 +40,24 @@ CUT = Reservoir.from_matrices(
     0.2 * rng.normal(size=(8, 8)),
     rng.normal(size=(8, 2)),
     leak_rate=0.5,
-    grid=15,
+    bits=15,
     cut=(24, 9),
     input_range=8,
 )
 SCALER = Scaler(np.array([0.1, -0.2]), np.array([1.5, 1.2]))
 STEPWISE: dict[str, FeatureMap] = {
     "echo state": EchoState(9, washout=4).build(2, per_step=True),
-    "float64": EchoState(9, washout=4, grid=None).build(2, per_step=True),
-    "cut": EchoState.of(CUT, washout=5, feature_grid=8),
-    "cut, long washout": EchoState.of(CUT, washout=30, feature_grid=8),
+    "float64": EchoState(9, washout=4, bits=None).build(2, per_step=True),
+    "cut": EchoState.of(CUT, washout=5, feature_bits=8),
+    "cut, long washout": EchoState.of(CUT, washout=30, feature_bits=8),
     "NVAR": NVAR(3, stride=2, washout=3).build(2, per_step=True),
     "diagonal": DiagonalReservoir(12, washout=6).build(2, per_step=True),
 }
 POOLED: dict[str, FeatureMap] = {
-    **{f"cut, {p}": EchoState.of(CUT, washout=5, pool=p, feature_grid=8) for p in ("last", "max")},
+    **{f"cut, {p}": EchoState.of(CUT, washout=5, pool=p, feature_bits=8) for p in ("last", "max")},
     "mean": EchoState(9, pool="mean", washout=4).build(2, per_step=False, classes=True),
     "mean_std": EchoState(9, pool="mean_std").build(2, per_step=False, classes=True),
-    "float64": EchoState(9, pool="mean_std", grid=None).build(2, per_step=False, classes=True),
+    "float64": EchoState(9, pool="mean_std", bits=None).build(2, per_step=False, classes=True),
     "diagonal": DiagonalReservoir(12, washout=6).build(2, per_step=False),
 }
 WINDOWED: dict[str, FeatureMap] = {

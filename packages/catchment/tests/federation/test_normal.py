@@ -20,7 +20,7 @@ from catchment.federation.learn import FederatedAnomalyDetector, unlearn_normal
 from catchment.readout import Counts, Detector
 from catchment.wire import Message
 
-FEATURES = ct.NVAR(delays=3, order=1, washout=3, grid=None).build(2, per_step=True)
+FEATURES = ct.NVAR(delays=3, order=1, washout=3, bits=None).build(2, per_step=True)
 
 
 def machines(n: int = 4, n_steps: int = 300) -> dict[str, list[ct.Recording]]:
@@ -130,7 +130,7 @@ def test_the_bound_of_the_sums_does_not_blur_the_counts() -> None:
 
 @pytest.mark.parametrize("grid", ["auto", None])
 def test_a_client_can_be_taken_off_as_if_it_had_never_been_there(grid: Any) -> None:
-    features = ct.NVAR(delays=3, order=1, washout=3, grid=grid).build(2, per_step=True)
+    features = ct.NVAR(delays=3, order=1, washout=3, bits=grid).build(2, per_step=True)
     algorithm = FederatedAnomalyDetector(features=features)
     clients = machines(4)
     clients["machine-1"] = [ct.Recording(clients["machine-1"][0].u * 3)]

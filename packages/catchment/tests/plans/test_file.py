@@ -358,6 +358,43 @@ def test_the_fingerprint_is_of_the_settings() -> None:
     assert fingerprint_of({}) == fingerprint_of({"title": "x"})
 
 
+@pytest.mark.parametrize(
+    ("maps", "fingerprint"),
+    [
+        (
+            """map = "feature_union"
+maps = [
+    { units = 9, grid = 20, feature_grid = 8 },
+    { map = "random_projection", features = 8, grid = 9, of = { map = "hydra", grid = 12 } },
+]
+[[protections]]
+name = "rounded"
+bits = 8""",
+            "731a6c70e05d00fa",
+        ),
+        (
+            """units = 9
+grid = 20
+[learn]
+algorithm = "candidates"
+[[candidates]]
+grid = 18
+[[candidates]]
+feature_grid = 7""",
+            "0ab03ad63075c7fa",
+        ),
+    ],
+)
+def test_bits_were_a_grid_and_plans_of_then_are_the_same(maps: str, fingerprint: str) -> None:
+    then = parse_plan(f'[data]\nsource = "wearables"\n[features]\n{maps}\n')
+    now = parse_plan(then.text.replace("grid", "bits"))
+    assert (then.features, then.candidates) == (now.features, now.candidates)
+    assert "grid" not in str((then.features, then.candidates))
+    assert then.protections == now.protections
+    assert then.fingerprint == now.fingerprint
+    assert now.fingerprint.startswith(fingerprint)
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no plan"):
         read_plan(tmp_path / "none.toml")

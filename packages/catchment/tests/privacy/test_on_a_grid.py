@@ -30,7 +30,7 @@ CLIENTS = synthetic_wearables(12, windows_per_user=24, steps=24)
 class Moments(FeatureMap):
     """Mean and deviation of every channel, in 8 bits."""
 
-    grid: int = 8
+    bits: int = 8
     n_features = 12
     bounds = np.full(12, 4.0)
 

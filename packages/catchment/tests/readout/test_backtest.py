@@ -25,7 +25,7 @@ def noisy(n: int, channels: int) -> Array:
         {},
         {"washout": 10, "precision": "float32"},
         {"units": (12, 8)},
-        {"grid": None, "feature_grid": None, "input": False},
+        {"bits": None, "feature_bits": None, "input": False},
     ],
     ids=str,
 )

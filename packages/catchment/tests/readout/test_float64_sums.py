@@ -30,16 +30,16 @@ from catchment.features import (
 from catchment.readout import RidgeStatistics, accumulate, accumulate_each, unpack
 
 RECORD = Path(__file__).parent / "data" / "float64_sums.json"
-SMALL = EchoState(12, seed=3, washout=4, grid=None)
+SMALL = EchoState(12, seed=3, washout=4, bits=None)
 # Each map, whether it has a row per step, and the lengths of its recordings.
 MAPS: dict[str, tuple[Any, bool, Any]] = {
-    "echo state, sparse": (EchoState(60, seed=1, washout=5, grid=None), True, (300, 40, 90)),
-    "echo state, dense": (EchoState(14, seed=2, density=1.0, grid=None), True, (120,)),
-    "echo state, deep": (EchoState((20, 15), seed=2, washout=3, grid=None), True, (80, 70)),
-    "echo state, many": (EchoState(30, seed=4, grid=None), True, tuple(range(20, 60))),
-    "echo state, long": (EchoState(30, seed=5, washout=50, grid=None), True, (12_000,)),
-    "echo state, short": (EchoState(30, seed=6, grid=None), True, (70,)),
-    "echo state, pooled": (EchoState(20, seed=7, grid=None), False, (60, 50, 70)),
+    "echo state, sparse": (EchoState(60, seed=1, washout=5, bits=None), True, (300, 40, 90)),
+    "echo state, dense": (EchoState(14, seed=2, density=1.0, bits=None), True, (120,)),
+    "echo state, deep": (EchoState((20, 15), seed=2, washout=3, bits=None), True, (80, 70)),
+    "echo state, many": (EchoState(30, seed=4, bits=None), True, tuple(range(20, 60))),
+    "echo state, long": (EchoState(30, seed=5, washout=50, bits=None), True, (12_000,)),
+    "echo state, short": (EchoState(30, seed=6, bits=None), True, (70,)),
+    "echo state, pooled": (EchoState(20, seed=7, bits=None), False, (60, 50, 70)),
     "diagonal": (DiagonalReservoir(24, 1), True, (200, 90)),
     "nvar": (NVAR(delays=3, order=2), True, (90, 40)),
     "window statistics": (WindowStatistics(), False, (60, 50, 64)),
@@ -55,7 +55,7 @@ MAPS: dict[str, tuple[Any, bool, Any]] = {
 def recordings(name: str) -> list[Recording]:
     """Return recordings of two channels, with gaps among the targets of steps, and weights."""
     _, per_step, lengths = MAPS[name]
-    found, more = [], 0.5 if built(name).grid is None else 1.0
+    found, more = [], 0.5 if built(name).bits is None else 1.0
     for k, n in enumerate(lengths):
         t = np.arange(n)[:, None] + 10.0 * k
         u = np.sin(t * [0.31, 0.173]) + 0.3 * np.cos(t * [1.7, 2.9])

@@ -171,7 +171,7 @@ def test_loops_that_would_explode_stay_near_the_training_range_and_say_so() -> N
                 input_scaling=0.5,
                 washout=washout,
                 seed=seed,
-                grid=None,  # which would cut off what is fed back
+                bits=None,  # which would cut off what is fed back
             )
             model = train(described.build(1, per_step=True), [next_step(s)], 1e-8)
             free, said_free = caught(model, s, limit=None)

@@ -356,7 +356,7 @@ def test_digests_differ_where_values_do() -> None:
 def echo_state(bits: int | None, *, per_step: bool, units: int = 20) -> EchoState:
     """Return a map whose features lie in fixed point of so many bits, or on none."""
     grid = None if bits is None else 24
-    described = EchoState(units, seed=1, washout=5, grid=grid, feature_grid=bits, input_range=8.0)
+    described = EchoState(units, seed=1, washout=5, bits=grid, feature_bits=bits, input_range=8.0)
     built = described.build(2, per_step=per_step)
     assert isinstance(built, EchoState)
     return built
@@ -508,7 +508,6 @@ class Products(FeatureMap):
     n_features = 61
     bounds = np.full(61, 2.0)
     per_step = True
-    grid = property(lambda self: self.bits)
     def compute_rows(self, inputs, threads):
         return [u[:, :1] * (1 + np.arange(61)) / 61 + u[:, 1:2] / 2 for u in inputs]
 
@@ -555,7 +554,7 @@ def test_an_own_map_on_a_grid() -> None:
     class Powers(FeatureMap):
         n_features = 3
         bounds = np.array([1.0, 1.0, 8.0])
-        grid = 12
+        bits = 12
 
         def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
             return [np.array([[u.mean(), (u**2).mean(), 8 * u.max()]]) for u in inputs]
@@ -576,7 +575,6 @@ class Summary(FeatureMap):
     bits: int = 12
     n_features = 6
     bounds = np.full(6, 2.0)
-    grid = property(lambda self: self.bits)
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         told = [(u.mean(), u.std(), *u[:2, 0], *np.tanh([u.max(), u.min()])) for u in inputs]

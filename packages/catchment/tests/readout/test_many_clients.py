@@ -140,9 +140,9 @@ def test_a_bad_sequence_is_an_error() -> None:
 def test_a_short_sequence_is_cut_where_its_grid_says() -> None:
     rng = np.random.default_rng(3)
     reservoir = Reservoir.from_matrices(
-        0.3 * rng.normal(size=(6, 6)), rng.normal(size=(6, 2)), grid=15, cut=(20, 5)
+        0.3 * rng.normal(size=(6, 6)), rng.normal(size=(6, 2)), bits=15, cut=(20, 5)
     )
-    features = EchoState.of(reservoir, feature_grid=8)
+    features = EchoState.of(reservoir, feature_bits=8)
     one = Recording(rng.normal(size=(90, 2)), rng.normal(size=(90, 1)))
     alone = accumulate(features, [one], classes=False)
     assert alone.digest() == accumulate_each(features, [[one]], classes=False)[0].digest()

@@ -144,7 +144,7 @@ def c_code(
     _refuse(model, name, number)
     if steps is not None and steps < 1:
         raise ValueError(f"steps is {steps}; give the length of recordings, from 1 on")
-    form: Number = number or ("float32" if model.features.feature_grid is None else "whole")
+    form: Number = number or ("float32" if model.features.feature_bits is None else "whole")
     exported = model
     if form == "q15":
         exported = model_of(model, in_q15(model.features))

@@ -77,10 +77,10 @@ def echo_code(features: EchoState, setting: Setting, prefix: str) -> MapCode:
     """
     if setting.number == "float32":
         return _FloatMaker(features, setting, prefix).code()
-    if features.reservoir.grid is None or features.feature_grid is None:
+    if features.reservoir.bits is None or features.feature_bits is None:
         raise ValueError(
             f"the map has no grid, which --number {setting.number} needs; export it with "
-            '--number float32, or train it with grid="auto"'
+            '--number float32, or train it with bits="auto"'
         )
     return _IntegerMaker(features, setting, prefix).code()
 
@@ -90,7 +90,7 @@ def in_q15(features: EchoState) -> EchoState:
     """Return the map with states and features of at most 15 digits, the same if it has no more.
 
     >>> from catchment import EchoState
-    >>> in_q15(EchoState(20).build(1, per_step=True, classes=True)).reservoir.grid
+    >>> in_q15(EchoState(20).build(1, per_step=True, classes=True)).reservoir.bits
     15
     """
     reservoir = features.reservoir
@@ -100,18 +100,18 @@ def in_q15(features: EchoState) -> EchoState:
             "q15 holds states between -1 and 1, and units with relu or identity go beyond; "
             "export with --number whole or float32"
         )
-    bits = Q15 if reservoir.grid is None else min(reservoir.grid, Q15)
-    feature_bits = Q15 if features.feature_grid is None else min(features.feature_grid, Q15)
-    if (bits, feature_bits) == (reservoir.grid, features.feature_grid):
+    bits = Q15 if reservoir.bits is None else min(reservoir.bits, Q15)
+    feature_bits = Q15 if features.feature_bits is None else min(features.feature_bits, Q15)
+    if (bits, feature_bits) == (reservoir.bits, features.feature_bits):
         return features
     coarser = Reservoir.of_layers(
         reservoir.layers,
-        grid=bits,
+        bits=bits,
         input_range=reservoir.input_range,
-        cut=reservoir.cut if reservoir.grid is not None else (0, 0),
+        cut=reservoir.cut if reservoir.bits is not None else (0, 0),
     )
-    read = replace(features, feature_grid=None, precision="float64").reading(coarser)
-    return replace(read, feature_grid=feature_bits)
+    read = replace(features, feature_bits=None, precision="float64").reading(coarser)
+    return replace(read, feature_bits=feature_bits)
 
 
 class _Maker(ABC):
@@ -201,8 +201,8 @@ class _Maker(ABC):
 
     def _tables(self) -> tuple[Table, ...]:
         found, leak_digits = self.feature_table(), 0
-        if self.features.reservoir.grid is not None:
-            leak_digits = min(self.features.reservoir.grid, MOST_WEIGHT_DIGITS)
+        if self.features.reservoir.bits is not None:
+            leak_digits = min(self.features.reservoir.bits, MOST_WEIGHT_DIGITS)
         for k, program in enumerate(self.programs):
             name, N = f"{self.p}_{k}", program.n_units
             matrix = self.numbers(dense(program), program.weight_digits)
@@ -314,8 +314,8 @@ class _IntegerMaker(_Maker):
 
     def __init__(self, features: EchoState, setting: Setting, prefix: str) -> None:
         super().__init__(features, setting, prefix)
-        assert features.reservoir.grid is not None
-        self.digits: int = features.reservoir.grid
+        assert features.reservoir.bits is not None
+        self.digits: int = features.reservoir.bits
         self.word = "int16_t" if setting.number == "q15" else "int32_t"
         self.reach = int(np.ldexp(features.reservoir.input_range, self.digits))
         if self.reach >= 1 << 31 or self.n_units >= MOST_ENTRIES:
@@ -338,7 +338,7 @@ class _IntegerMaker(_Maker):
         self.sums = kept.get(self.pool or "", ())
 
     def grid(self) -> tuple[int | None, Any]:
-        bits = self.features.feature_grid
+        bits = self.features.feature_bits
         assert isinstance(bits, int)
         return bits, self.features.grid_digits
 
@@ -377,7 +377,7 @@ static const struct grid_layer {p}_layers[] = {{
 static const struct grid_map {p}_map = {{
     {sizes}, {p}_layers,
     {reading}, {one.segments}, {self.washout},
-    {one.feature_grid}, {p}_digits
+    {one.feature_bits}, {p}_digits
 }};
 """
 
@@ -450,7 +450,7 @@ class _FloatMaker(_Maker):
             )
         # Sums of many steps keep what single precision loses of each.
         self.long = setting.steps is None or setting.steps > FEW_STEPS
-        bits = features.feature_grid
+        bits = features.feature_bits
         self.rounds = isinstance(bits, int) and bits <= MOST_ROUNDED
         if self.pool == "max":
             self.sums = (("float", "extreme", "-FLT_MAX"),)
@@ -473,7 +473,7 @@ class _FloatMaker(_Maker):
     def own_traits(self, pool: str) -> list[str]:
         found = [f"long, {pool}"] if self.long else []
         found += [f"rounded, {pool}"] if self.rounds else []
-        found += ["cut off"] if self.features.reservoir.grid is not None else []
+        found += ["cut off"] if self.features.reservoir.bits is not None else []
         return found + (["washout"] if self.washout else [])
 
     def structs(self) -> str:
@@ -499,7 +499,7 @@ class _FloatMaker(_Maker):
         reservoir = self.features.reservoir
         top = f"{float(reservoir.input_range)!r}f"
         cut_off = f"u[i] > {top} ? {top} : u[i] < -{top} ? -{top} : u[i]"
-        return "u[i]" if reservoir.grid is None else cut_off
+        return "u[i]" if reservoir.bits is None else cut_off
 
     def advance(self) -> list[str]:
         p = self.p

@@ -128,7 +128,7 @@ def tolerance(layout: Layout) -> Array:
     weights = np.abs(layout.model.readout.weights)
     scale = 1.0 + np.abs(layout.model.readout.intercept) + weights.max(axis=0)
     found: Array = 1e-6 * scale
-    grid = layout.model.features.feature_grid
+    grid = layout.model.features.feature_bits
     if not layout.whole:
         found = 1e-4 * scale
         if grid is not None:

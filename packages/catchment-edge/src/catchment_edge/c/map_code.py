@@ -301,11 +301,11 @@ def widest_bits(features: FeatureMap) -> int:
     """Return the bits of the widest row in a map, those of maps inside counted.
 
     >>> from catchment import RandomProjection, WindowStatistics
-    >>> wide = RandomProjection(WindowStatistics(grid=20), 10, grid=8)
+    >>> wide = RandomProjection(WindowStatistics(bits=20), 10, bits=8)
     >>> widest_bits(wide.build(1, per_step=False))
     20
     """
-    return max([features.feature_grid or 0, *(widest_bits(one) for one in features.inner_maps)])
+    return max([features.feature_bits or 0, *(widest_bits(one) for one in features.inner_maps)])
 
 
 def in_q15(features: FeatureMap) -> FeatureMap:

@@ -150,7 +150,7 @@ def _projection_text(inner: MapCode, one: RandomProjection, p: str, work: str) -
     """Return the statements that mix a row."""
     F, n = inner.n_features, one._padded
     digits = 0
-    if one.grid is not None:
+    if one.bits is not None:
         digits = int(one.grid_digits[0])
     root, bound = math.sqrt(F), one.bound
     if work == "float":
@@ -176,7 +176,7 @@ for (; j < {n}; j++)
 {name}(s->{p}_sums, {n});
 for (k = 0; k < {one.features}; k++)
     row[k] = projected_feature({sum_}, {numbers},
-                               {digits}, {one.grid or 0});"""
+                               {digits}, {one.bits or 0});"""
 
 
 @form("c", RandomFourierFeatures)
@@ -255,7 +255,7 @@ static void {p}_mixed(const word *x, feature *row)
 {{
     uint32_t j;
     for (j = 0; j < {one.features}; j++)
-        row[j] = {name}({sum_}{phase}, {one.grid or 0});
+        row[j] = {name}({sum_}{phase}, {one.bits or 0});
 }}
 """
 
@@ -381,11 +381,11 @@ def _shift_text(
     """Return statements that bring maps with fewer bits to the grid of all."""
     lines = ""
     for one, place in leaves:
-        if setting.number == "float32" or one.feature_grid == features.feature_grid:
+        if setting.number == "float32" or one.feature_bits == features.feature_bits:
             continue
-        assert features.feature_grid is not None
-        assert one.feature_grid is not None
-        factor, end = 1 << (features.feature_grid - one.feature_grid), place + one.n_features
+        assert features.feature_bits is not None
+        assert one.feature_bits is not None
+        factor, end = 1 << (features.feature_bits - one.feature_bits), place + one.n_features
         lines += f"for (j = {place}; j < {end}; j++)\n"
         lines += f"    row[j] = (feature)(row[j] * {factor});\n"
     return lines

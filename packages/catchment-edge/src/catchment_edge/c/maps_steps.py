@@ -39,7 +39,7 @@ def nvar_code(one: NVAR, setting: Setting, prefix: str) -> MapCode:
     reach = (one.delays - 1) * one.stride + 1
     text = f"""
 static const struct nvar {p}_map = {{
-    {n_inputs}, {one.delays}, {one.stride}, {one.order}, {one.grid or 0}
+    {n_inputs}, {one.delays}, {one.stride}, {one.order}, {one.bits or 0}
 }};
 """
     map_, ring = f"&{p}_map", f"s->{p}_ring"
@@ -81,7 +81,7 @@ def diagonal_code(one: DiagonalReservoir, setting: Setting, prefix: str) -> MapC
     size = f"{weight!r}f" if setting.number == "float32" else str(int(weight * 2**MIX_DIGITS))
     text = f"""
 static const struct diagonal {p}_map = {{
-    {n_inputs}, {k}, {P}, {Q}, {one.grid or 0}, {size}, {p}_eigenvalues, {p}_input,
+    {n_inputs}, {k}, {P}, {Q}, {one.bits or 0}, {size}, {p}_eigenvalues, {p}_input,
     {p}_shifts, {p}_turns, {p}_signs, {p}_bias, {p}_leak
 }};
 """

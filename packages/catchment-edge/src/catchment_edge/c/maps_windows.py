@@ -144,7 +144,7 @@ class Reader:
     @property
     def bits(self) -> int:
         """Bits of its grid, 0 if it has none."""
-        return self.features.feature_grid or 0
+        return self.features.feature_bits or 0
 
     @property
     def n_inputs(self) -> int:
@@ -239,12 +239,12 @@ def row_grid(features: FeatureMap | None, setting: Setting) -> tuple[int | None,
     """Return bits and digits of a map's features as integers; nothing in float32."""
     if features is None or setting.number == "float32":
         return None, None
-    if features.feature_grid is None:
+    if features.feature_bits is None:
         raise ValueError(
             f"the map has no grid, which --number {setting.number} needs; export it with "
-            '--number float32, or train it with grid="auto"'
+            '--number float32, or train it with bits="auto"'
         )
-    return features.feature_grid, features.grid_digits
+    return features.feature_bits, features.grid_digits
 
 
 def fitting(type_: str, name: str, values: NDArray[Any]) -> Table:

@@ -447,9 +447,9 @@ class Sequences:
                 "model with a map of the library"
             )
         z: Value = make(features, self)
-        if features.feature_grid is None or features.reservoir is not None:
+        if features.feature_bits is None or features.reservoir is not None:
             return z
-        return on_grid(z, features.grid_digits, features.feature_grid)
+        return on_grid(z, features.grid_digits, features.feature_bits)
 
     def after(self, z: Value, washout: int) -> Value:
         """Return the rows (B, T - washout, F) after the washout."""

@@ -237,10 +237,10 @@ class Layer:
 def inputs_on_grid(features: EchoState, u: Value) -> Value:
     """Return inputs cut off at the range of the grid and rounded to it, if there is one."""
     reservoir = features.reservoir
-    if reservoir.grid is None:
+    if reservoir.bits is None:
         return u
     cut = u.clip(-reservoir.input_range, reservoir.input_range)
-    return rounded(cut, np.ldexp(ROUND, -reservoir.grid).item()) if u.builder.exact else cut
+    return rounded(cut, np.ldexp(ROUND, -reservoir.bits).item()) if u.builder.exact else cut
 
 
 @form("onnx", EchoState)
@@ -325,7 +325,7 @@ def selected(features: EchoState, u: Value, states: Value) -> Value:
 
 def rounded_rows(features: EchoState, z: Value) -> Value:
     """Return the features of steps on their grid, if there is one."""
-    if features.feature_grid is None:
+    if features.feature_bits is None:
         return z
     digits = features.grid_digits[: features.n_base]
     if z.builder.exact:
@@ -336,7 +336,7 @@ def rounded_rows(features: EchoState, z: Value) -> Value:
 
 
 def on_features_grid(features: EchoState, z: Value) -> Value:
-    bits = features.feature_grid
+    bits = features.feature_bits
     return on_grid(z, features.grid_digits, bits) if isinstance(bits, int) else z
 
 
@@ -344,7 +344,7 @@ def pooled_parts(features: EchoState, z: Value, given: Sequences) -> Value:
     """Return the rows (B, F) of the features (B, T, n_base) of all steps."""
     assert features.pool is not None
     builder, skip, parts = z.builder, features.washout, features.segments
-    digits = features.reservoir.grid if builder.exact else None
+    digits = features.reservoir.bits if builder.exact else None
     if given.steps is not None:
         n_rows = given.steps - skip
         edges: list[int | Value] = [skip + n_rows * k // parts for k in range(parts + 1)]

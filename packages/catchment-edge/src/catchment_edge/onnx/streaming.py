@@ -124,7 +124,7 @@ def echo_step(features: EchoState, now: Now) -> Value:
     z = echo_state.selected(features, u, builder.concat(found, axis=-1))
     if features.pool is None:
         return echo_state.rounded_rows(features, z)
-    digits = features.reservoir.grid if builder.exact else None
+    digits = features.reservoir.bits if builder.exact else None
     exact, width = digits is not None, features.n_base
     row = running_pool(z, features.pool, features.washout, now, width=width, exact=exact)
     return echo_state.on_features_grid(features, row)

@@ -42,7 +42,7 @@ class SumsForm:
             most = holds["int64_t"][0]
             raise ValueError(
                 f"sums of {rows} rows of {bits}-bit features do not fit 63 bits, {most} do; pass "
-                f"rows={most}, or give the map a feature_grid of fewer bits"
+                f"rows={most}, or give the map a smaller feature_bits"
             )
         total = next(name for name in types if holds[name][1] >= rows)
         return cls(gram, total, min(holds[gram][0], holds[total][1], _COUNTED))
@@ -80,10 +80,10 @@ class Layout:
 
     def __post_init__(self) -> None:
         features = self.task.features
-        if features.feature_grid is None:
+        if features.feature_bits is None:
             raise ValueError(
-                "the plan's map has no grid, and a device adds up integers; give the map a "
-                "grid in the plan"
+                "the plan's map is in float64, and a device adds up integers; give the map "
+                "bits in the plan"
             )
         if not 0 <= self.neighbors <= MOST_NEIGHBORS:
             raise ValueError(
@@ -98,12 +98,12 @@ class Layout:
 
     @cached_property
     def sums(self) -> SumsForm:
-        return SumsForm.whole(self.task.features.feature_grid or 0, self.rows)
+        return SumsForm.whole(self.task.features.feature_bits or 0, self.rows)
 
     @property
     def entry_bits(self) -> tuple[int, ...]:
         """Bits of the largest entry of each array of the upload, of as many rows as asked for."""
-        bits, rows = self.task.features.feature_grid or 0, self.rows.bit_length()
+        bits, rows = self.task.features.feature_bits or 0, self.rows.bit_length()
         if self.task.classes is not None:
             return 0, bits + rows, rows, 2 * bits + rows, bits + rows, rows
         # Of numbers a limb has 40 digits, but for the last, and may be as large as that.

@@ -318,7 +318,7 @@ def test_a_run_of_an_earlier_version_says_what_it_did_not_write_down(run: Path) 
 
 def test_float64_is_compared_to_rounding_and_says_so(tmp_path: Path) -> None:
     people = synthetic_wearables(4, windows_per_user=12, seed=1)
-    run = catchment.federate(Waves(6, grid=None), people, out=tmp_path / "run")
+    run = catchment.federate(Waves(6, bits=None), people, out=tmp_path / "run")
     assert run.folder is not None
     assert verify_run(run.folder, clients=people).agrees
     turned = {name: held[::-1] for name, held in people.items()}
@@ -347,7 +347,7 @@ def test_weights_are_drawn_again_from_the_recipe(tmp_path: Path) -> None:
 @pytest.mark.parametrize("classes", [True, False])
 def test_a_reservoir_on_a_grid_is_verified_by_hashes_alone(tmp_path: Path, classes: bool) -> None:
     source = '"wearables"\nusers = 6\nwindows_per_user = 8' if classes else '"narma"\nsteps = 900'
-    grid = "grid = 20\nfeature_grid = 8" if classes else "grid = 24\nfeature_grid = 20"
+    grid = "bits = 20\nfeature_bits = 8" if classes else "bits = 24\nfeature_bits = 20"
     folder = made(f"[data]\nsource = {source}\n[features]\nunits = 10\n{grid}\n", tmp_path / "run")
     found = verify_run(folder)
     assert found.agrees

@@ -79,7 +79,7 @@ class EchoStateForm(DeviceForm):
         self, features: EchoState, device: torch.device, *, fused: bool | None = None
     ) -> None:
         super().__init__(features, device)
-        self.digits = features.reservoir.grid
+        self.digits = features.reservoir.bits
         self.fused = cuda.available(device) if fused is None else fused
         self.layers = [TorchLayer.of(p, self.digits, device) for p in features.programs]
         self._free: list[_Memory] = []

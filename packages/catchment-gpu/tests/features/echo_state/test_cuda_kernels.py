@@ -98,7 +98,7 @@ def test_a_step_adds_the_bias_and_leaks(kernels: ctypes.CDLL) -> None:
 
 def test_a_sparse_layer_runs_as_on_the_cpu(kernels: ctypes.CDLL) -> None:
     mixed = MixedActivation(tanh=0.4, sin=0.3, sigmoid=0.2, relu=0.1)
-    recipe = Reservoir(units=40, inputs=2, leak_rate=0.3, activation=mixed, seed=3, grid=DIGITS)
+    recipe = Reservoir(units=40, inputs=2, leak_rate=0.3, activation=mixed, seed=3, bits=DIGITS)
     (program,) = recipe.programs()
     assert isinstance(program, Program)
     T, B = 30, 8

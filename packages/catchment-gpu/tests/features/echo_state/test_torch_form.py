@@ -47,16 +47,16 @@ def assert_same_rows(features: EchoState, inputs: list[Array], device: str = "cp
 def with_cut(bits: int, cut: tuple[int, int]) -> Reservoir:
     rng = np.random.default_rng(3)
     W = rng.uniform(-1, 1, (25, 25)) * (rng.random((25, 25)) < 0.2)
-    return Reservoir.from_matrices(W * 0.8, rng.uniform(-1, 1, (25, 2)), grid=bits, cut=cut)
+    return Reservoir.from_matrices(W * 0.8, rng.uniform(-1, 1, (25, 2)), bits=bits, cut=cut)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("bits", [15, 20, 24])
 @pytest.mark.parametrize("name", RECIPES)
 def test_states_of_every_step(name: str, bits: int, device: str) -> None:
-    reservoir = Reservoir(inputs=2, seed=5, grid=bits, **RECIPES[name])
+    reservoir = Reservoir(inputs=2, seed=5, bits=bits, **RECIPES[name])
     assert_same_rows(EchoState.of(reservoir), sequences((50, 3, 41)), device)
-    rounded = EchoState.of(reservoir, feature_grid=8, bias=True, state=False, washout=2)
+    rounded = EchoState.of(reservoir, feature_bits=8, bias=True, state=False, washout=2)
     assert_same_rows(rounded, sequences((20, 3)), device)
 
 
@@ -66,14 +66,14 @@ def test_states_of_every_step(name: str, bits: int, device: str) -> None:
 @pytest.mark.parametrize("segments", [1, 3])
 def test_pooled_rows(pool: Any, segments: int, bits: int, device: str) -> None:
     for cut in ((0, 0), (16, 6)):
-        for feature_grid in (None, 8):
+        for feature_bits in (None, 8):
             features = EchoState.of(
                 with_cut(bits, cut),
                 bias=True,
                 pool=pool,
                 segments=segments,
                 washout=4,
-                feature_grid=feature_grid,
+                feature_bits=feature_bits,
             )
             assert_same_rows(features, sequences((60, 7, 33, 33)), device)
 
@@ -87,7 +87,7 @@ def test_deviations_of_wide_inputs_need_more_than_63_bits() -> None:
 
 @pytest.mark.parametrize("washout", [0, 5, 40])
 def test_a_cut_sequence(washout: int) -> None:
-    features = EchoState.of(with_cut(20, (16, 6)), feature_grid=20, washout=washout)
+    features = EchoState.of(with_cut(20, (16, 6)), feature_bits=20, washout=washout)
     assert_same_rows(features, sequences((100, 41, 63)))
 
 
@@ -95,12 +95,12 @@ def test_blocks_of_few_steps_and_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(torch_form.LANES, "cpu", 3)
     monkeypatch.setitem(torch_form.NUMBERS, "cpu", 600)
     for pool in (None, "mean_std", "last", "max"):
-        features = EchoState.of(with_cut(20, (16, 6)), feature_grid=12, pool=pool, washout=3)
+        features = EchoState.of(with_cut(20, (16, 6)), feature_bits=12, pool=pool, washout=3)
         assert_same_rows(features, sequences((100, 4, 41, 63, 17)))
 
 
 def test_large_sparse_layers_are_multiplied_as_such() -> None:
-    recipe = Reservoir(units=1100, inputs=2, connections=5, grid=20)
+    recipe = Reservoir(units=1100, inputs=2, connections=5, bits=20)
     assert_same_rows(EchoState.of(recipe), sequences((12,)))
 
 
@@ -144,7 +144,7 @@ def test_memory_is_used_again_from_rest(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(EchoStateForm, "by_graph", lambda self, n_lanes: True)
     monkeypatch.setattr(torch_form, "GRAPH_STEPS", (7, 9))
     monkeypatch.setattr(torch_form, "GRAPH_COLUMNS", 20)
-    features = EchoState.of(with_cut(20, (0, 0)), feature_grid=20)
+    features = EchoState.of(with_cut(20, (0, 0)), feature_bits=20)
     form, inputs = EchoStateForm(features, CPU), sequences((50, 31, 45))
     first = rows_on(form, inputs)
     (memory,) = form._free

@@ -29,7 +29,7 @@ def deep(bits: int, **settings: object) -> Reservoir:
         gain=1.1,
         shift=0.05,
         seed=3,
-        grid=bits,
+        bits=bits,
     )
     return replace(recipe, **settings)  # type: ignore[arg-type]
 
@@ -54,7 +54,7 @@ def test_large_weights_have_fewer_digits_and_are_exact_all_the_same(size: int) -
     W, W_in = size * rng.normal(size=(7, 7)), size * rng.normal(size=(7, 1))
     names = ["tanh", "sigmoid", "relu", "sin", "identity", "tanh", "tanh"]
     reservoir = Reservoir.from_matrices(
-        W, W_in, leak_rate=0.4, activation=names, grid=24, cut=(0, 0)
+        W, W_in, leak_rate=0.4, activation=names, bits=24, cut=(0, 0)
     )
     u = drawn(12, 1)
     expected = oracle.as_floats(oracle.whole_states(reservoir, u))
@@ -62,7 +62,7 @@ def test_large_weights_have_fewer_digits_and_are_exact_all_the_same(size: int) -
 
 
 def test_fifteen_bits_make_weights_and_states_of_sixteen_bit_words() -> None:
-    reservoir = Reservoir(units=40, inputs=2, grid=15, spectral_radius=2.0)
+    reservoir = Reservoir(units=40, inputs=2, bits=15, spectral_radius=2.0)
     (program,) = reservoir.programs()
     for whole in (
         np.ldexp(program.values, program.weight_digits),
@@ -93,7 +93,7 @@ def test_lanes_blocks_and_kernels_do_not_show(mixed: bool) -> None:
     W = 0.05 * rng.normal(size=(310, 310)) * (rng.random((310, 310)) < 0.3)
     names = [("tanh", "sin", "sigmoid")[k % 3] for k in range(310)] if mixed else "tanh"
     reservoir = Reservoir.from_matrices(
-        W, rng.normal(size=(310, 2)), leak_rate=0.3, activation=names, grid=20, cut=(0, 0)
+        W, rng.normal(size=(310, 2)), leak_rate=0.3, activation=names, bits=20, cut=(0, 0)
     )
     (dense,) = reservoir.programs()
     assert dense.by_matrix
@@ -119,7 +119,7 @@ def cut_reservoir(cut: tuple[int, int], bits: int = 16) -> Reservoir:
         rng.normal(size=(5, 2)),
         leak_rate=[0.1, 0.3, 1.0, 0.5, 0.02],
         activation=["tanh", "sin", "sigmoid", "relu", "identity"],
-        grid=bits,
+        bits=bits,
         cut=cut,
     )
 
@@ -137,7 +137,7 @@ def test_the_cut_is_the_plain_loop_over_parts(cut: tuple[int, int], T: int) -> N
 @pytest.mark.parametrize("washout", [0, 3, 45])
 def test_features_see_the_same_states_alone_together_and_on_any_threads(washout: int) -> None:
     reservoir = cut_reservoir((20, 5))
-    features = EchoState.of(reservoir, bias=True, washout=washout, feature_grid=9)
+    features = EchoState.of(reservoir, bias=True, washout=washout, feature_bits=9)
     us = [drawn(T, seed=T) for T in (50, 61, 70, 46, 130, 47, 48, 90, 51, 64, 200)]
     alone = [features(u) for u in us]
     for threads in (1, 2, 4):
@@ -154,7 +154,7 @@ def test_features_see_the_same_states_alone_together_and_on_any_threads(washout:
 
 def test_rounding_a_block_leaves_the_states_that_go_on() -> None:
     reservoir = cut_reservoir((0, 0))
-    features = EchoState.of(reservoir, feature_grid=4)
+    features = EchoState.of(reservoir, feature_bits=4)
     u = features.checked(drawn(3000))
     (batch,) = features.batches([u])
     found = [block.rows[2:, :, 0].T.copy() for block in features.blocks(batch, spare_rows=1)]
@@ -167,7 +167,7 @@ def test_rounding_a_block_leaves_the_states_that_go_on() -> None:
 
 
 def test_no_zero_has_a_sign() -> None:
-    features = EchoState.of(cut_reservoir((20, 5)), feature_grid=4)
+    features = EchoState.of(cut_reservoir((20, 5)), feature_bits=4)
     for z in (features(1e-3 * drawn(60)), EchoState.of(cut_reservoir((20, 5)))(-1e-9 * drawn(9))):
         assert (z == 0).any()
         assert not np.signbit(z[z == 0]).any()
@@ -178,7 +178,7 @@ def test_a_finer_grid_comes_closer_to_float64() -> None:
     plain = Reservoir(units=50, inputs=2, seed=1).states(u)
     errors = []
     for bits in (10, 15, 20, 24):
-        on_grid = Reservoir(units=50, inputs=2, seed=1, grid=bits).states(u)
+        on_grid = Reservoir(units=50, inputs=2, seed=1, bits=bits).states(u)
         errors.append(np.abs(on_grid - plain).max() * 2**bits)
     assert max(errors) < 40  # steps of the grid
 
@@ -198,7 +198,7 @@ def test_recipes_with_a_grid_travel_and_old_ones_stay_as_they_were() -> None:
     old = Reservoir(units=20, inputs=2).prepared()
     assert "grid" not in old.to_json()
     assert "input_range" not in old.to_json()
-    recipe = Reservoir(units=20, inputs=2, grid=20)
+    recipe = Reservoir(units=20, inputs=2, bits=20)
     assert Reservoir.from_json(recipe.to_json()) == recipe
     prepared = recipe.prepared()
     assert prepared.scale == old.scale
@@ -211,7 +211,7 @@ def test_recipes_with_a_grid_travel_and_old_ones_stay_as_they_were() -> None:
 
 
 def recipe_of(bits: int, **settings: float) -> Reservoir:
-    return Reservoir(units=20, inputs=2, grid=bits, **settings).prepared()  # type: ignore[arg-type]
+    return Reservoir(units=20, inputs=2, bits=bits, **settings).prepared()  # type: ignore[arg-type]
 
 
 def test_maps_on_a_grid_are_kept_and_rebuilt() -> None:
@@ -219,11 +219,11 @@ def test_maps_on_a_grid_are_kept_and_rebuilt() -> None:
     adapted = reservoir.with_plasticity(np.full(20, 0.9), np.full(20, 0.1))
     u = drawn(2000)
     for one in (reservoir, adapted, cut_reservoir((100, 30))):
-        features = EchoState.of(one, feature_grid=12, washout=2)
+        features = EchoState.of(one, feature_bits=12, washout=2)
         kept = features.parts()
         again = EchoState.from_message(kept)
         assert again.fingerprint == features.fingerprint
-        assert (again.reservoir.cut, again.feature_grid) == (one.cut, 12)
+        assert (again.reservoir.cut, again.feature_bits) == (one.cut, 12)
         assert again(u).tobytes() == features(u).tobytes()
     other = replace(kept, facts=dict(kept.facts) | {"cut": [100, 31]})
     with pytest.raises(IntegrityError, match="fingerprint"):
@@ -231,17 +231,17 @@ def test_maps_on_a_grid_are_kept_and_rebuilt() -> None:
 
 
 def test_a_reservoir_that_never_forgets_is_never_cut() -> None:
-    slow = Reservoir.from_matrices([[1.0]], [[1.0]], activation="identity", grid=20)
+    slow = Reservoir.from_matrices([[1.0]], [[1.0]], activation="identity", bits=20)
     assert slow.cut == (0, 0)
-    quick = Reservoir.from_matrices([[0.5]], [[1.0]], grid=20)
+    quick = Reservoir.from_matrices([[0.5]], [[1.0]], bits=20)
     assert quick.cut == (1536, 64)
 
 
 def test_reservoirs_side_by_side_share_a_grid() -> None:
-    members = [Reservoir(units=n, inputs=2, grid=20, seed=n) for n in (5, 8)]
+    members = [Reservoir(units=n, inputs=2, bits=20, seed=n) for n in (5, 8)]
     joint, u = side_by_side(members), drawn(40)
     apart = np.hstack([member.states(u) for member in members])
-    assert joint.grid == 20
+    assert joint.bits == 20
     np.testing.assert_allclose(joint.states(u), apart, rtol=0, atol=8 / 2**20)
     plain = Reservoir(units=5, inputs=2)
     with pytest.raises(ValueError, match="one grid"):
@@ -249,7 +249,7 @@ def test_reservoirs_side_by_side_share_a_grid() -> None:
 
 
 def test_opposite_starts_come_together_within_some_steps_of_the_grid() -> None:
-    reservoir = Reservoir(units=50, grid=20)
+    reservoir = Reservoir(units=50, bits=20)
     report = echo_state_check(reservoir)
     assert report.converged
     assert report.tolerance == 8 / 2**20
@@ -258,11 +258,11 @@ def test_opposite_starts_come_together_within_some_steps_of_the_grid() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"grid": 7}, "from 8 to 24"),
-        ({"grid": 25}, "from 8 to 24"),
-        ({"grid": 20, "input_range": 3.0}, "power of two"),
+        ({"bits": 7}, "from 8 to 24"),
+        ({"bits": 25}, "from 8 to 24"),
+        ({"bits": 20, "input_range": 3.0}, "power of two"),
         ({"input_range": 4.0}, "in float64"),
-        ({"grid": 20, "known_cut": (100, 10)}, "cut, scale and fingerprint together"),
+        ({"bits": 20, "known_cut": (100, 10)}, "cut, scale and fingerprint together"),
     ],
 )
 def test_wrong_grids_are_refused(settings: dict[str, object], message: str) -> None:
@@ -272,15 +272,15 @@ def test_wrong_grids_are_refused(settings: dict[str, object], message: str) -> N
 
 def test_grids_that_do_not_go_together_are_refused() -> None:
     with pytest.raises(ValueError, match="use one or the other"):
-        EchoState(5, grid=20, precision="float32")
+        EchoState(5, bits=20, precision="float32")
     with pytest.raises(ValueError, match="use one or the other"):
         EchoState.of(deep(20), precision="float32")
-    with pytest.raises(ValueError, match="grid is None"):
-        EchoState(5, grid=None, feature_grid=8)
-    with pytest.raises(ValueError, match="grid is None"):
-        EchoState.of(floats.random_reservoir(), feature_grid=8)
+    with pytest.raises(ValueError, match="bits is None"):
+        EchoState(5, bits=None, feature_bits=8)
+    with pytest.raises(ValueError, match="bits is None"):
+        EchoState.of(floats.random_reservoir(), feature_bits=8)
     with pytest.raises(ValueError, match="4 to 24 bits"):
-        EchoState.of(deep(20), feature_grid=3)
+        EchoState.of(deep(20), feature_bits=3)
     with pytest.raises(ValueError, match="float32 does not hold"):
         deep(20).programs(np.float32)
     with pytest.raises(ValueError, match="x0 reaches 9"):
@@ -288,24 +288,24 @@ def test_grids_that_do_not_go_together_are_refused() -> None:
 
 
 def test_a_description_says_both_grids() -> None:
-    described = EchoState(10, grid=18, feature_grid=8, input_range=4.0)
+    described = EchoState(10, bits=18, feature_bits=8, input_range=4.0)
     built = described.build(2, per_step=True, classes=True)
-    assert (built.reservoir.grid, built.feature_grid, built.reservoir.input_range) == (18, 8, 4.0)
+    assert (built.reservoir.bits, built.feature_bits, built.reservoir.input_range) == (18, 8, 4.0)
     assert described.describes(built.parts(), 2, per_step=True, classes=True)
-    assert not EchoState(10, grid=18, feature_grid=9, input_range=4.0).describes(
+    assert not EchoState(10, bits=18, feature_bits=9, input_range=4.0).describes(
         built.parts(), 2, per_step=True
     )
-    assert not EchoState(10, grid=19, feature_grid=8, input_range=4.0).describes(
+    assert not EchoState(10, bits=19, feature_bits=8, input_range=4.0).describes(
         built.parts(), 2, per_step=True
     )
     single = EchoState(10, precision="float32").build(2, per_step=True, classes=True)
-    assert single.reservoir.grid is None
+    assert single.reservoir.bits is None
 
 
 def test_auto_follows_the_table() -> None:
     for classes, expected in ((True, (20, 8, 8.0)), (False, (24, 24, 64.0))):
         built = EchoState(10).build(2, per_step=True, classes=classes)
-        assert (built.reservoir.grid, built.feature_grid, built.reservoir.input_range) == expected
-    assert EchoState(10, grid=16).build(2, per_step=True).grid == 16
-    assert EchoState(10, grid=None).build(2, per_step=True).grid is None
-    assert ct.EchoState(10, precision="float32").build(2, per_step=True).grid is None
+        assert (built.reservoir.bits, built.feature_bits, built.reservoir.input_range) == expected
+    assert EchoState(10, bits=16).build(2, per_step=True).bits == 16
+    assert EchoState(10, bits=None).build(2, per_step=True).bits is None
+    assert ct.EchoState(10, precision="float32").build(2, per_step=True).bits is None

@@ -232,9 +232,9 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
         reservoir = self.features.reservoir
         if client in self.recipes:
             own = self.recipes[client]
-            if own.grid is not None or reservoir.grid is None:
+            if own.bits is not None or reservoir.bits is None:
                 return own
-            return replace(own.unprepared(), grid=reservoir.grid, input_range=reservoir.input_range)
+            return replace(own.unprepared(), bits=reservoir.bits, input_range=reservoir.input_range)
         if not reservoir.is_drawn:
             raise ValueError(
                 f"there is no recipe for {client}, and the features' reservoir has none; "

@@ -66,7 +66,7 @@ def aligned_reservoir(own: Reservoir, target: Reservoir, alpha: float) -> Reserv
         W = SparseRows.from_dense((1 - alpha) * mine.W.to_dense() + alpha * layer.W.to_dense())
         radius, wanted = common_radius(W)[0], common_radius(layer.W)[0]
         layers.append(replace(layer, W=W.times(wanted / radius) if radius > 0 else W))
-    return Reservoir.of_layers(layers, grid=target.grid, input_range=target.input_range)
+    return Reservoir.of_layers(layers, bits=target.bits, input_range=target.input_range)
 
 
 def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
@@ -94,20 +94,20 @@ def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
                 f"the reservoirs have {', '.join(map(str, sorted(found)))} {name}; "
                 f"only reservoirs of equally many {name} stand side by side"
             )
-    grids = {(reservoir.grid, reservoir.input_range) for reservoir in reservoirs}
+    grids = {(reservoir.bits, reservoir.input_range) for reservoir in reservoirs}
     if len(grids) > 1:
         raise ValueError(
             f"the reservoirs have {len(grids)} different grids or input ranges; only reservoirs of "
             "one grid stand side by side"
         )
-    ((grid, input_range),) = grids
+    ((bits, input_range),) = grids
     cuts = [reservoir.cut for reservoir in reservoirs]
     # Long enough for all, and none if one member has none.
     cut = (0, 0) if (0, 0) in cuts else (max(L for L, _ in cuts), max(M for _, M in cuts))
     stacks = zip(*(reservoir.layers for reservoir in reservoirs), strict=True)
     return Reservoir.of_layers(
         [_joined(stack, first=k == 0) for k, stack in enumerate(stacks)],
-        grid=grid,
+        bits=bits,
         input_range=input_range,
         cut=cut,
     )

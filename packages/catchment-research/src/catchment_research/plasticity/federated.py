@@ -203,13 +203,13 @@ class MomentPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
         mean, std = self.rule.target_mean, self.rule.target_std
         _refuse_unreachable(mean, std)
         a, c = _standard_match(mean, std)
-        if self.reservoir.grid is None:
+        if self.reservoir.bits is None:
             return a, c, float(np.arctanh(mean))
         return *refined(mean, std, (round(a, 6), round(c, 6))), inverse_tangent(mean)
 
     def _mean_drive(self, inputs: Array) -> Array:
         """Return the mean drives (N,) once all outputs have the target mean."""
-        times = _matrix_product if self.reservoir.grid is None else _rounded_once
+        times = _matrix_product if self.reservoir.bits is None else _rounded_once
         means, below = [], inputs
         for layer in self.reservoir.layers:
             outputs = np.full(layer.n_units, self.rule.target_mean)
@@ -257,12 +257,12 @@ def _refuse_unreachable(mean: float, std: float) -> None:
 
 def _started(reservoir: Reservoir) -> tuple[Array, Array]:
     values = plasticity_of(reservoir)
-    return values if reservoir.grid is None else plasticity_on_grid(*values)
+    return values if reservoir.bits is None else plasticity_on_grid(*values)
 
 
 def _settled(reservoir: Reservoir, gain: Array, shift: Array) -> tuple[Array, Array]:
     """Return gains and shifts as clients begin with them: in fixed point, rounded and in reach."""
-    if reservoir.grid is None:
+    if reservoir.bits is None:
         return gain, shift
     inside = np.clip(gain, 2 * LEAST_GAIN, LARGEST_GAIN - 1)
     return plasticity_on_grid(inside, np.clip(shift, 1 - LARGEST_SHIFT, LARGEST_SHIFT - 1))

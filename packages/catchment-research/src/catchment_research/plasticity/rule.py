@@ -151,13 +151,13 @@ class IntrinsicPlasticity:
         """Return the reservoir with gains and shifts adapted to the sequences (T, I)."""
         us = reservoir.checked_all(list(inputs))
         gain, shift = plasticity_of(reservoir)
-        if reservoir.grid is not None:
+        if reservoir.bits is not None:
             gain, shift = plasticity_on_grid(gain, shift)
         run = _Run.of(self, reservoir)
         for _ in range(self.epochs):
             for batch in _batches(us, self.batch):
                 run.adapt(batch, gain, shift)
-            self._refuse_divergence(gain, shift, on_grid=reservoir.grid is not None)
+            self._refuse_divergence(gain, shift, on_grid=reservoir.bits is not None)
         return reservoir.with_plasticity(gain, shift)
 
     def _refuse_divergence(self, gain: Array, shift: Array, *, on_grid: bool) -> None:
@@ -173,11 +173,11 @@ class IntrinsicPlasticity:
         """Return the moments of the units' drives, nothing adapted."""
         us = reservoir.checked_all(list(inputs))
         gain, shift = plasticity_of(reservoir)
-        if reservoir.grid is not None:
+        if reservoir.bits is not None:
             gain, shift = plasticity_on_grid(gain, shift)
         run, N = _Run.of(self, reservoir), reservoir.n_units
         n = float(self.n_counted(us))
-        if reservoir.grid is None:
+        if reservoir.bits is None:
             total = np.zeros((2, N))
             for batch in _batches(us, MOST_LANES):
                 total += run.measured(batch, gain, shift)
@@ -220,7 +220,7 @@ def plasticity_on_grid(gain: Array, shift: Array) -> tuple[Array, Array]:
         raise ValueError(
             f"gains from {gain.min():g} to {gain.max():g} and shifts from {shift.min():g} to "
             f"{shift.max():g} came; in fixed point gains lie between 2^-20 and {LARGEST_GAIN:g} "
-            f"and shifts within {LARGEST_SHIFT:g}, so scale the inputs or use no grid"
+            f"and shifts within {LARGEST_SHIFT:g}, so scale the inputs or use bits=None"
         )
     return gains, shifts
 
@@ -249,7 +249,7 @@ class _Run:
     def of(cls, rule: IntrinsicPlasticity, reservoir: Reservoir) -> _Run:
         variance, eta = rule.target_std**2, rule.learning_rate
         printed = rule.equation == "printed"
-        if reservoir.grid is None:
+        if reservoir.bits is None:
             programs = tuple(Program.of(layer) for layer in _bare(reservoir))
             target = (rule.target_mean, variance, rule.exponential_mean, eta, printed)
             return cls(rule, programs, target, False)
@@ -260,10 +260,10 @@ class _Run:
             )
         if rule.gains != "positive":
             raise ValueError(
-                f"gains is {rule.gains!r}; in fixed point gains stay above 0, use no grid"
+                f"gains is {rule.gains!r}; in fixed point gains stay above 0, use bits=None"
             )
-        programs = programs_on_grid(_bare(reservoir), reservoir.grid, reservoir.input_range)
-        mean = float(rounded(np.array(rule.target_mean), reservoir.grid))
+        programs = programs_on_grid(_bare(reservoir), reservoir.bits, reservoir.input_range)
+        mean = float(rounded(np.array(rule.target_mean), reservoir.bits))
         slowness = 1.0 / eta if eta > 0 else 0.0
         target = (mean, variance, rule.exponential_mean, slowness, printed)
         return cls(rule, programs, target, True)

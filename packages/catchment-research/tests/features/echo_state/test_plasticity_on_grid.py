@@ -110,7 +110,7 @@ def reference(
     rule: IntrinsicPlasticity, reservoir: Reservoir, us: list[Array]
 ) -> tuple[list[float], list[float], list[int], list[int]]:
     """Return gains, shifts and the moments of the drives, by the definition."""
-    bits = reservoir.grid
+    bits = reservoir.bits
     assert bits is not None
     bare = [
         replace(layer, gain=np.ones(layer.n_units), shift=np.zeros(layer.n_units))
@@ -169,7 +169,7 @@ def test_it_is_the_definition_in_fractions(
 ) -> None:
     recipe = Reservoir(
         units=units, inputs=2, activation=activation, leak_rate=0.4, input_scaling=2.0, seed=3,
-        grid=bits,
+        bits=bits,
     )  # fmt: skip
     reservoir = recipe
     us = ragged(5, 2)
@@ -187,7 +187,7 @@ def test_both_readings_and_equations_are_their_definitions(
 ) -> None:
     recipe = Reservoir(
         units=(5, 4), inputs=2, activation=activation, leak_rate=0.4, input_scaling=2.0, seed=3,
-        grid=bits,
+        bits=bits,
     )  # fmt: skip
     reservoir = recipe
     rule = replace(RULE, updates=updates, equation=equation, learning_rate=8e-3)
@@ -199,7 +199,7 @@ def test_both_readings_and_equations_are_their_definitions(
 
 
 def test_a_batch_beyond_the_lanes_is_the_same_in_any_order() -> None:
-    reservoir = Reservoir(units=40, inputs=2, leak_rate=0.5, seed=4, grid=20)
+    reservoir = Reservoir(units=40, inputs=2, leak_rate=0.5, seed=4, bits=20)
     us = ragged(40, 2)
     rule = replace(RULE, updates="batch", batch=40, washout=0, learning_rate=0.05)
     one = plasticity_of(rule.adapt(reservoir, us))
@@ -211,7 +211,7 @@ def test_a_batch_beyond_the_lanes_is_the_same_in_any_order() -> None:
 
 def test_a_batch_whose_sums_could_overflow_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(getmodule(plasticity_of), "MOST_STEPS", 20)
-    reservoir = Reservoir(units=4, inputs=2, seed=4, grid=20)
+    reservoir = Reservoir(units=4, inputs=2, seed=4, bits=20)
     rule = IntrinsicPlasticity(updates="batch", batch=100)
     with pytest.raises(
         ValueError, match="a batch has 30 steps; in fixed point pass a batch of at most"
@@ -227,7 +227,7 @@ def mixed(bits: int | None = 20) -> Reservoir:
         rng.uniform(-30, 30, (5, 1)),
         leak_rate=[0.3, 0.5, 1.0, 0.2, 0.7],
         activation=names,
-        grid=bits,
+        bits=bits,
     )
 
 
@@ -245,7 +245,7 @@ def test_mixed_activations_and_drives_out_of_range_are_the_definition() -> None:
 
 
 def test_moments_are_whole_numbers_of_any_order() -> None:
-    reservoir = Reservoir(units=(6, 5), inputs=2, seed=4, grid=20)
+    reservoir = Reservoir(units=(6, 5), inputs=2, seed=4, bits=20)
     us = ragged(9, 2)
     still = IntrinsicPlasticity(learning_rate=0.0, washout=2)
     ours = still.drives(reservoir, us)
@@ -261,7 +261,7 @@ def test_moments_are_whole_numbers_of_any_order() -> None:
 
 @pytest.mark.parametrize("n", [3, 8, 13, 32])
 def test_the_order_of_lanes_does_not_matter(n: int) -> None:
-    reservoir = Reservoir(units=40, inputs=2, leak_rate=0.5, seed=4, grid=20)
+    reservoir = Reservoir(units=40, inputs=2, leak_rate=0.5, seed=4, bits=20)
     us, rule = ragged(n, 2), replace(RULE, batch=32, washout=0)
     one = plasticity_of(rule.adapt(reservoir, us))
     order = np.random.default_rng(2).permutation(n)
@@ -275,7 +275,7 @@ def test_it_is_plasticity_in_float64_but_for_rounding(bits: int) -> None:
     plain = Reservoir(units=60, inputs=2, input_scaling=1.0, leak_rate=0.5, seed=2)
     us = [np.random.default_rng(k).uniform(-1, 1, (300, 2)) for k in range(6)]
     rule = IntrinsicPlasticity(target_mean=0.1, target_std=0.2, learning_rate=1e-3, epochs=2)
-    ours = plasticity_of(rule.adapt(replace(plain, grid=bits), us))
+    ours = plasticity_of(rule.adapt(replace(plain, bits=bits), us))
     theirs = plasticity_of(rule.adapt(plain, us))
     near = 40 * 2.0 ** -min(bits, 20)
     np.testing.assert_allclose(ours[0], theirs[0], rtol=near, atol=near)
@@ -283,20 +283,20 @@ def test_it_is_plasticity_in_float64_but_for_rounding(bits: int) -> None:
 
 
 def test_the_adapted_reservoir_keeps_its_grid() -> None:
-    reservoir = Reservoir(units=20, inputs=2, seed=1, grid=15)
+    reservoir = Reservoir(units=20, inputs=2, seed=1, bits=15)
     adapted = RULE.adapt(reservoir, ragged(4, 2))
-    assert adapted.grid == 15
+    assert adapted.bits == 15
     states = adapted.states(ragged(1, 2)[0])
     assert (states * 2**15 == np.rint(states * 2**15)).all()
 
 
 def test_divergence_and_gains_out_of_reach_are_errors() -> None:
-    reservoir = Reservoir(units=20, inputs=1, input_scaling=2.0, seed=1, grid=20)
+    reservoir = Reservoir(units=20, inputs=1, input_scaling=2.0, seed=1, bits=20)
     u = np.random.default_rng(0).uniform(-1, 1, (500, 1))
     with pytest.raises(ArithmeticError, match="learning rate 1"):
         IntrinsicPlasticity(target_std=0.01, learning_rate=1.0).adapt(reservoir, [u])
     large = reservoir.with_plasticity(np.full(20, 1e3), np.zeros(20))
-    with pytest.raises(ValueError, match=r"gains from 1000 to 1000 .* use no grid"):
+    with pytest.raises(ValueError, match=r"gains from 1000 to 1000 .* use bits=None"):
         IntrinsicPlasticity().adapt(large, [u])
     with pytest.raises(ValueError, match=r"target_mean is 2\.0; in fixed point"):
         IntrinsicPlasticity(target_mean=2.0).adapt(reservoir, [u])
@@ -309,7 +309,7 @@ from catchment import Plan, Reservoir, Recording, Reservoir, federate
 from catchment.federation.learn import FederatedPlasticity, MomentPlasticity
 from catchment.features import IntrinsicPlasticity
 
-reservoir = Reservoir(units=(30, 20), inputs=2, seed=4, leak_rate=0.5, grid=20)
+reservoir = Reservoir(units=(30, 20), inputs=2, seed=4, leak_rate=0.5, bits=20)
 rng = np.random.default_rng(0)
 data = {
     name: [Recording(rng.uniform(-1, 1, (30 + 7 * k, 2))) for k in range(n)]

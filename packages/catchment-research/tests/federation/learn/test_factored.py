@@ -35,7 +35,7 @@ from catchment_research.factors import FactoredRidge
 
 pytestmark = pytest.mark.processor
 
-FEATURES = EchoState(12, washout=5, grid=None).build(1, per_step=True)
+FEATURES = EchoState(12, washout=5, bits=None).build(1, per_step=True)
 RAW = Preprocessing(scale="none")
 
 
@@ -173,9 +173,9 @@ def test_settings_that_are_about_sums_are_refused() -> None:
 
 def test_federate_takes_them_by_one_argument_and_says_so() -> None:
     held = contiguous(series(), 4)
-    run = federate(Pipeline(RAW, EchoState(40, washout=50, grid=None)), held, upload=FactoredRidge)
+    run = federate(Pipeline(RAW, EchoState(40, washout=50, bits=None)), held, upload=FactoredRidge)
     sums = federate(
-        Pipeline(RAW, EchoState(40, washout=50, grid=None)), held, upload="statistics", ridge=1e-6
+        Pipeline(RAW, EchoState(40, washout=50, bits=None)), held, upload="statistics", ridge=1e-6
     )
     assert run.upload == "clients send what FactoredRidge asks of them"
     assert run.records[0].bytes_up == pytest.approx(sums.records[0].bytes_up, rel=0.01)
@@ -207,7 +207,7 @@ scale = "none"
 [features]
 units = 40
 washout = 50
-grid = "none"
+bits = "none"
 [learn]
 algorithm = "factors"
 [run]

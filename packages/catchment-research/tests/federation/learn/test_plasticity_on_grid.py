@@ -27,7 +27,7 @@ from catchment_research.plasticity import (
 pytestmark = pytest.mark.slow
 
 PLAIN = Reservoir(units=(15, 10), inputs=2, input_scaling=1.0, leak_rate=0.5, seed=4)
-RESERVOIR = replace(PLAIN, grid=20)
+RESERVOIR = replace(PLAIN, bits=20)
 RULE = IntrinsicPlasticity(target_mean=0.1, target_std=0.3, learning_rate=2e-3, batch=4)
 KINDS: list[Any] = [FederatedPlasticity, MomentPlasticity]
 
@@ -48,7 +48,7 @@ def test_one_client_is_centralized_training_to_the_bit() -> None:
     twice = replace(RULE, epochs=2).adapt(RESERVOIR, [s.u for s in data])
     assert state.gain.tolist() == plasticity_of(twice)[0].tolist()
     assert state.shift.tolist() == plasticity_of(twice)[1].tolist()
-    assert plan.algorithm.result(state).grid == 20
+    assert plan.algorithm.result(state).bits == 20
 
 
 def test_any_split_gives_the_moments_of_the_pool_to_the_bit() -> None:
@@ -118,7 +118,7 @@ def test_accuracy_after_plasticity_is_that_of_float64() -> None:
     test = {"user-005": users.pop("user-005")}
     plain = Reservoir(units=30, inputs=6, seed=1)
     rule, scores = IntrinsicPlasticity(target_std=0.4), []
-    for recipe in (plain, replace(plain, grid=20)):
+    for recipe in (plain, replace(plain, bits=20)):
         algorithm = FederatedPlasticity(reservoir=recipe, rule=rule)
         adapted = federate(Plan(algorithm=algorithm, rounds=2), users).result
         ridge = FederatedRidge(features=EchoState.of(adapted, pool="mean"), classes=ACTIVITIES)

@@ -77,7 +77,7 @@ def test_uploads_that_cannot_be_are_refused_at_once(settings: Any, words: str) -
 
 
 def test_features_without_a_grid_are_sent_as_statistics() -> None:
-    run = federate(EchoState(50, seed=1, grid=None), users(), upload="auto")
+    run = federate(EchoState(50, seed=1, bits=None), users(), upload="auto")
     assert "features are float64" in run.upload
     assert isinstance(run.training.plan.algorithm, FederatedRidge)
 

@@ -18,10 +18,10 @@
 That is all. The recipe of a map is the name of its class and the values of its fields, which must
 be plain (numbers, text, tuples of them), arrays, or maps; the fingerprint is their SHA-256. A class
 that gives a row per step says `per_step = True`; one whose code changed says so with another
-`version`. With `grid = 12` its features are rounded to 12 bits of their bounds, and its statistics
+`version`. With `bits = 12` its features are rounded to 12 bits of their bounds, and its statistics
 are integers. With `standardize = True` a ridge acts on its features divided by their spread.
 
-A map that depends on the data has a field `n_inputs`, or a grid of "auto": `build` returns it bound
+A map that depends on the data has a field `n_inputs`, or bits of "auto": `build` returns it bound
 to inputs of so many channels, which is the same class with these fields filled in.
 
 Feature j of a map in fixed point of b bits is k 2^-d_j with |k| <= 2^b, where d_j = b - r_j binary
@@ -54,7 +54,7 @@ from catchment.errors import ClippingWarning, IntegrityError, UnknownMapError
 from catchment.features.stacked import Part, stacked_rows
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Message
-from catchment.wire.kept import kept, renamed
+from catchment.wire.kept import kept, kept_setting, renamed
 
 KIND, CARRIED = "own_map", "carried"  # of the parts of a map, and of what goes on with a recording
 # The maps of this library by their names in plan files and in kept models: module and class.
@@ -81,7 +81,7 @@ LEARNED = frozenset({"layers"})
 LOCAL: Mapping[str, Any] = MappingProxyType({"local": True})
 AT_ONCE = 2**15  # features that are checked and rounded at a time
 LEAST_BITS, MOST_BITS = 4, 24
-Bits = Annotated[int, Ge(LEAST_BITS), Le(MOST_BITS)]  # of a grid
+Bits = Annotated[int, Ge(LEAST_BITS), Le(MOST_BITS)]  # of features in fixed point
 MANY_CLIPPED = 0.01  # share of values beyond the range that is worth a warning
 OR_WIDER = ", or pass a larger input_range"
 Arrays = tuple[Array, ...]
@@ -142,18 +142,18 @@ class FeatureMap(ABC):
         return max(map(attrgetter("washout"), self.inner_maps), default=0)
 
     @property
-    def grid(self) -> Any:
+    def bits(self) -> Any:
         """Bits b of its features, None if they are plain float64; "auto" before it is bound.
 
-        With a grid feature j is an integer, of absolute value up to 2^b, times 2^(r_j - b),
+        With bits feature j is an integer, of absolute value up to 2^b, times 2^(r_j - b),
         where 2^r_j is its bound rounded up to a power of two.
         """
         return None
 
     @property
-    def feature_grid(self) -> Any:
-        """The same, also of a map that calls something else its grid."""
-        return self.grid
+    def feature_bits(self) -> Any:
+        """The same, also of a map that calls something else its bits."""
+        return self.bits
 
     @property
     def constant(self) -> bool:
@@ -208,7 +208,7 @@ class FeatureMap(ABC):
         if not all(map(attrgetter("is_bound"), self.inner_maps)):
             return False
         waits = self.n_inputs is None and "n_inputs" in self.__dataclass_fields__
-        return not waits and self.grid != "auto"
+        return not waits and self.bits != "auto"
 
     @property
     def known_inputs(self) -> int:
@@ -229,14 +229,14 @@ class FeatureMap(ABC):
         return self
 
     def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
-        """Return fields that binding fills in beside `n_inputs` and `grid`; inner maps are bound.
+        """Return fields that binding fills in beside `n_inputs` and `bits`; inner maps are bound.
 
         ValueError if it is no map for such data.
         """
         return {}
 
-    def auto_grid(self, classes: bool) -> int | None:
-        """Return what a grid of "auto" is, whether targets are classes or numbers.
+    def auto_bits(self, classes: bool) -> int | None:
+        """Return what bits of "auto" are, whether targets are classes or numbers.
 
         docs/concepts/integers.md says why.
         """
@@ -277,8 +277,8 @@ class FeatureMap(ABC):
         filled = made.settled(n_inputs, per_step=per_step, classes=classes)
         if "n_inputs" in self.__dataclass_fields__:
             filled["n_inputs"] = n_inputs
-        if made.grid == "auto":
-            filled["grid"] = made.auto_grid(classes)
+        if made.bits == "auto":
+            filled["bits"] = made.auto_bits(classes)
         return replace(made, **filled)
 
     def with_inner(self, maps: Sequence[FeatureMap]) -> Self:
@@ -436,7 +436,7 @@ class FeatureMap(ABC):
                 f"{name_of(self)} gave a feature of {np.abs(z).max():g}, outside its bounds; widen "
                 "`bounds`, or limit the values"
             )
-        return z if self.feature_grid is None else on_grid(z, self.grid_digits, self.feature_grid)
+        return z if self.feature_bits is None else on_grid(z, self.grid_digits, self.feature_bits)
 
     @cached_property
     def limits(self) -> Array:
@@ -452,7 +452,7 @@ class FeatureMap(ABC):
     @cached_property
     def grid_digits(self) -> Integers:
         """Binary digits (F,) after the point of features on the grid."""
-        bits = checked_bits(self.feature_grid, f"grid of {name_of(self)}")
+        bits = checked_bits(self.feature_bits, f"bits of {name_of(self)}")
         return digits_after_point(self.bounds, bits)
 
     @property
@@ -467,7 +467,7 @@ class FeatureMap(ABC):
         >>> float(built.bounds[0]), float(built.reached_bounds[0])
         (5.3, 5.3125)
         """
-        if self.feature_grid is None:
+        if self.feature_bits is None:
             return self.bounds
         digits = self.grid_digits
         found: Array = np.ldexp(np.ceil(np.ldexp(self.bounds, digits)), -digits)
@@ -489,14 +489,14 @@ class FeatureMap(ABC):
                 "settings are known"
             )
         facts: dict[str, Fact] = {"class": kept(name), "version": self.version}
-        if self.grid is not None:
-            facts["grid"] = self.grid
+        if self.bits is not None:
+            facts["grid"] = self.bits
         arrays: list[NDArray[Any]] = []
         settings: dict[str, Fact] = {}
         for one in fields(self):
             if not one.metadata.get("local"):
                 value = getattr(self, one.name)
-                settings[kept(one.name)] = _told(value, f"{name}.{one.name}", arrays)
+                settings[kept_setting(one.name)] = _told(value, f"{name}.{one.name}", arrays)
         return Message(KIND, facts | {"settings": settings}, tuple(arrays))
 
     def describes(
@@ -533,15 +533,17 @@ class FeatureMap(ABC):
         if not self.inner_maps:
             return self.parts().to_bytes() == parts.to_bytes()
         facts = {"class": kept(name_of(self)), "version": self.version}
-        facts |= {} if self.grid is None else {"grid": self.grid}
+        facts |= {} if self.bits is None else {"grid": self.bits}
         settings = parts.facts.get("settings")
         own = [one.name for one in fields(self) if not one.metadata.get("local")]
         return (
             parts.kind == KIND
             and {**parts.facts, "settings": None} == {**facts, "settings": None}
             and isinstance(settings, dict)
-            and settings.keys() == {*map(kept, own)}
-            and all(_is_told(getattr(self, k), settings[kept(k)], parts, adapted) for k in own)
+            and settings.keys() == {*map(kept_setting, own)}
+            and all(
+                _is_told(getattr(self, k), settings[kept_setting(k)], parts, adapted) for k in own
+            )
         )
 
 
@@ -750,10 +752,11 @@ def restored(parts: Message, classes: Iterable[type] = ()) -> FeatureMap:
     if name == "thinned" and "map" in settings:  # once a map, now the `row_stride` of sums
         inside: FeatureMap = _value(settings["map"], parts.arrays, named)
         return inside
-    kind = library_class(name) or _found(name, named, only_named=guard is not None)
+    kind: Any = library_class(name) or _found(name, named, only_named=guard is not None)
     try:
         values = map(partial(_value, arrays=parts.arrays, classes=named), settings.values())
-        made = known_map(kind(**dict(zip(map(renamed, settings), values, strict=True))))
+        names = [k if k in kind.__dataclass_fields__ else renamed(k) for k in settings]
+        made = known_map(kind(**dict(zip(names, values, strict=True))))
     except (AttributeError, TypeError, KeyError, IndexError) as error:
         raise IntegrityError(f"the settings of the map {name!r} are not valid: {error}") from error
     if made.version != parts.facts.get("version"):
@@ -850,8 +853,8 @@ def digits_after_point(bounds: Array, bits: int) -> Integers:
     """
     if not (np.isfinite(bounds).all() and (bounds > 0).all()):
         raise ValueError(
-            f"a grid of {bits} bits needs finite bounds above zero, and a feature has "
-            f"{bounds[~(np.isfinite(bounds) & (bounds > 0))][0]}; declare bounds, or use no grid"
+            f"fixed point of {bits} bits needs finite bounds above zero, and a feature has "
+            f"{bounds[~(np.isfinite(bounds) & (bounds > 0))][0]}; declare bounds, or bits=None"
         )
     # frexp is exact where a logarithm is not: bound = fraction 2^exponent, fraction in [1/2, 1).
     fraction, exponent = np.frexp(bounds)
@@ -875,9 +878,9 @@ def on_grid(rows: Array, digits: Integers, bits: int) -> Array:
 
 
 def checked_bits(bits: object, name: str) -> int:
-    """Return a number of bits that a grid can have.
+    """Return a number of bits that features can have.
 
-    >>> checked_bits(20, "grid")
+    >>> checked_bits(20, "bits")
     20
     """
     if isinstance(bits, bool) or not isinstance(bits, int) or not (LEAST_BITS <= bits <= MOST_BITS):

@@ -34,7 +34,7 @@ class DefaultMap(FeatureMap):
         all are. Several channels have their norm as one more.
     seed
         Names the random draws.
-    grid
+    bits
         Bits of the features, as in the maps themselves.
 
     >>> windows = DefaultMap().build(3, per_step=False, classes=True)
@@ -46,7 +46,7 @@ class DefaultMap(FeatureMap):
 
     columns: PositiveInt = 510
     seed: int = 0
-    grid: int | Literal["auto"] | None = "auto"
+    bits: int | Literal["auto"] | None = "auto"
 
     is_bound = False
     n_features = bounds = compute_rows = UNBOUND
@@ -58,14 +58,14 @@ class DefaultMap(FeatureMap):
         'AppendNorm'
         """
         if per_step:
-            return _reservoir(self.seed, self.grid)
-        statistics = WindowStatistics(grid=self.grid)
+            return _reservoir(self.seed, self.bits)
+        statistics = WindowStatistics(bits=self.bits)
         channels = n_inputs + (n_inputs > 1)
         left = self.columns - statistics.build(channels, per_step=False).n_features
         if left < FEWEST:
-            meant: FeatureMap = MiniRocket(self.columns, seed=self.seed, grid=self.grid)
+            meant: FeatureMap = MiniRocket(self.columns, seed=self.seed, bits=self.bits)
         else:
-            meant = FeatureUnion(statistics, MiniRocket(left, seed=self.seed, grid=self.grid))
+            meant = FeatureUnion(statistics, MiniRocket(left, seed=self.seed, bits=self.bits))
         return AppendNorm(meant) if n_inputs > 1 else meant
 
 
@@ -83,7 +83,7 @@ class AutoMap(FeatureMap):
         Features of the larger candidates.
     seed
         Names the random draws.
-    grid
+    bits
         Bits of the features, as in the maps themselves.
 
     >>> [type(one).__name__ for one in AutoMap().candidates(3, per_step=False)]
@@ -94,7 +94,7 @@ class AutoMap(FeatureMap):
 
     columns: PositiveInt = 510
     seed: int = 0
-    grid: int | Literal["auto"] | None = "auto"
+    bits: int | Literal["auto"] | None = "auto"
 
     is_bound = False
     n_features = bounds = compute_rows = UNBOUND
@@ -102,7 +102,7 @@ class AutoMap(FeatureMap):
     @property
     def fallback(self) -> DefaultMap:
         """What it is where nothing can be chosen."""
-        return DefaultMap(self.columns, self.seed, self.grid)
+        return DefaultMap(self.columns, self.seed, self.bits)
 
     def meant(self, n_inputs: int, *, per_step: bool) -> FeatureMap:
         """Return the default map, for those who cannot choose."""
@@ -110,21 +110,21 @@ class AutoMap(FeatureMap):
 
     def candidates(self, n_inputs: int, *, per_step: bool) -> tuple[FeatureMap, ...]:
         """Return the descriptions to choose from, for a target per step or per recording."""
-        reservoir = _reservoir(self.seed, self.grid)
+        reservoir = _reservoir(self.seed, self.bits)
         if per_step:
-            diagonal = _named("diagonal", UNITS, seed=self.seed, grid=self.grid)
+            diagonal = _named("diagonal", UNITS, seed=self.seed, bits=self.bits)
             # Products of as many delays as there is room for; none if not even two fit.
             fitting = [k for k in range(2, 11) if comb(k * n_inputs + 2, 2) <= self.columns]
-            return (reservoir, diagonal, *(_named("nvar", k, grid=self.grid) for k in fitting[-1:]))
-        convolutions = MiniRocket(self.columns, seed=self.seed, grid=self.grid)
-        several = (convolutions, WindowStatistics(grid=self.grid), reservoir)
+            return (reservoir, diagonal, *(_named("nvar", k, bits=self.bits) for k in fitting[-1:]))
+        convolutions = MiniRocket(self.columns, seed=self.seed, bits=self.bits)
+        several = (convolutions, WindowStatistics(bits=self.bits), reservoir)
         same = self.fallback.meant(n_inputs, per_step=False) == convolutions
         return several if same else (self.fallback, *several)
 
 
-def _reservoir(seed: int, grid: int | Literal["auto"] | None) -> FeatureMap:
-    bits = {"feature_grid": grid} if isinstance(grid, int) else {"grid": grid}
-    return _named("echo_state", UNITS, seed=seed, **bits)
+def _reservoir(seed: int, bits: int | Literal["auto"] | None) -> FeatureMap:
+    given = {"feature_bits" if isinstance(bits, int) else "bits": bits}
+    return _named("echo_state", UNITS, seed=seed, **given)
 
 
 def _named(name: str, *given: int, **settings: object) -> FeatureMap:

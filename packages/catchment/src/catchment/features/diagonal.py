@@ -93,7 +93,7 @@ class DiagonalReservoir(FeatureMap):
         per step where every step has its own. None or "mean_std" to choose.
     washout
         Steps at the start of each recording that give no features.
-    grid
+    bits
         Bits of the features; "auto" is 16 for classes and 24 for numbers, None no rounding.
 
     >>> built = DiagonalReservoir(40).build(3, per_step=True)
@@ -113,7 +113,7 @@ class DiagonalReservoir(FeatureMap):
     gain: Annotated[float, Gt(0), Le(16)] = 2.0
     pool: Literal["auto", "mean_std"] | None = "auto"
     washout: NonNegativeInt = 0
-    grid: int | Literal["auto"] | None = "auto"
+    bits: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
     standardize = True
@@ -148,8 +148,8 @@ class DiagonalReservoir(FeatureMap):
         memory = MEMORY["step" if pool is None else "recording"]
         return {"pool": pool, "memory": memory if self.memory == "auto" else self.memory}
 
-    def auto_grid(self, classes: bool) -> int | None:
-        return CLASS_BITS if classes else super().auto_grid(classes)
+    def auto_bits(self, classes: bool) -> int | None:
+        return CLASS_BITS if classes else super().auto_bits(classes)
 
     @property
     def streams(self) -> bool:

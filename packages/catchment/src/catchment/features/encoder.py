@@ -59,7 +59,7 @@ class Encoder(FeatureMap):
         Where outputs are cut off.
     standardize
         Whether a ridge acts on features divided by their spread over all clients.
-    grid
+    bits
         Bits of the features within the bound; None to leave them as they are.
 
     >>> Encoder("speech.onnx", "0" * 64, features=96).build(1, per_step=False).n_features
@@ -74,7 +74,7 @@ class Encoder(FeatureMap):
     pool: Literal["flatten", "mean"] = "flatten"
     bound: PositiveFloat = 64.0
     standardize: bool = True
-    grid: Bits | Literal["auto"] | None = "auto"
+    bits: Bits | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
     pools_always = True

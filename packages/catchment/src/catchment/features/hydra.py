@@ -52,7 +52,7 @@ class Hydra(FeatureMap):
     input_range
         A power of two at which inputs are cut off, after preparation. The inputs' digits after the
         point are as many as 32-bit responses leave room for: 15 for one channel with a range of 16.
-    grid
+    bits
         Bits of the features; "auto" is 8 for classes and 24 for numbers, None leaves the roots.
     n_inputs
         Channels; filled in by `build`.
@@ -68,7 +68,7 @@ class Hydra(FeatureMap):
     seed: Seed = 0
     length: PositiveInt | None = None
     input_range: Range = 16.0
-    grid: int | Literal["auto"] | None = "auto"
+    bits: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
     pools_always = True

@@ -73,7 +73,7 @@ class MiniRocket(FeatureMap):
         for every feature, in units of the rounded inputs (2^-16 where the range is 64 or less).
     input_range
         A power of two at which inputs are cut off, after preparation.
-    grid
+    bits
         Bits of the features; "auto" is 8 for classes and 24 for numbers, None leaves the quotients.
     n_inputs
         Channels; filled in by `build`.
@@ -90,7 +90,7 @@ class MiniRocket(FeatureMap):
     length: PositiveInt | None = None
     biases: Literal["noise"] | tuple[int, ...] = "noise"
     input_range: Range = 64.0
-    grid: int | Literal["auto"] | None = "auto"
+    bits: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
     pools_always = True

@@ -48,7 +48,7 @@ class NVAR(FeatureMap):
         Factors of the largest products: 1, 2 or 3.
     washout
         Steps at the start of each recording that give no features.
-    grid
+    bits
         Bits of the features; "auto" is 16 for classes and 24 for numbers, None no rounding.
 
     >>> built = NVAR(delays=2).build(1, per_step=True)
@@ -63,7 +63,7 @@ class NVAR(FeatureMap):
     stride: PositiveInt = 1
     order: Annotated[int, Ge(1), Le(3)] = 2
     washout: NonNegativeInt = 0
-    grid: int | Literal["auto"] | None = "auto"
+    bits: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
     per_step = True
@@ -79,8 +79,8 @@ class NVAR(FeatureMap):
                 f"of order {self.order}; ask for fewer delays, {LARGEST} are the most"
             )
 
-    def auto_grid(self, classes: bool) -> int | None:
-        return CLASS_BITS if classes else super().auto_grid(classes)
+    def auto_bits(self, classes: bool) -> int | None:
+        return CLASS_BITS if classes else super().auto_bits(classes)
 
     @property
     def _sizes(self) -> list[int]:

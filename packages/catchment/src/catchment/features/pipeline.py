@@ -82,19 +82,19 @@ def suited(described: FeatureMap, preprocessing: Preprocessing) -> FeatureMap:
     """Return a map for recordings that are prepared like this.
 
     Recordings that start anew after a gap share one weight among their parts. Weights in fixed
-    point are integers, so there "auto" is no grid.
+    point are integers, so there "auto" is float64.
 
     >>> from catchment import EchoState
-    >>> suited(EchoState(20), Preprocessing(gaps="restart")).grid is None
+    >>> suited(EchoState(20), Preprocessing(gaps="restart")).bits is None
     True
     >>> from catchment import FeatureUnion
-    >>> suited(FeatureUnion(EchoState(20)), Preprocessing(gaps="restart")).maps[0].grid is None
+    >>> suited(FeatureUnion(EchoState(20)), Preprocessing(gaps="restart")).maps[0].bits is None
     True
     """
     if preprocessing.gaps != "restart" or described.is_bound:
         return described
     made = described.with_inner([suited(one, preprocessing) for one in described.inner_maps])
-    changed: dict[str, Any] = {"grid": None} if vars(made).get("grid") == "auto" else {}
+    changed: dict[str, Any] = {"bits": None} if vars(made).get("bits") == "auto" else {}
     return replace(made, **changed)
 
 

@@ -56,7 +56,7 @@ class RandomFourierFeatures(FeatureMap):
         distance d.
     activation
         "cos" or "relu"; rectified features are cut off at 64.
-    grid
+    bits
         Bits of the features. "auto" is 24 for numbers, and for classes 8, or 12 with "relu".
 
     >>> built = RandomFourierFeatures(features=5).build(2, per_step=True)
@@ -70,7 +70,7 @@ class RandomFourierFeatures(FeatureMap):
     seed: int = 0
     scale: Annotated[float, Gt(2.0**-WEIGHT_DIGITS), Le(LARGEST_WEIGHT / 6)] = 1.0
     activation: Activation = "cos"
-    grid: int | Literal["auto"] | None = "auto"
+    bits: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
     n_features = handed("features")
@@ -84,9 +84,9 @@ class RandomFourierFeatures(FeatureMap):
             )
         return {}
 
-    def auto_grid(self, classes: bool) -> int | None:
+    def auto_bits(self, classes: bool) -> int | None:
         rectified = classes and self.activation == "relu"
-        return CLASS_BITS if rectified else super().auto_grid(classes)
+        return CLASS_BITS if rectified else super().auto_bits(classes)
 
     @property
     def _width(self) -> int:

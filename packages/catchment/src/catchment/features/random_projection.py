@@ -45,13 +45,13 @@ class RandomProjection(FeatureMap):
     bound
         Where the results are cut off. They are about as large as the features are on average
         (the root of their mean square), so 4 cuts next to nothing of features of size 1.
-    grid
+    bits
         Bits of the results within the bound, None to leave them as they are. "auto" is 8 for
         classes and 24 for numbers, and None where the inner map has none.
 
     >>> from catchment import EchoState
     >>> built = RandomProjection(EchoState(100), features=32).build(3, per_step=False, classes=True)
-    >>> built.n_features, built.grid, built.rows([np.zeros((50, 3))])[0].shape
+    >>> built.n_features, built.bits, built.rows([np.zeros((50, 3))])[0].shape
     (32, 8, (1, 32))
     """
 
@@ -59,7 +59,7 @@ class RandomProjection(FeatureMap):
     features: PositiveInt = 504
     seed: Seed = 0
     bound: PositiveFloat = 4.0
-    grid: Bits | Literal["auto"] | None = "auto"
+    bits: Bits | Literal["auto"] | None = "auto"
 
     n_features = handed("features")
     per_step = handed("inner.per_step")
@@ -76,8 +76,8 @@ class RandomProjection(FeatureMap):
                 )
             self._refuse_rounding()
 
-    def auto_grid(self, classes: bool) -> int | None:
-        return None if self.inner.feature_grid is None else super().auto_grid(classes)
+    def auto_bits(self, classes: bool) -> int | None:
+        return None if self.inner.feature_bits is None else super().auto_bits(classes)
 
     @property
     def bounds(self) -> Array:
@@ -107,14 +107,14 @@ class RandomProjection(FeatureMap):
 
     def _refuse_rounding(self) -> None:
         """Raise if a sum of features on their grid would need more digits than a float64 has."""
-        if self.inner.feature_grid is None:
+        if self.inner.feature_bits is None:
             return
-        digits, bits = self.inner.grid_digits, self.inner.feature_grid
+        digits, bits = self.inner.grid_digits, self.inner.feature_bits
         needed = math.log2(float(np.ldexp(1.0, digits.max() - digits + bits).sum()))
         if needed > 53:
             raise ValueError(
                 f"sums of these features take {needed:.0f} binary digits, and 53 are exact; give "
-                "the inner map a coarser grid, or bounds that are closer to each other"
+                "the inner map fewer bits, or bounds that are closer to each other"
             )
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:

@@ -76,8 +76,8 @@ class FeatureUnion(FeatureMap):
         return self.maps[0].per_step
 
     @property
-    def grid(self) -> int | None:
-        bits = list(map(attrgetter("feature_grid"), self.maps))
+    def bits(self) -> int | None:
+        bits = list(map(attrgetter("feature_bits"), self.maps))
         return None if None in bits else max(bits)
 
     @property
@@ -138,7 +138,7 @@ class AppendNorm(FeatureMap):
     n_features = handed("map.n_features")
     per_step = handed("map.per_step")
     bounds = handed("map.reached_bounds")
-    grid = handed("map.feature_grid")
+    bits = handed("map.feature_bits")
     constant = handed("map.constant")
     standardize = handed("map.standardize")
     cost = handed("map.cost")

@@ -68,7 +68,7 @@ class WindowStatistics(FeatureMap):
         channel is constant.
     input_range
         Where inputs are cut off, at most 64.
-    grid
+    bits
         Bits of the features; "auto" for 8 where targets are classes, 24 where they are numbers;
         None for float64.
     n_inputs
@@ -84,7 +84,7 @@ class WindowStatistics(FeatureMap):
 
     correlations: bool | Literal["auto"] = "auto"
     input_range: Annotated[float, Gt(0), Le(WIDEST)] = 8.0
-    grid: int | Literal["auto"] | None = "auto"
+    bits: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
     pools_always = True

@@ -28,7 +28,7 @@ from catchment.federation.algorithm import (
 from catchment.federation.checks import Limits
 from catchment.federation.protection import Masking, Protection, Read
 from catchment.wire import Fact, Kind, Message, measured
-from catchment.wire.kept import kept
+from catchment.wire.kept import kept, kept_setting
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -210,6 +210,7 @@ def describe(value: object) -> Fact:
                 # fingerprint.
                 as_before = one.metadata.get("later") and held == one.default
                 if not one.metadata.get("local") and not as_before:
-                    inner[kept(one.name)] = describe(held)
+                    name = kept_setting if isinstance(value, FeatureMap) else kept
+                    inner[name(one.name)] = describe(held)
             return {kept(type(value).__name__): inner}
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")

@@ -180,7 +180,7 @@ def accumulate_each(
                 size += one.n_steps
             waits = len(begin) == 1 and _is_short(features, begin[0])
             if place is not None:
-                whole = features.feature_grid is not None
+                whole = features.feature_bits is not None
                 waits = 0 < size <= SMALL_STEPS and not any(whole and s.weight != 1 for s in begin)
             if not waits:
                 found[k] = accumulate(features, chain(begin, sequences), threads=1, **settings)
@@ -242,7 +242,7 @@ def grid_of(features: FeatureMap, window: Sequence[Recording], classes: bool | N
     classes
         Whether targets are whole; if None they are if all are 0 or 1.
     """
-    if features.feature_grid is None:
+    if features.feature_bits is None:
         return None
     if classes is None:
         given = [s.y for s in window if s.y is not None]

@@ -31,7 +31,7 @@ def device_for(features: FeatureMap, device: str | None, deterministic: bool = T
     >>> device_for(features, "cpu"), device_for(features, None)
     ('cpu', None)
     """
-    if features.feature_grid is None and deterministic:
+    if features.feature_bits is None and deterministic:
         return device
     return device or os.environ.get(VARIABLE) or None
 
@@ -44,11 +44,11 @@ def statistics_name(
     It does where they have no grid, and any device may make them.
 
     >>> from catchment import EchoState
-    >>> plain = EchoState(20, grid=None).build(1, per_step=True)
+    >>> plain = EchoState(20, bits=None).build(1, per_step=True)
     >>> [statistics_name(plain, *asked)[64:] for asked in ((None, False, 8), ("cpu",), ())]
     [' row stride 8 any device', ' any device', '']
     """
-    marked = features.feature_grid is None and (device is not None or not deterministic)
+    marked = features.feature_bits is None and (device is not None or not deterministic)
     stride = "" if row_stride == 1 else f" row stride {row_stride}"
     return features.fingerprint + stride + (ANY_DEVICE if marked else "")
 

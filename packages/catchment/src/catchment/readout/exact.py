@@ -209,7 +209,7 @@ def check_targets(largest: float, grid: Grid, parts: bool) -> None:
     elif 0.0 < largest < FINE:
         warnings.warn(
             f"the largest target is {largest:.3g}, of which whole multiples of 2^-{TARGET_DIGITS} "
-            f"keep {largest * 2.0**TARGET_DIGITS:.3g} steps; scale the targets, or pass grid=None",
+            f"keep {largest * 2.0**TARGET_DIGITS:.3g} steps; scale the targets, or pass bits=None",
             CoarseTargetsWarning,
             stacklevel=3,
         )
@@ -308,6 +308,6 @@ def whole_weights(weight: Array) -> list[int]:
     if len(odd):
         raise ValueError(
             f"a weight is {odd[0]:g}; in fixed point weights are integers, so multiply all of "
-            "them by one number and round, or use a map with grid=None"
+            "them by one number and round, or use a map with bits=None"
         )
     return [int(value) for value in values]

@@ -69,9 +69,9 @@ class Grid:
         classes
             Whether targets are whole, as those of classes are.
         """
-        if features.feature_grid is None:
+        if features.feature_bits is None:
             return None
-        return _grid_of(features.feature_grid, features.bounds.tobytes(), classes)
+        return _grid_of(features.feature_bits, features.bounds.tobytes(), classes)
 
     @classmethod
     def from_digits(cls, bits: int, digits: Integers, *, classes: bool) -> Grid:

@@ -449,8 +449,8 @@ class ReservoirEstimator(PreparedEstimator):
     state: bool = EchoState.state
     washout: int = EchoState.washout
     precision: Literal["float64", "float32"] = EchoState.precision
-    grid: int | Literal["auto"] | None = EchoState.grid
-    feature_grid: int | Literal["auto"] | None = EchoState.feature_grid
+    bits: int | Literal["auto"] | None = EchoState.bits
+    feature_bits: int | Literal["auto"] | None = EchoState.feature_bits
     input_range: float | Literal["auto"] = EchoState.input_range
     random_state: int | np.random.RandomState | None = 0
 
@@ -695,7 +695,7 @@ class ReadoutEstimator(SequenceEstimator):
         features = pipeline.features
         prepared = pipeline.preprocessing.apply(recordings)
         rows: Array | None = None
-        if weight is not None and not (given.pooled and features.feature_grid is None):
+        if weight is not None and not (given.pooled and features.feature_bits is None):
             kept = given.after(features.washout)
             rows = np.concatenate(features.rows([r.u for r in prepared], threads=threads))
             total = RidgeStatistics.from_states(

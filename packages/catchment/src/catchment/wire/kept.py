@@ -37,13 +37,16 @@ KEPT = {
     "leave-one-client-out": "clients",
     "leave-one-group-out": "groups",
     "client_fraction": "share",
+    "feature_bits": "feature_grid",
     "false_positive_rate": "false_alarms",
     "preprocessing": "prepare",
     "standardize": "standardise",
     "standardized": "standardised",
     "store_per_client": "keep_clients",
 }
-_NEW = {old: new for new, old in KEPT.items()}
+# Settings of maps and reservoirs only: `bits` is also one of what is rounded on its way.
+KEPT_SETTINGS = KEPT | {"bits": "grid"}
+_NEW = {old: new for new, old in KEPT_SETTINGS.items()}
 # Words that plans had in the first release: keys of a table or of any, and values.
 OLD_WORDS = {
     ".prepare": "preprocessing",
@@ -54,6 +57,11 @@ OLD_WORDS = {
     ".keep_clients": "store_per_client",
     ".false_alarms": "false_positive_rate",
     ".standardise": "standardize",
+    ".feature_grid": "feature_bits",
+    "features.grid": "bits",
+    "maps.grid": "bits",
+    "of.grid": "bits",
+    "candidates.grid": "bits",
     "algorithm=normal": "anomaly",
     "name=secure_sum": "secure_aggregation",
     "name=smallest": "low_rank",
@@ -84,6 +92,15 @@ def kept(name: str) -> str:
     ('standardise', 'seed')
     """
     return KEPT.get(name, name)
+
+
+def kept_setting(name: str) -> str:
+    """Return the name of a map's setting as files and messages have it.
+
+    >>> kept_setting("bits"), kept("bits")
+    ('grid', 'bits')
+    """
+    return KEPT_SETTINGS.get(name, name)
 
 
 def today(facts: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def test_settings_that_are_not_named_follow_the_kind_of_target(per_step: bool) -
 
 def test_with_one_target_per_recording_the_defaults_are_those_of_a_recipe() -> None:
     described = ct.EchoState(20).reservoir_for(3, per_step=False, classes=True)
-    assert described == Reservoir(units=20, inputs=3, grid=20)
+    assert described == Reservoir(units=20, inputs=3, bits=20)
 
 
 def test_the_description_has_every_setting_of_a_recipe_that_is_not_found_out() -> None:

@@ -46,7 +46,7 @@ def inputs(n: int, first: int) -> Array:
 def found(name: str, *, bits: bool) -> dict[str, Any]:
     """Return some rows, and a part of the statistics, of one map in float64 or in fixed point."""
     us = [inputs(n, 100 * k) for k, n in enumerate(LENGTHS)]
-    grid: dict[str, Any] = {} if bits else {"grid": None, "feature_grid": None}
+    grid: dict[str, Any] = {} if bits else {"bits": None, "feature_bits": None}
     values: dict[str, Any] = {}
     pools: tuple[Any, ...] = (None, *POOLS)
     for pool in pools:

@@ -25,10 +25,10 @@ for N, names in ((320, "tanh"), (24, ["tanh", "sin", "sigmoid", "relu"] * 6)):
     W = np.ldexp(whole((N, N), 99), -11) * (whole((N, N), 1) == 0)
     W_in = np.ldexp(whole((N, 2), 9), -4)
     network = Reservoir.from_matrices(
-        W, W_in, leak_rate=0.3, activation=names, grid=20, cut=(128, 64)
+        W, W_in, leak_rate=0.3, activation=names, bits=20, cut=(128, 64)
     )
     for settings in ({}, {"pool": "mean_std"}):
-        features = EchoState.of(network, feature_grid=8, **settings)
+        features = EchoState.of(network, feature_bits=8, **settings)
         for z in [*features.rows(us), features(us[0]), *network.run(us)]:
             sha.update(z.tobytes())
 print(sha.hexdigest())

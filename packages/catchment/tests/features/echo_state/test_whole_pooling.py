@@ -24,7 +24,7 @@ def reservoir(bits: int, input_range: float = 8.0) -> Reservoir:
         rng.normal(size=(6, 2)),
         leak_rate=[0.3, 1.0, 0.5, 0.1, 0.7, 0.2],
         activation=["tanh", "sin", "sigmoid", "relu", "identity", "tanh"],
-        grid=bits,
+        bits=bits,
         input_range=input_range,
         cut=(40, 20),
     )
@@ -66,7 +66,7 @@ def test_pooled_rows_are_exact_sums(
 
 @pytest.mark.parametrize("pool", ["last", "mean", "mean_std", "max"])
 def test_company_threads_and_cuts_do_not_show(pool: Pool) -> None:
-    features = EchoState.of(reservoir(20), pool=pool, segments=2, feature_grid=8)
+    features = EchoState.of(reservoir(20), pool=pool, segments=2, feature_bits=8)
     us = [np.random.default_rng(k).normal(size=(T, 2)) for k, T in enumerate(2 * LENGTHS)]
     alone = [features(u) for u in us]
     step = features.bounds / 2**8
@@ -78,7 +78,7 @@ def test_company_threads_and_cuts_do_not_show(pool: Pool) -> None:
 
 
 def test_a_constant_unit_has_no_deviation() -> None:
-    still = Reservoir.from_matrices([[0.0]], [[0.0]], bias=[0.7], grid=20)
+    still = Reservoir.from_matrices([[0.0]], [[0.0]], bias=[0.7], bits=20)
     row = EchoState.of(still, pool="mean_std", input=False)(np.zeros((1000, 1)))[0]
     assert row[0] == still.states([0.0])[0, 0]
     assert row[1] == 0.0

@@ -147,7 +147,7 @@ def inputs(u: Array, b: int, input_range: float) -> list[list[Fraction]]:
 
 def whole_states(reservoir: Reservoir, u: Array, *, cut: bool = True) -> list[list[Fraction]]:
     """Return the states of all layers, cut as the reservoir says."""
-    b = reservoir.grid
+    b = reservoir.bits
     assert b is not None
     L, M = reservoir.cut if cut else (0, 0)
     T = len(u)

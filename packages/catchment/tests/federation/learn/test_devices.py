@@ -32,7 +32,7 @@ def clients(n: int = 9) -> dict[str, list[Recording]]:
 
 
 def map_of(grid: int | None) -> FeatureMap:
-    return EchoState(15, grid=grid, washout=3).build(2, per_step=True)
+    return EchoState(15, bits=grid, washout=3).build(2, per_step=True)
 
 
 def plan(features: FeatureMap, **settings: object) -> Plan:  # type: ignore[type-arg]
@@ -129,7 +129,7 @@ users = 4
 windows_per_user = 12
 [features]
 units = 10
-grid = "none"
+bits = "none"
 [learn]
 algorithm = "ridge"
 ridge = 1.0

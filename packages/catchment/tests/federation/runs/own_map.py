@@ -17,7 +17,7 @@ class Waves(FeatureMap):
 
     channels: int
     waves: int = 3
-    grid: int | None = 8
+    bits: int | None = 8
     bounds = property(lambda self: np.full(self.n_features, 1.0))
 
     @property

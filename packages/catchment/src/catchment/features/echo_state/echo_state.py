@@ -55,6 +55,7 @@ from catchment.features.echo_state.weights import DEFAULT_RANGE, ROUND, layer_ar
 from catchment.features.stacked import Part
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Message
+from catchment.wire.kept import kept, today
 
 KIND = "echo_state"
 
@@ -87,7 +88,7 @@ class Reading(TypedDict, total=False):
     segments: int
     washout: int
     precision: Literal["float64", "float32"]
-    feature_grid: int | None
+    feature_bits: int | None
 
 
 @dataclass(frozen=True)
@@ -125,11 +126,11 @@ class EchoState(FeatureMap):
         Steps at the start of each recording that give no features.
     precision
         Of the states. Statistics are float64 always.
-    grid, input_range
+    bits, input_range
         As in `Reservoir`. "auto" follows `AUTO_GRID`, and is None with precision "float32".
-    feature_grid
-        Bits to which features are rounded, which makes their statistics integers; it needs a
-        grid. "auto" follows `AUTO_GRID`, and is at most the grid.
+    feature_bits
+        Bits to which features are rounded, which makes their statistics integers; it needs
+        bits. "auto" follows `AUTO_GRID`, and is at most the bits.
     n_inputs
         Channels, filled in by `build`.
     matrices
@@ -163,8 +164,8 @@ class EchoState(FeatureMap):
     segments: PositiveInt = 1
     washout: NonNegativeInt = 0
     precision: Literal["float64", "float32"] = "float64"
-    grid: int | Literal["auto"] | None = "auto"
-    feature_grid: int | Literal["auto"] | None = "auto"
+    bits: int | Literal["auto"] | None = "auto"
+    feature_bits: int | Literal["auto"] | None = "auto"
     input_range: float | Literal["auto"] = "auto"
     n_inputs: int | None = field(default=None, repr=False, metadata={"later": True})
     matrices: Reservoir | None = field(default=None, repr=False, metadata={"later": True})
@@ -186,19 +187,19 @@ class EchoState(FeatureMap):
         self._check_grids()
 
     def _check_grids(self) -> None:
-        grid_digits(None if self.grid == "auto" else self.grid, "grid")
+        grid_digits(None if self.bits == "auto" else self.bits, "bits")
         if self.input_range != "auto":
             power_of_two(self.input_range, "input_range")
-        if isinstance(self.feature_grid, int):
-            checked_bits(self.feature_grid, "feature_grid")
-            if self.grid is None:
+        if isinstance(self.feature_bits, int):
+            checked_bits(self.feature_bits, "feature_bits")
+            if self.bits is None:
                 raise ValueError(
-                    f"feature_grid is {self.feature_grid} and grid is None; give a grid too, such "
-                    "as grid=20"
+                    f"feature_bits is {self.feature_bits} and bits is None; give bits too, such "
+                    "as bits=20"
                 )
-        if isinstance(self.grid, int) and self.precision == "float32":
+        if isinstance(self.bits, int) and self.precision == "float32":
             raise ValueError(
-                f"precision is 'float32' and grid is {self.grid}; use one or the other"
+                f"precision is 'float32' and bits is {self.bits}; use one or the other"
             )
 
     @classmethod
@@ -209,7 +210,7 @@ class EchoState(FeatureMap):
         >>> EchoState.of(reservoir, washout=5).rows([np.zeros((8, 1))])[0].shape
         (3, 2)
         """
-        given: Reading = {"pool": None, "feature_grid": None, **read}
+        given: Reading = {"pool": None, "feature_bits": None, **read}
         return cls(matrices=reservoir, **given).reading(reservoir)
 
     def reading(
@@ -220,7 +221,7 @@ class EchoState(FeatureMap):
         given = replace(
             self,
             units=units if units[1:] else units[0],
-            grid=reservoir.grid,
+            bits=reservoir.bits,
             input_range=reservoir.input_range,
             n_inputs=None,
             matrices=reservoir,
@@ -236,18 +237,18 @@ class EchoState(FeatureMap):
     def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
         """Return what "auto" is."""
         _, bits, largest = AUTO_GRID["classes" if classes else "numbers"]
-        grid = self.auto_grid(classes) if self.grid == "auto" else self.grid
+        states = self.auto_bits(classes) if self.bits == "auto" else self.bits
         pool = None if per_step else "mean_std"
         auto = {**(PER_STEP if per_step else PER_RECORDING), "pool": pool, "input_range": largest}
-        auto["feature_grid"] = None if grid is None else min(bits, grid)
+        auto["feature_bits"] = None if states is None else min(bits, states)
         filled = {name: value for name, value in auto.items() if getattr(self, name) == "auto"}
-        if grid is None:
+        if states is None:
             filled["input_range"] = DEFAULT_RANGE
         if filled.get("pool", self.pool) is None:
             filled["segments"] = 1
         return filled
 
-    def auto_grid(self, classes: bool) -> int | None:
+    def auto_bits(self, classes: bool) -> int | None:
         """Return the bits of the states that "auto" is."""
         bits = AUTO_GRID["classes" if classes else "numbers"][0]
         return None if self.precision == "float32" else bits
@@ -261,8 +262,8 @@ class EchoState(FeatureMap):
         0.5
         """
         settled = self.settled(n_inputs, per_step=per_step, classes=classes)
-        if self.grid == "auto":
-            settled["grid"] = self.auto_grid(classes)
+        if self.bits == "auto":
+            settled["bits"] = self.auto_bits(classes)
         names = {one.name for one in fields(Reservoir)} & {one.name for one in fields(self)}
         own = {name: settled.get(name, getattr(self, name)) for name in names}
         return Reservoir(inputs=n_inputs, **own)
@@ -316,7 +317,7 @@ class EchoState(FeatureMap):
         """Round the features of a block in place; the states to go on from are kept elsewhere."""
         from catchment.features.echo_state.kernels import round_block
 
-        if self.feature_grid is None:
+        if self.feature_bits is None:
             return
         Z = rows[: self.n_base].reshape(self.n_base, -1)
         by_step = rows.shape[2] == 1
@@ -342,7 +343,7 @@ class EchoState(FeatureMap):
         its mean, standard deviation and maximum over time. In fixed point inputs are cut off at the
         input range, and relu and identity at 8, so every bound is finite.
 
-        >>> EchoState(2, bias=True, grid=None).build(1, per_step=True).bounds
+        >>> EchoState(2, bias=True, bits=None).build(1, per_step=True).bounds
         array([ 1., inf,  1.,  1.])
         """
         return np.tile(self.step_bounds, self.n_features // self.n_base)
@@ -350,7 +351,7 @@ class EchoState(FeatureMap):
     @cached_property
     def step_bounds(self) -> Array:
         """Largest absolute value (n_base,) of each feature of one step."""
-        largest = np.inf if self.grid is None else self.input_range
+        largest = np.inf if self.bits is None else self.input_range
         base = [
             np.ones(int(self.bias)),
             np.full(self.known_inputs * self.input, largest),
@@ -376,9 +377,10 @@ class EchoState(FeatureMap):
 
     def settings(self) -> dict[str, Fact]:
         """Return everything but the reservoir, ready for JSON."""
-        found: dict[str, Fact] = {name: getattr(self, name) for name in Reading.__annotations__}
-        if self.feature_grid is None:
-            del found["feature_grid"]
+        names = Reading.__annotations__
+        found: dict[str, Fact] = {kept(name): getattr(self, name) for name in names}
+        if self.feature_bits is None:
+            del found[kept("feature_bits")]
         return found
 
     def parts(self) -> Message:
@@ -395,10 +397,10 @@ class EchoState(FeatureMap):
         else:
             facts["layers"] = len(layers)
             arrays = [array for layer in layers for array in layer_arrays(layer)]
-        if reservoir.grid is not None:  # what of it no settings say
+        if reservoir.bits is not None:  # what of it no settings say
             facts["cut"] = list(reservoir.cut)
             if reservoir.base is None:
-                facts |= {"grid": reservoir.grid, "input_range": reservoir.input_range}
+                facts |= {"grid": reservoir.bits, "input_range": reservoir.input_range}
         return Message(KIND, facts, tuple(arrays))
 
     @classmethod
@@ -407,8 +409,9 @@ class EchoState(FeatureMap):
         facts, arrays = parts.facts, parts.arrays
         try:
             reservoir = _reservoir(facts, arrays)
-            made = cls.of(reservoir, **facts["settings"])  # type: ignore[arg-type]  # checked there
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+            settings: Any = facts["settings"]
+            made = cls.of(reservoir, **today(settings))
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
             raise IntegrityError(
                 f"no reservoir can be rebuilt from this ({type(error).__name__}: {error}); get it "
                 "again from its sender"
@@ -575,9 +578,9 @@ class EchoState(FeatureMap):
 
     def rounded(self, rows: Array) -> Array:
         """Return feature rows (n, F) on their grid, if they have one."""
-        if not isinstance(self.feature_grid, int):
+        if not isinstance(self.feature_bits, int):
             return rows
-        return on_grid(rows, self.grid_digits, self.feature_grid)
+        return on_grid(rows, self.grid_digits, self.feature_bits)
 
     def _fill(self, batch: Batch, out: list[Array]) -> None:
         for block in self.blocks(batch):
@@ -646,11 +649,11 @@ class EchoState(FeatureMap):
     def _totals(self, n_steps: int, sums: Arrays) -> Totals:
         assert self.pool is not None
         assert self.pool != "auto"
-        totals = Totals(self.pool, self.step_bounds, [[0, n_steps]], self.reservoir.grid)
-        for kept in sums:
+        totals = Totals(self.pool, self.step_bounds, [[0, n_steps]], self.reservoir.bits)
+        for held in sums:
             # Once every pool in float64 kept three sums, the second of which it needs.
-            older = kept.ndim == 2 and len(kept) > totals.sums.shape[2]
-            totals.sums[0, 0] = kept[1:2] if older else kept
+            older = held.ndim == 2 and len(held) > totals.sums.shape[2]
+            totals.sums[0, 0] = held[1:2] if older else held
         return totals
 
 
@@ -659,7 +662,7 @@ def _reservoir(facts: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> Rese
     if facts.get("recipe") is None:
         return Reservoir.of_layers(
             layers_of(arrays),
-            grid=facts.get("grid"),
+            bits=facts.get("grid"),
             input_range=facts.get("input_range", DEFAULT_RANGE),
             cut=facts.get("cut"),
         )

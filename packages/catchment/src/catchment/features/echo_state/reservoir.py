@@ -67,6 +67,7 @@ from catchment.features.echo_state.weights import (
     state_bounds,
     uniform,
 )
+from catchment.wire.kept import kept_setting
 
 
 def weight_digits(rows: Integers, values: Array, bounds: Array, bits: int) -> int:
@@ -198,7 +199,7 @@ def programs_on_grid(
 
 def fingerprint(
     layers: Sequence[LayerWeights],
-    grid: int | None = None,
+    bits: int | None = None,
     input_range: float = DEFAULT_RANGE,
     cut: tuple[int, int] | None = None,
 ) -> str:
@@ -208,8 +209,8 @@ def fingerprint(
     64
     """
     sha = hashlib.sha256(b"".join(layer.digest() for layer in layers))
-    if grid is not None:
-        sha.update(json.dumps(["grid", grid, input_range, cut]).encode())
+    if bits is not None:
+        sha.update(json.dumps(["grid", bits, input_range, cut]).encode())
     return sha.hexdigest()
 
 
@@ -333,15 +334,15 @@ class Reservoir:
         Intrinsic plasticity before any adaptation.
     seed
         64-bit number that names the draws.
-    grid
+    bits
         Binary digits b (8 to 24) of states, which are then integers times 2^-b: the same bits
         on every processor. None for float64.
     input_range
-        With a grid: inputs are cut off at minus and plus this power of two.
+        With bits: inputs are cut off at minus and plus this power of two.
     scale, known_fingerprint
         Filled in by `prepared`.
     known_cut
-        With a grid, filled in by `prepared`: (L, M) if a sequence is cut every L steps, each part
+        With bits, filled in by `prepared`: (L, M) if a sequence is cut every L steps, each part
         started from rest M steps before; (0, 0) if it never is.
     weights
         Of its layers, if they are not as drawn: given as matrices, or adapted.
@@ -370,7 +371,7 @@ class Reservoir:
     seed: int = 0
     scale: tuple[float, ...] | None = None
     known_fingerprint: str | None = None
-    grid: int | None = None
+    bits: int | None = None
     input_range: float = DEFAULT_RANGE
     known_cut: tuple[int, int] | None = None
     weights: tuple[LayerWeights, ...] | None = None
@@ -378,7 +379,7 @@ class Reservoir:
 
     def __post_init__(self) -> None:
         set_ = partial(object.__setattr__, self)
-        set_("grid", grid_digits(self.grid, "grid"))
+        set_("bits", grid_digits(self.bits, "bits"))
         set_("input_range", power_of_two(self.input_range, "input_range"))
         if self.known_cut is not None:
             set_("known_cut", cut_of(self.known_cut, "cut"))
@@ -416,11 +417,11 @@ class Reservoir:
             raise ValueError(
                 f"fingerprint is {self.known_fingerprint!r}; give the 64 hexadecimal digits"
             )
-        if self.grid is None and self.input_range != DEFAULT_RANGE:
+        if self.bits is None and self.input_range != DEFAULT_RANGE:
             raise ValueError(
-                f"input_range is {self.input_range} in float64; give grid=20, or leave it out"
+                f"input_range is {self.input_range} in float64; give bits=20, or leave it out"
             )
-        if (self.known_cut is not None) != (self.grid is not None and self.is_prepared):
+        if (self.known_cut is not None) != (self.bits is not None and self.is_prepared):
             raise ValueError(
                 "a reservoir in fixed point carries cut, scale and fingerprint together; clear all "
                 "three, or call prepared()"
@@ -431,7 +432,7 @@ class Reservoir:
         cls,
         layers: Sequence[LayerWeights],
         *,
-        grid: int | None = None,
+        bits: int | None = None,
         input_range: float = DEFAULT_RANGE,
         cut: tuple[int, int] | None = None,
     ) -> Reservoir:
@@ -442,7 +443,7 @@ class Reservoir:
         return cls(
             units if units[1:] else units[0],
             inputs=layers[0].n_inputs,
-            grid=grid,
+            bits=bits,
             input_range=input_range,
             known_cut=cut,
             weights=tuple(layers),
@@ -457,7 +458,7 @@ class Reservoir:
         bias: ArrayLike | None = None,
         leak_rate: ArrayLike = 1.0,
         activation: str | Sequence[str] = "tanh",
-        grid: int | None = None,
+        bits: int | None = None,
         input_range: float = DEFAULT_RANGE,
         cut: tuple[int, int] | None = None,
     ) -> Reservoir:
@@ -475,7 +476,7 @@ class Reservoir:
             One number or (N,), above 0 and at most 1.
         activation
             One name, or one per unit.
-        grid, input_range, cut
+        bits, input_range, cut
             As in `Reservoir`; the cut is found if it is not given.
 
         >>> Reservoir.from_matrices([[0.5]], [[1.0]]).states([1.0, 0.0]).round(3).ravel()
@@ -504,7 +505,7 @@ class Reservoir:
             np.zeros(N),
             np.array([ACTIVATIONS.index(name) for name in names], dtype=np.uint8),
         )
-        return cls.of_layers([layer], grid=grid, input_range=input_range, cut=cut)
+        return cls.of_layers([layer], bits=bits, input_range=input_range, cut=cut)
 
     @property
     def n_layers(self) -> int:
@@ -540,7 +541,7 @@ class Reservoir:
             return self.weights
         known = self.prepared()
         layers = tuple(map(_drawn, self.layer_settings, known.scale or ()))
-        found = fingerprint(layers, self.grid, self.input_range, known.known_cut)
+        found = fingerprint(layers, self.bits, self.input_range, known.known_cut)
         if found != known.known_fingerprint:
             raise FingerprintError(
                 f"the reservoir says fingerprint {known.known_fingerprint}, its weights have "
@@ -592,7 +593,7 @@ class Reservoir:
             value = getattr(self, own)
             if value is not None:
                 settings[name] = plain(value)
-        if self.grid is None:
+        if self.bits is None:
             del settings["input_range"]
         if self.scale is not None:
             settings["scale"] = [factor.hex() for factor in self.scale]
@@ -636,7 +637,7 @@ class Reservoir:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of every weight and of the grid, in hexadecimal."""
-        return fingerprint(self.layers, self.grid, self.input_range, self.cut)
+        return fingerprint(self.layers, self.bits, self.input_range, self.cut)
 
     @cached_property
     def cut(self) -> tuple[int, int]:
@@ -644,7 +645,7 @@ class Reservoir:
 
         It is that of `prepared`; of weights that were given or adapted it is found when needed.
         """
-        if self.grid is None:
+        if self.bits is None:
             return 0, 0
         return self.prepared().known_cut or found_cut(self.programs())
 
@@ -658,20 +659,20 @@ class Reservoir:
             activation = [layer.activations for layer in self.layer_settings]
         else:
             activation = [layer.activation for layer in self.weights]
-        return state_bounds(np.concatenate(activation), on_grid=self.grid is not None)
+        return state_bounds(np.concatenate(activation), on_grid=self.bits is not None)
 
     def programs(self, dtype: type[np.floating[Any]] = np.float64) -> tuple[Program, ...]:
         """Return the layers in the form that the kernels run."""
-        if self.grid is not None and dtype is np.float32:
+        if self.bits is not None and dtype is np.float32:
             raise ValueError(
-                f"the reservoir has a grid of {self.grid} digits, which float32 does not hold; use "
-                "float64, or no grid"
+                f"the reservoir has states of {self.bits} bits, which float32 does not hold; use "
+                "float64, or bits=None"
             )
         if dtype not in self._programs:
-            if self.grid is None:
+            if self.bits is None:
                 self._programs[dtype] = tuple(Program.of(layer, dtype) for layer in self.layers)
             else:
-                on_grid = programs_on_grid(self.layers, self.grid, self.input_range)
+                on_grid = programs_on_grid(self.layers, self.bits, self.input_range)
                 self._programs[dtype] = on_grid
         return self._programs[dtype]
 
@@ -696,13 +697,13 @@ class Reservoir:
         start = np.asarray(x0, dtype=np.float64)
         if start.shape != (self.n_units,):
             raise ValueError(f"x0 has shape {start.shape}, expected ({self.n_units},)")
-        if self.grid is not None:
+        if self.bits is not None:
             if not (np.abs(start) <= self.state_bounds).all():
                 raise ValueError(
                     f"x0 reaches {np.abs(start).max():g}, and a state on the grid lies within 1, "
                     "or 8 for relu and identity; pass a state that the reservoir can have"
                 )
-            start = rounded(start, self.grid)
+            start = rounded(start, self.bits)
         xs = np.empty((len(inputs), self.n_units))
         for block in advance(self.programs(), [inputs], x0=start[:, None]):
             xs[block.start : block.stop] = block.rows[-self.n_units :, :, 0].T
@@ -735,11 +736,11 @@ class Reservoir:
                 raise ValueError(f"{called} has no steps; leave empty recordings out")
             refuse_nonfinite(u, called)
             us.append(u)
-        if self.grid is None or not us:
+        if self.bits is None or not us:
             return us
         # Together, because very many short sequences would each cost a few small operations.
         joined = us[0] if len(us) == 1 else np.concatenate(us)
-        rounded, n_clipped = inputs_on_grid(joined, self.grid, self.input_range)
+        rounded, n_clipped = inputs_on_grid(joined, self.bits, self.input_range)
         warn_of_clipping(n_clipped, joined.size, self.input_range, OR_WIDER)
         return np.split(rounded, np.cumsum([len(u) for u in us])[:-1])
 
@@ -765,7 +766,7 @@ class Reservoir:
 
 # Names of settings in JSON, and of the fields that they are.
 _IN_JSON = {
-    one.name.removeprefix("known_"): one.name
+    kept_setting(one.name.removeprefix("known_")): one.name
     for one in fields(Reservoir)
     if one.name not in ("weights", "base")
 }
@@ -774,12 +775,12 @@ _IN_JSON = {
 @lru_cache(maxsize=256)
 def _found(reservoir: Reservoir) -> tuple[tuple[float, ...], str, tuple[int, int] | None]:
     """Return the scales of a reservoir's layers, its fingerprint, and its cut if it has a grid."""
-    grid, input_range, cut = reservoir.grid, reservoir.input_range, None
+    bits, input_range, cut = reservoir.bits, reservoir.input_range, None
     scale = tuple(map(_scale, reservoir.layer_settings))
     layers = tuple(map(_drawn, reservoir.layer_settings, scale))
-    if grid is not None:
-        cut = found_cut(programs_on_grid(layers, grid, input_range))
-    return scale, fingerprint(layers, grid, input_range, cut), cut
+    if bits is not None:
+        cut = found_cut(programs_on_grid(layers, bits, input_range))
+    return scale, fingerprint(layers, bits, input_range, cut), cut
 
 
 @lru_cache(maxsize=8)

@@ -375,7 +375,7 @@ def found_cut(programs: Sequence[Program]) -> tuple[int, int]:
     All is exact, so every machine finds the same.
 
     >>> from catchment import Reservoir
-    >>> Reservoir(20, topology="ring", leak_rate=0.5, grid=20).cut
+    >>> Reservoir(20, topology="ring", leak_rate=0.5, bits=20).cut
     (1536, 192)
     """
     bits = programs[0].bits

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def grid_digits(value: object, name: str) -> int | None:
     """Return the digits of a grid of states, or None for float64.
 
-    >>> grid_digits(20, "grid")
+    >>> grid_digits(20, "bits")
     20
     """
     if value is None:
