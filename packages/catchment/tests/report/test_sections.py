@@ -78,7 +78,7 @@ def test_nothing_is_compared_with_itself(runs: list[Run]) -> None:
 def test_a_single_recording_is_not_called_several(runs: list[Run]) -> None:
     one = replace(drawing(spans_of(("a", "b"))), client=runs[0].drawn[0].client)
     page = Checked(render([replace(runs[0], drawn=(one,))]))
-    assert "Raw signals of one recording. 1 of 1 stretches are wrong here." in page.text
+    assert "Raw signals of one recording. 1 of 1 segments are wrong here." in page.text
     assert "one after the other" in Checked(render(runs[:1])).text
 
 
@@ -172,7 +172,7 @@ def test_a_mistake_is_marked_in_the_row_of_what_was_said() -> None:
     assert truth[1] == wrong[1]  # at the same time
     assert float(wrong[2]) > float(truth[2]) + 10  # in another row
     assert "steps 1 to 2: true a, predicted b (50 %)" in chart
-    assert "1 of 3 stretches with a label are wrong." in chart
+    assert "1 of 3 segments with a label are wrong." in chart
 
 
 def test_many_channels_and_classes_stay_readable() -> None:

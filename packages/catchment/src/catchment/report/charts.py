@@ -525,7 +525,7 @@ def _told(one: DrawnRecording) -> str:
     known = [span for span in one.spans if span.truth is not None]
     wrong = [_sentence(span, one.unit) for span in known if span.is_wrong]
     listed = "".join(f" {sentence}." for sentence in wrong[:12])
-    return f"{about} {len(wrong)} of {len(known)} stretches with a label are wrong.{listed}"
+    return f"{about} {len(wrong)} of {len(known)} segments with a label are wrong.{listed}"
 
 
 def _sentence(span: Span, unit: str) -> str:

@@ -2,7 +2,7 @@
 
 Recordings are put one after the other, so that a client with many short ones is seen as well as one
 with a single long one. Time begins at 0. Signals are raw; of more points than a picture can show
-the least and the largest of each stretch are kept.
+the least and the largest of each segment are kept.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def draw(
 def thinned(times: Array, signals: Array, most: int = MOST_POINTS) -> tuple[Array, Array]:
     """Return at most about this many times (T,) and signals (T, I) that look as all of them do.
 
-    Of each stretch the least and the largest value of every channel stay, in their order.
+    Of each segment the least and the largest value of every channel stay, in their order.
 
     >>> times, signals = thinned(np.arange(10_000.0), np.eye(10_000)[:, [77]], 100)
     >>> len(times) <= 100, signals.max()
@@ -202,7 +202,7 @@ def thinned(times: Array, signals: Array, most: int = MOST_POINTS) -> tuple[Arra
     rows = []
     for start, stop in pairwise(edges):
         part = signals[start:stop]
-        # A stretch with a break in it is a break: the line must not lead over it.
+        # A segment with a break in it is a break: the line must not lead over it.
         broken = np.isnan(part).all(axis=1).any()
         lost = np.full(part.shape[1], np.nan)
         low = lost if broken else np.min(np.nan_to_num(part, nan=np.inf), axis=0)
