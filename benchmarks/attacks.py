@@ -48,10 +48,10 @@ def recovered(found: list[Array], u: Array) -> tuple[float, float]:
     """Return the share of steps that are right to 5 % of the inputs' size, and their error."""
     scale = float(np.sqrt(np.mean(u**2)))
     known, errors = np.zeros(len(u), dtype=bool), [0.0]
-    for stretch in found:
-        place, error = place_of(stretch, u)
+    for segment in found:
+        place, error = place_of(segment, u)
         if error < 0.05 * scale:
-            known[place : place + len(stretch)] = True
+            known[place : place + len(segment)] = True
             errors.append(error / scale)
     return float(known.mean()), max(errors)
 
@@ -81,9 +81,9 @@ def sequences(repeats: int) -> Numbers:
                 shares.append(share)
                 errors.append(error)
                 (other,) = generated(setting, 1)
-                for stretch in found[:1] if not washout else []:
-                    fits.append(correlation(stretch, data.u))
-                    chance.append(correlation(stretch, other.u))
+                for segment in found[:1] if not washout else []:
+                    fits.append(correlation(segment, data.u))
+                    chance.append(correlation(segment, other.u))
             row[str(rows)] = {
                 "steps recovered": round(float(np.median(shares)), 3),
                 "error": float(f"{np.median(errors):.1e}"),

@@ -59,7 +59,7 @@ Clients = Mapping[str, list[Recording]]
 
 
 def split(task: Recording, n_clients: int) -> Clients:
-    """Return equal stretches of one series."""
+    """Return equal segments of one series."""
     assert task.y is not None
     cuts = np.linspace(0, task.n_steps, n_clients + 1).astype(int)
     return {

@@ -72,10 +72,10 @@ def values(clients: Whole, seed: int) -> dict[str, NDArray[Any]]:
     place = np.repeat(np.arange(len(clients), dtype=np.int32), T)
     step = np.arange(len(place)) - np.repeat(np.cumsum(T) - T, T)
     own = word(seed, clients, 1)
-    stretch = 20 + (own & np.uint64(31)).astype(np.int64)  # steps of one activity
+    segment = 20 + (own & np.uint64(31)).astype(np.int64)  # steps of one activity
     detuned = (own >> np.uint64(8) & np.uint64(511)).astype(np.int64)
-    stage = step // stretch[place]
-    # One word for each stretch of a client, not for each of its steps.
+    stage = step // segment[place]
+    # One word for each segment of a client, not for each of its steps.
     table = word(seed, clients[:, None], 2 + np.arange(int(T.max()) // 20 + 1))
     drawn = table[place, stage]
     label = (drawn >> np.uint64(62)).astype(np.int64)

@@ -1,10 +1,10 @@
 """What sums of products lose on noise-free series, and what QR factors keep.
 
-Five clients hold consecutive stretches of a noise-free series and predict it some steps ahead. By
+Five clients hold consecutive segments of a noise-free series and predict it some steps ahead. By
 statistics (sums) and by factors: the error on later steps, the bytes of a client, the seconds of
 the whole federation. Beside them the rows of everybody on one pile, by numpy's and scipy's own
 least squares, and persistence. A ridge is chosen by clients left out, by generalized
-cross-validation, or on a stretch between training and test ("best"); the test stretch chooses
+cross-validation, or on a segment between training and test ("best"); the test segment chooses
 nothing. The inputs are as they are, or standardized; the states float64, or on the default grid.
 
     python -m benchmarks.precision               # every cell, kept as it ends; --resume goes on
@@ -83,7 +83,7 @@ def cells(n_seeds: int = N_SEEDS) -> Iterator[Cell]:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretches:
+class Segments:
     """Inputs and targets of training, and feature rows with targets to judge by."""
 
     train: Recording
@@ -92,7 +92,7 @@ class Stretches:
     last: Array  # (n, 1) value known when the test's targets are predicted
 
 
-def stretches(cell: Cell) -> tuple[Stretches, EchoState]:
+def segments(cell: Cell) -> tuple[Segments, EchoState]:
     """Return the data of a cell and its reservoir's description."""
     h, n = HORIZONS[cell.series], TRAIN + VALID + TEST
     x = (mackey_glass if cell.series == "Mackey-Glass" else lorenz)(n + h)
@@ -108,12 +108,12 @@ def stretches(cell: Cell) -> tuple[Stretches, EchoState]:
         return features.rows([u[begin - WASHOUT : end]])[0], y[begin:end]
 
     parts = (Recording(u[:TRAIN], y[:TRAIN]), rows(TRAIN, TRAIN + VALID), rows(TRAIN + VALID, n))
-    return Stretches(*parts, raw[TRAIN + VALID :, :1]), described
+    return Segments(*parts, raw[TRAIN + VALID :, :1]), described
 
 
 def measured(cell: Cell) -> dict[str, Any]:
-    """Return the error of every way on the test stretch, with its ridge, bytes and seconds."""
-    data, described = stretches(cell)
+    """Return the error of every way on the test segment, with its ridge, bytes and seconds."""
+    data, described = segments(cell)
     clients = {name: list(part) for name, part in contiguous(data.train, N_CLIENTS).items()}
     runs = {
         f"{what}, {how}": _federated(described, clients, upload, ridge)
@@ -166,7 +166,7 @@ def _federated(
     return told, run
 
 
-def _scored(readout: Readout, data: Stretches) -> dict[str, float]:
+def _scored(readout: Readout, data: Segments) -> dict[str, float]:
     return {"ridge": float(np.mean(readout.ridge)), "error": _error(readout, data.test)}
 
 
@@ -174,7 +174,7 @@ def _error(readout: Readout, rows: tuple[Array, Array]) -> float:
     return float(nrmse(rows[1], readout(rows[0])))
 
 
-def _chosen(path: Mapping[float, Readout], data: Stretches) -> Readout:
+def _chosen(path: Mapping[float, Readout], data: Segments) -> Readout:
     """Return the readout with the least error between training and test."""
     return min(path.values(), key=lambda readout: _error(readout, data.valid))
 
@@ -205,7 +205,7 @@ def solved_by(z: Array, y: Array, ridge: float, by: Library) -> Readout:
     return Readout(W, means[1] - means[0] @ W, ridge)
 
 
-def _of_rows(z: Array, y: Array, data: Stretches) -> tuple[dict[str, Any], Array]:
+def _of_rows(z: Array, y: Array, data: Segments) -> tuple[dict[str, Any], Array]:
     """Return the pooled rows' errors at their best ridge, and their singular values."""
     begin = time.perf_counter()
     means = z.mean(axis=0), y.mean(axis=0)

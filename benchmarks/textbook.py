@@ -2,7 +2,7 @@
 
     python -m benchmarks.textbook [--seeds 5] [--quick]
 
-Five clients hold consecutive stretches of a series. NARMA-10 is predicted at its own step, Lorenz
+Five clients hold consecutive segments of a series. NARMA-10 is predicted at its own step, Lorenz
 (all three coordinates, the first is scored) ten steps ahead, the Santa Fe laser (over 256) one step
 ahead, and Mackey-Glass runs 84 steps in closed loop from 40 places of the test series, of which the
 last is scored. Reservoirs have 300 units; a ridge is chosen by generalized cross-validation. Inputs

@@ -3,10 +3,10 @@
     python examples/forecast_mackey_glass.py [--quick] [--picture FILE]
 
 Once as it is, once measured with noise of a tenth of its deviation. The ridge is chosen by
-generalized cross-validation on the training stretch. The intervals are split conformal, one width
-per horizon: forecasts are started at many moments of a second stretch, and the 90 % quantile of
+generalized cross-validation on the training segment. The intervals are split conformal, one width
+per horizon: forecasts are started at many moments of a second segment, and the 90 % quantile of
 their absolute errors at each horizon is the half width. Errors and coverage are counted on
-forecasts from a third stretch. Naive: the last value stays; and a linear autoregression on 30 past
+forecasts from a third segment. Naive: the last value stays; and a linear autoregression on 30 past
 values, in closed loop too.
 """
 

@@ -49,6 +49,7 @@ NAMES = [
     (r"SmallestUpload|RoundedUpload", "LowRankUpload, StochasticQuantization", ""),
     (r"InfluenceCap|PerSequence", "ContributionBound, RecordLevel", ""),
     (r"\bReleases?\(|import .*\bReleases?\b|`Releases?`", "PrivacyLedger, LedgerEntry", ""),
+    (r"ridge\"?(?:=|: | = )\"(?:clients|groups)\"", "leave-one-client-out, ...", ""),
     (r"keep_clients", "store_per_client", ""),
     # A share is also a part of a secret, of units or of clients; in a plan it was this one.
     (r"^share = ", "client_fraction", r".*\.toml|docs/.*\.md"),
@@ -57,6 +58,7 @@ NAMES = [
     (r"import .*\bParts\b|`Parts`|\bKnown\(|: Known\b|`Known`", "Message, StageInputs", ""),
     (r"\btaken_apart\b|\bput_together\b|\bfrom_parts\b", "serialize, deserialize, ...", ""),
     (r"\b[Cc]onduct(?:s|ed|ors?)?\b|\bConductor\b", "Workflow", ""),
+    (r"[Ss]tretch|STRETCH", "segment", ""),
     # Files and messages have the key "course", and the C form of a device a constant of that name.
     (r"(?<![\"/])\b[Cc]ourses?\b(?![\"/])(?!\.py)|_course\b", "workflow", ""),
     (

@@ -67,13 +67,13 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def running(program: Path, folder: Path, *names: str, stretches: int = 2) -> Iterator[list[str]]:
+def running(program: Path, folder: Path, *names: str, segments: int = 2) -> Iterator[list[str]]:
     """Yield the addresses of devices whose sensors have these people's recordings."""
     with ExitStack() as stack:
         found = []
         for name in names:
             sensor = folder / f"{name}.sensor"
-            sensor.write_bytes(stretches * sensor_bytes(people()[name], classes=6))
+            sensor.write_bytes(segments * sensor_bytes(people()[name], classes=6))
             found.append(stack.enter_context(host(program, sensor)).address)
         yield found
 
@@ -134,7 +134,7 @@ def test_a_device_without_a_row_is_left_out_as_any_client_without_data(
 ) -> None:
     file = plan_of(tmp_path)
     first = trained(file)[0]
-    with running(program, tmp_path, first, stretches=1) as (address,):
+    with running(program, tmp_path, first, segments=1) as (address,):
         run_plan(file, tmp_path / "run", devices={first: EdgeClient(address)})
     run = read_run(tmp_path / "run")
     (training,) = run.rounds["training"]
@@ -145,7 +145,7 @@ def test_a_device_without_a_row_is_left_out_as_any_client_without_data(
 def test_a_device_predicts_with_the_readout_that_came_back(program: Path, tmp_path: Path) -> None:
     file = plan_of(tmp_path)
     first = trained(file)[0]
-    with running(program, tmp_path, first, stretches=3) as (address,):
+    with running(program, tmp_path, first, segments=3) as (address,):
         done = run_plan(file, tmp_path / "run", devices={first: EdgeClient(address)})
         scores = np.concatenate(EdgeClient(address).predict())
     wanted = done.model.scores(people()[first])

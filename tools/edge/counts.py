@@ -23,7 +23,7 @@ from catchment_edge.ports import STACK
 from tools.edge.devices import Firmware, Running
 from tools.edge.federation import running
 
-STEPS, FEW, MANY = 128, 2, 6  # of a window; windows of a stretch
+STEPS, FEW, MANY = 128, 2, 6  # of a window; windows of a segment
 CHANNELS, OUTPUTS = 6, 6
 MOST = 1 << 20  # bytes of an upload
 
@@ -59,8 +59,8 @@ def counted(firmware: Firmware, features: int, folder: Path) -> Counts:
     features
         How many the device's map has.
     """
-    stretches = [_windows(n) for n in (1, FEW, MANY, FEW, MANY)]
-    with running(firmware, {"counted": stretches}, folder) as devices:
+    segments = [_windows(n) for n in (1, FEW, MANY, FEW, MANY)]
+    with running(firmware, {"counted": segments}, folder) as devices:
         few, many, few_predicted, many_predicted = _asked(devices["counted"], features)
         stack = devices["counted"].stack(STACK)
     window, predicted = (many - few) / (MANY - FEW), (many_predicted - few_predicted) / (MANY - FEW)

@@ -142,8 +142,8 @@ def federated(
     pooled = ct.federate(recipe.echo_state, people, classes=classes)
     firmware = recipe.firmware(folder, memory=True)
     tests = {name: windows[k :: len(people)] for k, name in enumerate(people)}
-    stretches = {name: (held, held, tests[name]) for name, held in people.items()}
-    with running(firmware, stretches, folder) as devices:
+    segments = {name: (held, held, tests[name]) for name, held in people.items()}
+    with running(firmware, segments, folder) as devices:
         started = time.perf_counter()
         run = ct.federate(recipe.echo_state, clients_of(devices), classes=classes)
         seconds = time.perf_counter() - started
@@ -175,21 +175,21 @@ def federated(
 
 @contextlib.contextmanager
 def running(
-    firmware: Firmware, stretches: Mapping[str, Sequence[Sequence[ct.Recording]]], folder: Path
+    firmware: Firmware, segments: Mapping[str, Sequence[Sequence[ct.Recording]]], folder: Path
 ) -> Iterator[dict[str, Running]]:
-    """Start a board for each client, with its stretches of recordings on the sensor's line."""
+    """Start a board for each client, with its segments of recordings on the sensor's line."""
     with contextlib.ExitStack() as stack:
         devices = {}
-        for name, held in stretches.items():
+        for name, held in segments.items():
             sensor = sensor_file(folder / f"{name}.sensor", held)
             devices[name] = stack.enter_context(board(firmware, sensor))
         yield devices
 
 
-def sensor_file(file: Path, stretches: Sequence[Sequence[ct.Recording]]) -> Path:
-    """Write what a device's sensor will say, stretch after stretch, and return the file."""
-    classes = _n_classes(stretches)
-    file.write_bytes(b"".join(sensor_bytes(one, classes=classes) for one in stretches))
+def sensor_file(file: Path, segments: Sequence[Sequence[ct.Recording]]) -> Path:
+    """Write what a device's sensor will say, segment after segment, and return the file."""
+    classes = _n_classes(segments)
+    file.write_bytes(b"".join(sensor_bytes(one, classes=classes) for one in segments))
     return file
 
 
@@ -198,8 +198,8 @@ def clients_of(devices: Mapping[str, Running]) -> dict[str, EdgeClient]:
     return {name: EdgeClient(device.address) for name, device in devices.items()}
 
 
-def _n_classes(stretches: Sequence[Sequence[ct.Recording]]) -> int:
-    y = stretches[0][0].y
+def _n_classes(segments: Sequence[Sequence[ct.Recording]]) -> int:
+    y = segments[0][0].y
     assert y is not None
     return int(y.shape[-1])
 

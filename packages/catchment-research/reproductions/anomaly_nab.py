@@ -5,7 +5,7 @@ row outside a window, and wants one threshold for files that have nothing in com
 made of a score matters more than where it comes from:
 
 - as it is;
-- first of a stretch: 0 unless it is above all scores of the last 50 or 200 rows;
+- first of a segment: 0 unless it is above all scores of the last 50 or 200 rows;
 - against the last 1000: divided by the largest of them.
 
 Which option of a family, which shrinkage and which of these, and the threshold, every other file
@@ -57,10 +57,10 @@ LARGEST = 60.0  # deviations at which inputs are cut off
 STANDARD = PROFILES["standard"]
 
 
-def first_of_stretch(scores: Array, steps: int) -> Array:
+def first_of_segment(scores: Array, steps: int) -> Array:
     """Return scores, 0 for those that are not above all of the last so many.
 
-    >>> first_of_stretch(np.array([1.0, 3.0, 2.0, 4.0]), 2)
+    >>> first_of_segment(np.array([1.0, 3.0, 2.0, 4.0]), 2)
     array([1., 3., 0., 4.])
     """
     return np.where(scores > _largest_before(scores, steps), scores, 0.0)
@@ -90,8 +90,8 @@ def _as_it_is(scores: Array) -> Array:
 
 AFTERWARDS: dict[str, Callable[[Array], Array]] = {
     "as it is": _as_it_is,
-    "first of 50": partial(first_of_stretch, steps=50),
-    "first of 200": partial(first_of_stretch, steps=200),
+    "first of 50": partial(first_of_segment, steps=50),
+    "first of 200": partial(first_of_segment, steps=200),
     "against the last 1000": partial(against_last, steps=1000),
 }
 

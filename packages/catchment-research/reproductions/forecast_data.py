@@ -25,7 +25,7 @@ N_TRAIN, N_VALIDATION, N_TEST = 8640, 2880, 2880  # hours of the station, the us
 WEEK = 168
 PERIOD = 4 * WEEK  # two weeks to learn from, one to calibrate on, one to test on
 N_PERIODS = 13
-WASHOUT = 48  # hours before a stretch that are looked at, not predicted
+WASHOUT = 48  # hours before a segment that are looked at, not predicted
 
 
 def station(directory: Path | str | None = None) -> ct.Recording:
@@ -57,7 +57,7 @@ def regions(directory: Path | str | None = None) -> dict[str, ct.Recording]:
 
 
 def parts(region: ct.Recording) -> dict[str, list[ct.Recording]]:
-    """Return a year's stretches to learn from, to calibrate on and to test on.
+    """Return a year's segments to learn from, to calibrate on and to test on.
 
     Of every four weeks the first two, the third and the fourth; the last two with the hours before
     them that a washout takes. No target is in two parts.

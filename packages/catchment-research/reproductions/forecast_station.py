@@ -57,7 +57,7 @@ def bounds(part: str) -> tuple[int, int]:
     return first, last.get(part, N_TRAIN + N_VALIDATION + N_TEST)
 
 
-def stretch(series: Array, part: str) -> Array:
+def segment(series: Array, part: str) -> Array:
     """Return the values of a part with the hours before it that its first forecast looks at."""
     first, last = bounds(part)
     return series[first - LAGS : last]
@@ -69,7 +69,7 @@ def recording(series: Array, part: str, horizon: int, form: str) -> ct.Recording
     Targets are the values to come, or what they differ by from the present one; with the latter
     go inputs that are such differences too, as NLinear has them.
     """
-    values = stretch(series, part)
+    values = segment(series, part)
     y = _ahead(values, horizon)
     return ct.Recording(values, y - values[:, None] if form == "changes" else y, per_step=True)
 
@@ -108,7 +108,7 @@ def naive(series: Mapping[str, Array], name: str, horizon: int) -> dict[str, flo
     """Return the errors of repeating the last value or the last day."""
     squares, absolute = [], []
     for one in series.values():
-        values = stretch(one, "test")
+        values = segment(one, "test")
         y = _ahead(values, horizon)[LAGS - 1 : -horizon]
         now = np.arange(LAGS - 1, len(values) - horizon)
         back = [0 if name == NAIVE[0] else (-h) % 24 for h in range(1, horizon + 1)]
@@ -156,7 +156,7 @@ def largest_gap(
     def rows(part: str) -> tuple[Array, Array]:
         made = []
         for one in series.values():
-            values = stretch(one, part)
+            values = segment(one, part)
             looked = np.lib.stride_tricks.sliding_window_view(values, LAGS)[:-horizon, ::-1]
             later = np.lib.stride_tricks.sliding_window_view(values[LAGS:], horizon)
             if form == "changes":
@@ -173,6 +173,6 @@ def largest_gap(
     new, _ = rows("test")
     pooled = (new - center) / scale @ W + middle
     ours = np.concatenate(
-        [model.outputs([stretch(one, "test")[:, None]])[0][:-horizon] for one in series.values()]
+        [model.outputs([segment(one, "test")[:, None]])[0][:-horizon] for one in series.values()]
     )
     return float(np.abs(ours - pooled).max() / np.abs(pooled).max())

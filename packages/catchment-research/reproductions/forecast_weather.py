@@ -142,7 +142,7 @@ def personal(model: ct.Model, train: Mapping[str, list[ct.Recording]]) -> Person
 
 
 def judged(model: ct.Model | PersonalModels, client: str, test: list[ct.Recording]) -> Told:
-    """Return errors and coverage on raw stretches, all rows together."""
+    """Return errors and coverage on raw segments, all rows together."""
     outputs = np.concatenate(
         model.outputs_of([piece.recording for piece in model.preprocessing.inputs(test)], client)
     )

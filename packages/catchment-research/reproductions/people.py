@@ -216,7 +216,7 @@ def _loaded(name: str, paper: Paper, directory: Path | None) -> Dataset:
     place = locate(name, directory=directory)
     root = place.directory.parent
     if name == "wesad" and place.form == "compact":
-        # A stretch of one minute every 20 s; the mean alone would lose what 5 s windows averaged.
+        # A segment of one minute every 20 s; the mean alone would lose what 5 s windows averaged.
         return cut(wesad_statistics(place.directory, statistics=("mean", "std")), 24, step=8)
     if name == "wesad":
         return load_library("wesad", directory=root, window=350 if paper == "incfed" else 700)

@@ -114,7 +114,7 @@ def _stream(
 
 
 def _piece(recordings: Sequence[Array], rng: np.random.Generator, length: int) -> Array:
-    """Return a stretch of one recording; short recordings follow one another until it is full."""
+    """Return a segment of one recording; short recordings follow one another until it is full."""
     parts, n = [], 0
     while n < length:
         u = recordings[int(rng.integers(len(recordings)))]

@@ -67,8 +67,8 @@ def test_a_processor_without_floating_point_gives_the_same(tmp_path: Path) -> No
     pooled = ct.federate(WHOLE.echo_state, small)
     plain = Recipe(map=WHOLE.map, rows=100, cpu="cortex-m0plus").firmware(tmp_path, memory=True)
     first, second, *others = small
-    stretches = {name: (small[name], small[name]) for name in (first, second)}
-    with running(plain, stretches, tmp_path) as devices:
+    segments = {name: (small[name], small[name]) for name in (first, second)}
+    with running(plain, segments, tmp_path) as devices:
         clients: dict[str, Any] = {**{name: small[name] for name in others}, **clients_of(devices)}
         run = ct.federate(WHOLE.echo_state, clients)
         assert devices[first].stack(STACK) < STACK - 512

@@ -34,10 +34,10 @@ def honest(kind: str, answer: bytes) -> bytes:
 
 @dataclass
 class StandIn:
-    """A device whose sensor has these stretches of recordings."""
+    """A device whose sensor has these segments of recordings."""
 
     features: FeatureMap
-    stretches: list[Sequence[Recording]]
+    segments: list[Sequence[Recording]]
     preprocessing: Preprocessing = field(default_factory=Preprocessing)
     classes: tuple[str, ...] | None = None
     fault: Fault = honest
@@ -53,13 +53,13 @@ class StandIn:
 
     @property
     def n_channels(self) -> int:
-        return self.stretches[0][0].n_inputs if self.stretches else 1
+        return self.segments[0][0].n_inputs if self.segments else 1
 
     @property
     def n_outputs(self) -> int:
         if self.classes:
             return len(self.classes)
-        y = self.stretches[0][0].y if self.stretches else None
+        y = self.segments[0][0].y if self.segments else None
         return 1 if y is None else y.shape[-1]
 
     def hello(self) -> DeviceHello:
@@ -104,20 +104,20 @@ class StandIn:
                 return Frame("n", f"no such request {other}".encode()).to_bytes()
         return Frame("k").to_bytes()
 
-    def _stretch(self) -> Sequence[Recording]:
-        return self.stretches.pop(0) if len(self.stretches) > 1 else self.stretches[0]
+    def _segment(self) -> Sequence[Recording]:
+        return self.segments.pop(0) if len(self.segments) > 1 else self.segments[0]
 
     def _moments(self, round_: int) -> bytes:
         if self.moments is None:
             unfitted = replace(self.preprocessing, scale="federated")
-            made = SentMoments.of(unfitted.moments(self._stretch()))
+            made = SentMoments.of(unfitted.moments(self._segment()))
             self.moments = round_, made.parts().to_bytes()
         return self.moments[1]
 
     def _statistics(self, round_: int, flags: int) -> bytes:
         self.new_only = bool(flags & 1)
         if self.pending is None or self.pending[0] != round_:
-            rows = self.preprocessing.apply(self._stretch())
+            rows = self.preprocessing.apply(self._segment())
             if self.classes:
                 rows = [one.among(self.classes) for one in rows]
             new = accumulate(self.features, rows, classes=self.classes is not None)
@@ -135,7 +135,7 @@ class StandIn:
 
     def _rows(self) -> Iterator[bytes]:
         assert self.weights is not None
-        recordings = self.preprocessing.apply(self._stretch())
+        recordings = self.preprocessing.apply(self._segment())
         for number, z in enumerate(self.features.rows([one.u for one in recordings])):
             for row, scores in enumerate(z @ self.weights[:-1] + self.weights[-1]):
                 head = struct.pack("<II", number, row)

@@ -31,7 +31,7 @@ HASTY = "?timeout=0.3&patience=0.6"
 
 
 def board(**settings: Any) -> StandIn:
-    given = {"stretches": [PEOPLE[BOARD]], "classes": CLASSES, **settings}
+    given = {"segments": [PEOPLE[BOARD]], "classes": CLASSES, **settings}
     return StandIn(FEATURES, **given)
 
 
@@ -69,7 +69,7 @@ def test_the_device_is_told_that_it_was_counted_and_keeps_the_readout() -> None:
 
 
 def test_all_clients_may_be_devices() -> None:
-    boards = {name: board(stretches=[PEOPLE[name]]) for name in PEOPLE}
+    boards = {name: board(segments=[PEOPLE[name]]) for name in PEOPLE}
     with (
         boards[BOARD].listening() as a,
         boards[OTHERS[0]].listening() as b,
@@ -222,7 +222,7 @@ def test_a_round_that_fails_is_not_acknowledged_and_the_same_is_sent_again() -> 
     run = federated(device, raw)
     assert run.statistics.digest() == ct.federate(raw, PEOPLE).statistics.digest()
     assert device.asked[2:] == ["H", "T", "H", "A", "H", "R"]
-    more = federated(device, raw)  # it was counted: now the next stretch comes to the sums
+    more = federated(device, raw)  # it was counted: now the next segment comes to the sums
     wanted = {**PEOPLE, BOARD: [*PEOPLE[BOARD], *PEOPLE[OTHERS[0]]]}
     assert more.statistics.digest() == ct.federate(raw, wanted).statistics.digest()
 
@@ -268,7 +268,7 @@ def thirds(data: list[ct.Recording]) -> list[list[ct.Recording]]:
 
 def test_rounds_of_new_data_add_up_to_all_of_them() -> None:
     device = board(
-        stretches=thirds(PEOPLE[BOARD]), preprocessing=POOLED.model.preprocessing, told=True
+        segments=thirds(PEOPLE[BOARD]), preprocessing=POOLED.model.preprocessing, told=True
     )
     done = increments(device)
     assert done.state.total.digest() == POOLED.statistics.digest()
@@ -281,7 +281,7 @@ def test_an_increment_that_was_missed_comes_with_the_next(lost: int) -> None:
         return None if kind == "T" and device.asked.count("T") == lost else answer
 
     device = board(
-        stretches=thirds(PEOPLE[BOARD]),
+        segments=thirds(PEOPLE[BOARD]),
         preprocessing=POOLED.model.preprocessing,
         told=True,
         fault=fault,

@@ -101,7 +101,7 @@ SENSORS = {
 
 
 @pytest.mark.parametrize("name", SENSORS)
-def test_a_stretch_that_is_wrong_is_refused_every_time(name: str, program: Program) -> None:
+def test_a_segment_that_is_wrong_is_refused_every_time(name: str, program: Program) -> None:
     sensor = program.sensor(data()) + SENSORS[name] + program.sensor(data(2))
     asked = READY + train(0) + train(1) + train(1) + train(2)
     answers = program.talk(asked, sensor)

@@ -66,8 +66,8 @@ def statistics(message: bytes) -> RidgeStatistics:
     return RidgeStatistics.from_message(Message.from_bytes(message))
 
 
-def in_stretches(program: Program, whole: list[Recording], cut: int) -> bytes:
-    """Return two stretches of the sensor's line, the first of which ends within a recording."""
+def in_segments(program: Program, whole: list[Recording], cut: int) -> bytes:
+    """Return two segments of the sensor's line, the first of which ends within a recording."""
     first, second, third = whole
     begin, rest = second.part(0, cut), second.part(cut, second.n_steps)
     one = program.sensor([first, begin], open_end=True)
@@ -82,7 +82,7 @@ def test_increments_add_up_to_the_uncut_recordings(
     whole = numbers(3) if name == "stepwise" else labels(3)
     preprocessing = program.fitted(FITTED)
     asked = scale(preprocessing) + train(0, new=True) + acknowledge(0) + train(1, new=True)
-    came = [statistics(m) for m in messages(program.talk(asked, in_stretches(program, whole, 11)))]
+    came = [statistics(m) for m in messages(program.talk(asked, in_segments(program, whole, 11)))]
     features = program.device.layout.task.features
     expected = accumulate(features, preprocessing.apply(whole), classes=name == "windowed")
     assert len(came) == 2
@@ -168,8 +168,8 @@ def test_it_predicts_with_the_readout_that_comes_back(
         np.testing.assert_allclose(came[number] / size, scores / size, atol=2e-6)
 
 
-def test_inputs_ahead_are_known_across_stretches(tmp_path: Path) -> None:
-    """What the last steps of a stretch are to predict comes with the next one."""
+def test_inputs_ahead_are_known_across_segments(tmp_path: Path) -> None:
+    """What the last steps of a segment are to predict comes with the next one."""
     features = EchoState(9, seed=3, washout=2).build(2, per_step=True)
     task = Task(features, Preprocessing(horizon=4), 2, 2)
     program = Program.of(TrainingDevice(Layout(task, "ahead", 500)), tmp_path)
@@ -178,7 +178,7 @@ def test_inputs_ahead_are_known_across_stretches(tmp_path: Path) -> None:
     readout_ = Readout(np.ones((features.n_features, 2)), np.zeros(2), 0.0)
     asked = scale(preprocessing) + train(0, new=True) + acknowledge(0) + train(1, new=True)
     asked += readout(readout_) + frame("P")
-    sensor = in_stretches(program, whole, 11) + program.sensor(whole[:1])
+    sensor = in_segments(program, whole, 11) + program.sensor(whole[:1])
     answers = program.talk(asked, sensor)
     came = [statistics(message) for message in messages(answers)[:2]]
     expected = accumulate(features, preprocessing.apply(whole), classes=False)

@@ -126,7 +126,7 @@ class Program:
         return self.device.layout.task.preprocessing.fitted(preprocessing.scale)
 
     def sensor(self, recordings: Iterable[Recording], *, open_end: bool = False) -> bytes:
-        """Return a stretch of the sensor's line."""
+        """Return a segment of the sensor's line."""
         task = self.device.layout.task
         classes = None if task.classes is None else task.outputs
         targets = task.preprocessing.horizon is None

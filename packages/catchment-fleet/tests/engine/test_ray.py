@@ -93,9 +93,7 @@ class OnePlace:
 
 
 @pytest.mark.parametrize(("algorithm", "kind"), [(Counting(), int), (Adding(), float)])
-def test_sums_of_stretches_show_nothing_that_one_process_does_not(
-    algorithm: Any, kind: type
-) -> None:
+def test_sums_of_batches_show_nothing_that_one_process_does_not(algorithm: Any, kind: type) -> None:
     pytest.importorskip("ray")
     from ray import cloudpickle
 

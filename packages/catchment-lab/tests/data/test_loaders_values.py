@@ -15,7 +15,7 @@ from catchment_lab.datasets import (
     CATALOGUE,
     Dataset,
     Folder,
-    Stretch,
+    Segment,
     cut,
     gathered,
     load,
@@ -36,7 +36,7 @@ def test_windows_are_numpys_sliding_windows(
     lengths: list[int], window: int, step: int | None
 ) -> None:
     recordings = [
-        Stretch("a", k % 2, np.arange(2.0 * n).reshape(n, 2) + 100 * k, test=k == 1)
+        Segment("a", k % 2, np.arange(2.0 * n).reshape(n, 2) + 100 * k, test=k == 1)
         for k, n in enumerate(lengths)
     ]
     whole = gathered("toy", recordings, channels=("x", "y"), classes=("no", "yes"))
@@ -64,14 +64,14 @@ def test_windows_are_numpys_sliding_windows(
 
 def test_whole_recordings_share_memory() -> None:
     u = np.zeros((5, 1))
-    data = gathered("toy", [Stretch("a", 0, u)], channels=("x",), classes=("it",))
+    data = gathered("toy", [Segment("a", 0, u)], channels=("x",), classes=("it",))
     assert np.shares_memory(cut(data).clients["a"][0].u, u)
     assert np.shares_memory(cut(data, 2).clients["a"][0].u, u)
 
 
 def test_a_label_with_as_many_classes_as_steps_stays_one_label() -> None:
-    stretch = Stretch("a", 2, np.zeros((6, 1)))
-    data = gathered("toy", [stretch], channels=("x",), classes=("a", "b", "c"))
+    segment = Segment("a", 2, np.zeros((6, 1)))
+    data = gathered("toy", [segment], channels=("x",), classes=("a", "b", "c"))
     for sequence in cut(data, 3).clients["a"]:
         assert sequence.y is not None
         assert sequence.y.shape == (3,)

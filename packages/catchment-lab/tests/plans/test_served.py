@@ -259,7 +259,7 @@ def test_numbers_have_errors_in_place_of_confusions(tmp_path: Path) -> None:
     assert found.metric == "NRMSE"
     assert found.confusion is None
     assert found.reasons[0].name == "a target of the other sign"
-    assert found.drawn[0].spans
+    assert found.drawn[0].segments
     assert "root mean squared error" in served_in_words(found)
     assert not how_served(tmp_path / "run", "h0").reasons
 

@@ -64,10 +64,10 @@ def test_a_washout_does_not_hide_the_rest() -> None:
     F, data = features(1, washout=30), recording(70, 1, seed=4)
     found = Walk(Drive(F), uploaded(ridge_plan(F), [data]), guesses=12).fragments(longest=40)
     known = np.zeros(70, dtype=bool)
-    for stretch in found:
-        place, error = place_of(stretch, data.u)
+    for segment in found:
+        place, error = place_of(segment, data.u)
         assert error < 1e-6
-        known[place : place + len(stretch)] = True
+        known[place : place + len(segment)] = True
     assert known.sum() >= 20
     assert not known[:30].any()
 

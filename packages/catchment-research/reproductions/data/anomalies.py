@@ -30,7 +30,7 @@ _LABELS = ("anomaly", "changepoint")
 class Series:
     """One client's recording, which of its steps are anomalous, and how many come before any test.
 
-    `windows` are (start, end) steps, both inside; SKAB has one stretch a run, NAB what its file of
+    `windows` are (start, end) steps, both inside; SKAB has one segment a run, NAB what its file of
     labels says.
     """
 
@@ -88,7 +88,7 @@ def _skab_run(path: Path) -> Series:
     times = np.array([row[0] for row in rows], dtype="datetime64[s]")
     u = np.array([[float(row[k]) for k in inputs] for row in rows])
     label = np.array([float(row[head.index("anomaly")]) for row in rows]) > 0
-    return Series(path.stem, u, times, _stretches(label), SKAB_TRAIN)
+    return Series(path.stem, u, times, _segments(label), SKAB_TRAIN)
 
 
 def _nab_file(path: Path, name: str, windows: list[tuple[str, str]]) -> Series:
@@ -107,8 +107,8 @@ def _step(times: Times, when: str) -> int:
     return int(found[0])
 
 
-def _stretches(label: Booleans) -> tuple[tuple[int, int], ...]:
-    """Return the first and last step of each stretch of truth values."""
+def _segments(label: Booleans) -> tuple[tuple[int, int], ...]:
+    """Return the first and last step of each segment of truth values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], label, [False]]).astype(int)))
     return tuple((int(a), int(b) - 1) for a, b in edges.reshape(-1, 2))
 

@@ -14,7 +14,7 @@ import numpy as np
 from catchment_lab.datasets import (
     FIRST_SHORT_TRIAL,
     Dataset,
-    Stretch,
+    Segment,
     Window,
     ahead,
     cut,
@@ -74,7 +74,7 @@ def _uci_har(path: Path) -> Dataset:
     return gathered(
         "uci_har",
         (
-            Stretch(f"subject-{n:02d}", label, signal[start : start + length], test=n in held_out)
+            Segment(f"subject-{n:02d}", label, signal[start : start + length], test=n in held_out)
             for start, length, n, label in rows
         ),
         channels=names_of(arrays["channels"]),
@@ -96,7 +96,7 @@ def _motionsense(path: Path) -> Dataset:
     return gathered(
         "motionsense",
         (
-            Stretch(
+            Segment(
                 f"subject-{subject:02d}",
                 label,
                 signal[start : start + length],
@@ -122,7 +122,7 @@ def _wisdm_watch(path: Path) -> Dataset:
     )
     return gathered(
         "wisdm_watch",
-        (Stretch(str(subject), label, u) for u, subject, label in rows),
+        (Segment(str(subject), label, u) for u, subject, label in rows),
         channels=("acc_x", "acc_y", "acc_z"),
         classes=names_of(arrays["label_names"]),
         rate_hz=20.0,
@@ -141,7 +141,7 @@ def _hhar(path: Path) -> Dataset:
     steps = readings.shape[1]
     return gathered(
         "hhar",
-        (Stretch(users[user], label, u) for u, user, label in rows),
+        (Segment(users[user], label, u) for u, user, label in rows),
         channels=("acc_x", "acc_y", "acc_z"),
         classes=names_of(arrays["label_names"]),
         rate_hz=float(arrays["rate_hz"]),
@@ -188,7 +188,7 @@ def wesad_statistics(
     return gathered(
         "wesad",
         (
-            Stretch(f"S{subject[start]}", int(label[start]) - 1, u[start:stop])
+            Segment(f"S{subject[start]}", int(label[start]) - 1, u[start:stop])
             for start, stop in runs(subject, label)
         ),
         channels=tuple(
@@ -215,13 +215,13 @@ def _japanese_vowels(path: Path) -> Dataset:
     )
 
 
-def _utterances(path: Path, part: str) -> Iterator[Stretch]:
+def _utterances(path: Path, part: str) -> Iterator[Segment]:
     keys = tuple(f"{part}_{key}" for key in ("frames", "start", "length", "speaker"))
     arrays = read_arrays(path, keys)
     frames = float_rows(arrays[keys[0]])
     for start, length, speaker in zip(*(arrays[key].tolist() for key in keys[1:]), strict=True):
         u = frames[start : start + length]
-        yield Stretch(f"speaker-{speaker}", speaker - 1, u, test=part == "test")
+        yield Segment(f"speaker-{speaker}", speaker - 1, u, test=part == "test")
 
 
 def _fsdd(path: Path) -> Dataset:
@@ -233,7 +233,7 @@ def _fsdd(path: Path) -> Dataset:
     return gathered(
         "fsdd",
         (
-            Stretch(speakers[speaker], digit, audio[start : start + length], test=index < 5)
+            Segment(speakers[speaker], digit, audio[start : start + length], test=index < 5)
             for start, length, digit, speaker, index in rows
         ),
         channels=("audio",),
@@ -247,7 +247,7 @@ def _santafe_laser(path: Path) -> Dataset:
     series = float_rows(read_arrays(path, ("santafe_laser",))["santafe_laser"])[:, None]
     return gathered(
         "santafe_laser",
-        [Stretch("santafe_laser", None, series)],
+        [Segment("santafe_laser", None, series)],
         channels=("intensity",),
         notes=("compact form, with the continuation",),
     )
@@ -258,7 +258,7 @@ def _sunspots(path: Path) -> Dataset:
     series, years = float_rows(arrays["sunspot_activity"])[:, None], arrays["sunspot_year"]
     return gathered(
         "sunspots",
-        [Stretch("sunspots", None, series)],
+        [Segment("sunspots", None, series)],
         channels=("sunspot_number",),
         notes=(f"compact form, {years[0]} to {years[-1]}",),
     )

@@ -84,7 +84,7 @@ def pooled_features() -> EchoState:
 
 @cache
 def series() -> dict[str, list[Recording]]:
-    """Return four clients with a stretch of NARMA each."""
+    """Return four clients with a segment of NARMA each."""
     return contiguous(narma(260, seed=2), 4)
 
 

@@ -70,7 +70,7 @@ def test_tree_noise_has_as_many_nodes_as_the_step_has_binary_ones(restart: int |
 
 
 def _nodes_of(t: int, restart: int) -> list[tuple[int, int]]:
-    """Return the stretches (first, last) that cover rounds 1..t: whole trees, then a binary sum."""
+    """Return the segments (first, last) that cover rounds 1..t: whole trees, then a binary sum."""
     nodes, first = [], 1
     while first <= t:
         end = min(t, (first - 1) // restart * restart + restart)  # of the tree that it is in

@@ -17,7 +17,7 @@ from catchment.readout import Counts
 from reproductions.__main__ import app
 from reproductions.anomaly_detectors import Rows, pooled_difference, scored
 from reproductions.anomaly_maps import SKAB_FAMILIES, exponential
-from reproductions.anomaly_nab import against_last, first_of_stretch
+from reproductions.anomaly_nab import against_last, first_of_segment
 from reproductions.anomaly_published import NAB_FINAL, on_these_files
 from reproductions.anomaly_scoring import (
     PROFILES,
@@ -121,7 +121,7 @@ def test_rows_are_counted_as_scikit_learn_does() -> None:
 def test_scores_are_changed_as_computed_plainly() -> None:
     scores = RNG.random(80)
     first, against, mean = (
-        first_of_stretch(scores, 7),
+        first_of_segment(scores, 7),
         against_last(scores, 7),
         trailing(scores, 7),
     )

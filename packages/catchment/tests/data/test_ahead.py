@@ -218,7 +218,7 @@ def _turn() -> RoundContext:
     return RoundContext(0, cohort=("a",), client="a")
 
 
-def test_stretches_and_closed_loops_say_what_they_cannot() -> None:
+def test_segments_and_closed_loops_say_what_they_cannot() -> None:
     with pytest.raises(ValueError, match="whole recordings"):
         check_continuable(Preprocessing(calendar=("hour",)))
     recording = series()

@@ -79,7 +79,7 @@ def test_figures_are_those_of_the_recordings(tmp_path: Path) -> None:
     assert found.per_step
     assert found.roles.time == "t"
     assert found.problems == ()
-    assert [n for one in found.recordings for n in one.stretches] == [80] * 24
+    assert [n for one in found.recordings for n in one.segments] == [80] * 24
 
 
 def test_columns_that_are_no_signals_are_left_out_and_said(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Clients that carry their state: stretches over rounds are the recordings in one piece."""
+"""Clients that carry their state: segments over rounds are the recordings in one piece."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from catchment.privacy import FileMemory, PrivacyLedger, SecureAggregation, gene
 from catchment.readout import RidgeStatistics, accumulate
 
 rng = np.random.default_rng(5)
-# Cut every 24 steps, each part from rest 9 steps before: stretches fall on all kinds of places.
+# Cut every 24 steps, each part from rest 9 steps before: segments fall on all kinds of places.
 CUT = Reservoir.from_matrices(
     0.2 * rng.normal(size=(8, 8)),
     rng.normal(size=(8, 2)),
@@ -85,7 +85,7 @@ def recordings(seed: int, targets: str, lengths: Sequence[int]) -> list[Recordin
 
 
 def in_rounds(draw: st.DataObject, whole: Sequence[Recording], n_rounds: int) -> ByRound:
-    """Return the recordings in stretches, each handed in in some round, in their order."""
+    """Return the recordings in segments, each handed in in some round, in their order."""
     rounds: list[list[Recording]] = [[] for _ in range(n_rounds)]
     for one in whole:
         cuts = sorted(draw.draw(st.sets(st.integers(1, one.n_steps - 1), max_size=5)))
@@ -379,7 +379,7 @@ STEADY = Recording(np.ones((20, 2)), np.ones((20, 1)), name="r")
 
 
 @pytest.mark.parametrize(
-    ("features", "preprocessing", "stretch", "said"),
+    ("features", "preprocessing", "segment", "said"),
     [
         (WINDOWED["MiniRocket"], Preprocessing(scale=SCALER), STEADY, "needs a recording whole"),
         (WINDOWED["echo state"], Preprocessing(scale=SCALER), STEADY, "segments is 2"),
@@ -394,11 +394,11 @@ STEADY = Recording(np.ones((20, 2)), np.ones((20, 1)), name="r")
     ],
 )
 def test_what_cannot_go_on_is_refused_with_a_sentence(
-    features: FeatureMap, preprocessing: Preprocessing, stretch: Recording, said: str
+    features: FeatureMap, preprocessing: Preprocessing, segment: Recording, said: str
 ) -> None:
     context = RoundContext(0, ("ann",), client="ann")
     with pytest.raises(ValueError, match=said):
-        Increments(features, preprocessing).answer(Asked("p"), lambda: [stretch], context, {})
+        Increments(features, preprocessing).answer(Asked("p"), lambda: [segment], context, {})
 
 
 def test_a_recording_that_ended_does_not_go_on() -> None:
@@ -418,5 +418,5 @@ def test_within_another_algorithm_and_with_other_words_it_is_refused() -> None:
         FederatedRidge(features=FEATURES, increments="old")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="use the ridge by itself"):
         NEW.client_update(Asked("p").parts(), lambda: [STEADY], RoundContext(0, ()))
-    with pytest.raises(ValueError, match="name a recording that comes in stretches"):
+    with pytest.raises(ValueError, match="name a recording that comes in segments"):
         Recording(np.zeros(1), goes_on=True)

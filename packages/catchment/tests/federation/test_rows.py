@@ -1,4 +1,4 @@
-"""Stretches and blocks of a client's data: nothing is lost, nothing comes twice."""
+"""Segments and blocks of a client's data: nothing is lost, nothing comes twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from catchment.data import Recording, narma
 from catchment.features import EchoState, Reservoir
-from catchment.federation import Rows, augmented, local_blocks, stretch
+from catchment.federation import Rows, augmented, local_blocks, segment
 from catchment.readout import RidgeStatistics, accumulate
 
 RESERVOIR = Reservoir(units=6, inputs=1, seed=1)
@@ -25,14 +25,14 @@ PER_STEP = EchoState.of(RESERVOIR, washout=7)
     lengths=st.lists(st.integers(8, 60), min_size=1, max_size=3),
     cuts=st.lists(st.floats(0, 1), max_size=4),
 )
-def test_stretches_that_follow_on_each_other_are_the_whole(
+def test_segments_that_follow_on_each_other_are_the_whole(
     lengths: list[int], cuts: list[float]
 ) -> None:
     data = [Recording(np.sin(np.arange(n)), np.cos(np.arange(n))) for n in lengths]
     edges = [0.0, *sorted(cuts), 1.0]
     parts = []
     for begin, end in pairwise(edges):
-        part = list(stretch(data, begin, end, washout=7))
+        part = list(segment(data, begin, end, washout=7))
         if part:
             parts.append(accumulate(PER_STEP, part))
     total, whole = reduce(add, parts), accumulate(PER_STEP, data)
@@ -43,9 +43,9 @@ def test_stretches_that_follow_on_each_other_are_the_whole(
 
 @settings(max_examples=40)
 @given(n=st.integers(1, 60), cut=st.floats(0, 1))
-def test_sequences_with_one_target_are_in_one_stretch_each(n: int, cut: float) -> None:
+def test_sequences_with_one_target_are_in_one_segment_each(n: int, cut: float) -> None:
     data = [Recording.labeled([float(k)], 0, 2) for k in range(n)]
-    first, second = list(stretch(data, 0.0, cut)), list(stretch(data, cut, 1.0))
+    first, second = list(segment(data, 0.0, cut)), list(segment(data, cut, 1.0))
     assert sorted(float(s.u[0, 0]) for s in first + second) == list(range(n))
     assert abs(len(first) - cut * n) <= 3 + np.log2(n)
 

@@ -86,7 +86,7 @@ def test_the_ridge_is_chosen_by_who_can_be_seen() -> None:
     for algorithm in (alone, hidden):
         assert isinstance(algorithm, FederatedRidge)
         assert (algorithm.ridge, algorithm.store_per_client) == ("gcv", False)
-    chosen = training(SMALL + '[learn]\nridge = "clients"\n' + secure, ABOUT)
+    chosen = training(SMALL + '[learn]\nridge = "leave-one-client-out"\n' + secure, ABOUT)
     assert isinstance(chosen.algorithm, SelectedRidge)
     assert chosen.rounds == 2
 

@@ -311,7 +311,7 @@ def test_noise_that_has_left_is_spent_and_nothing_exact_follows() -> None:
 
 
 def old_ledger(memory: Memory, *, exact: bool = True) -> Memory:
-    """Return a memory as an earlier version left it: stretches of data, and uploads that wait."""
+    """Return a memory as an earlier version left it: segments of data, and uploads that wait."""
     blocks = b"12345678" * 3
     name = hashlib.sha256(b"12345678").hexdigest()
     cost = {} if exact else {"concentrated": ONE.concentrated, "epsilon": 1.0, "delta": 1e-5}

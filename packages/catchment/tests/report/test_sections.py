@@ -11,7 +11,7 @@ import pytest
 
 from catchment.federation import Record, Refusal
 from catchment.federation.measure import Comparison, Row
-from catchment.federation.runs import DrawnRecording, Run, Span
+from catchment.federation.runs import DrawnRecording, Run, Segment
 from catchment.report import (
     DARK,
     LIGHT,
@@ -76,9 +76,9 @@ def test_nothing_is_compared_with_itself(runs: list[Run]) -> None:
 
 
 def test_a_single_recording_is_not_called_several(runs: list[Run]) -> None:
-    one = replace(drawing(spans_of(("a", "b"))), client=runs[0].drawn[0].client)
+    one = replace(drawing(segments_of(("a", "b"))), client=runs[0].drawn[0].client)
     page = Checked(render([replace(runs[0], drawn=(one,))]))
-    assert "Raw signals of one recording. 1 of 1 stretches are wrong here." in page.text
+    assert "Raw signals of one recording. 1 of 1 segments are wrong here." in page.text
     assert "one after the other" in Checked(render(runs[:1])).text
 
 
@@ -155,28 +155,28 @@ def test_one_class_in_the_test_is_said(runs: list[Run]) -> None:
     assert f"All are of one class, {runs[0].classes[1]}, so that a score says little." in page.text
 
 
-def spans_of(*said: tuple[str, str]) -> tuple[Span, ...]:
-    return tuple(Span(k, k + 1.0, truth, guess, 0.5) for k, (truth, guess) in enumerate(said))
+def segments_of(*said: tuple[str, str]) -> tuple[Segment, ...]:
+    return tuple(Segment(k, k + 1.0, truth, guess, 0.5) for k, (truth, guess) in enumerate(said))
 
 
-def drawing(spans: tuple[Span, ...], channels: int = 2) -> DrawnRecording:
+def drawing(segments: tuple[Segment, ...], channels: int = 2) -> DrawnRecording:
     names = tuple(f"c{k}" for k in range(channels))
-    return DrawnRecording("ann", names, np.arange(9.0), np.ones((9, channels)), spans)
+    return DrawnRecording("ann", names, np.arange(9.0), np.ones((9, channels)), segments)
 
 
 def test_a_mistake_is_marked_in_the_row_of_what_was_said() -> None:
-    chart = signal_chart(drawing(spans_of(("a", "a"), ("a", "b"), ("b", "b"))))
+    chart = signal_chart(drawing(segments_of(("a", "a"), ("a", "b"), ("b", "b"))))
     bars = re.findall(r'<rect class="(truth|right|wrong)" x="([\d.]+)" y="([\d.]+)"', chart)
     assert [kind for kind, *_ in bars] == ["truth", "right", "truth", "wrong", "truth", "right"]
     truth, wrong = bars[2], bars[3]
     assert truth[1] == wrong[1]  # at the same time
     assert float(wrong[2]) > float(truth[2]) + 10  # in another row
     assert "steps 1 to 2: true a, predicted b (50 %)" in chart
-    assert "1 of 3 stretches with a label are wrong." in chart
+    assert "1 of 3 segments with a label are wrong." in chart
 
 
 def test_many_channels_and_classes_stay_readable() -> None:
-    many = spans_of(*((f"class {k:02d}", f"class {k:02d}") for k in range(40)))
+    many = segments_of(*((f"class {k:02d}", f"class {k:02d}") for k in range(40)))
     chart = signal_chart(drawing(many, channels=MOST_LANES + 3))
     assert "and 3 more channels, not drawn" in chart
     assert chart.count('class="signal"') == MOST_LANES
@@ -186,13 +186,13 @@ def test_many_channels_and_classes_stay_readable() -> None:
 
 
 def test_signals_without_values_or_labels_can_be_drawn() -> None:
-    spans = (Span(0.0, 1.0, None, "a"), Span(1.0, 2.0, None, "b"))
-    assert signal_chart(drawing(spans)).count('class="truth"') == 0
+    segments = (Segment(0.0, 1.0, None, "a"), Segment(1.0, 2.0, None, "b"))
+    assert signal_chart(drawing(segments)).count('class="truth"') == 0
     nothing = DrawnRecording("x", ("u",), np.zeros(0), np.zeros((0, 1)), ())
     assert signal_chart(nothing).startswith("<svg")
     lost = replace(drawing(()), signals=np.full((9, 2), np.nan))
     assert "nan" not in signal_chart(lost).lower()
-    numbers = (Span(0.0, 1.0, 2.0, 2.5), Span(1.0, 2.0, None, 3.0))
+    numbers = (Segment(0.0, 1.0, 2.0, 2.5), Segment(1.0, 2.0, None, 3.0))
     assert signal_chart(drawing(numbers)).count("<polyline") == 2 + 2
 
 

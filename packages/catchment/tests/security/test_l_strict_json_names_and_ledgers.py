@@ -94,7 +94,7 @@ def test_a_changed_ledger_is_noticed_by_all_who_read_it(folder: Path, change: st
         RunFolder(folder, resume=True)
 
 
-def test_stretches_of_zeros_are_noticed_wherever_rows_are(folder: Path) -> None:
+def test_segments_of_zeros_are_noticed_wherever_rows_are(folder: Path) -> None:
     """Zeros over any 64 bytes of the file are found, refused, or were zeros of no row."""
     whole = (folder / DATABASE).read_bytes()
     before = in_words(read_run(folder), [])

@@ -1,7 +1,7 @@
 """N4: data with a few different values are known again when a plan cuts them otherwise.
 
 Under a policy of epsilon 1 a hundred releases of epsilon 1 were accepted, one for each share of the
-test that a plan may name, because such data had no stretches that the ledger compared.
+test that a plan may name, because such data had no segments that the ledger compared.
 """
 
 from __future__ import annotations

@@ -312,7 +312,7 @@ class EdgeClient(Elsewhere):
                 raise DeviceError(
                     "empty",
                     "the device's sums have no row; does its sensor have data to the end of a "
-                    "stretch, one for the scale and one for the training?",
+                    "segment, one for the scale and one for the training?",
                 )
         if came.n_targets != said.outputs:
             raise DeviceError(

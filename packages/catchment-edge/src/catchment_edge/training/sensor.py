@@ -3,7 +3,7 @@
     1, then the inputs as float64, then the label as int32 (-1 if it is unknown), or the targets as
        float64 where they are numbers, or nothing where inputs ahead in time are predicted
     2  a recording ends
-    3  a stretch ends: the device goes back to its link
+    3  a segment ends: the device goes back to its link
 
 All numbers are little-endian.
 """
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from catchment import Array
 from catchment.data import Recording
 
-SAMPLE, RECORDING_ENDS, STRETCH_ENDS = 1, 2, 3
+SAMPLE, RECORDING_ENDS, SEGMENT_ENDS = 1, 2, 3
 
 
 def sensor_bytes(
@@ -29,7 +29,7 @@ def sensor_bytes(
     targets: bool = True,
     open_end: bool = False,
 ) -> bytes:
-    """Return recordings as one stretch of a sensor's line.
+    """Return recordings as one segment of a sensor's line.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def sensor_bytes(
     targets
         Whether samples come with targets; not where a plan has a horizon, and predicts its inputs.
     open_end
-        Whether the last recording goes on in the next stretch.
+        Whether the last recording goes on in the next segment.
 
     >>> one = Recording.labeled([1.0, 2.0], 1, 3)
     >>> line = sensor_bytes([one], classes=3)  # a kind, a float64 and an int32 for each sample
@@ -50,7 +50,7 @@ def sensor_bytes(
         pieces.append(_samples(recording, classes, targets, number))
         if not (open_end and number + 1 == len(known)):
             pieces.append(bytes([RECORDING_ENDS]))
-    return b"".join([*pieces, bytes([STRETCH_ENDS])])
+    return b"".join([*pieces, bytes([SEGMENT_ENDS])])
 
 
 def _samples(recording: Recording, classes: int | None, targets: bool, number: int) -> bytes:

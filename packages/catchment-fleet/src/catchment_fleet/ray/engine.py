@@ -1,7 +1,7 @@
 """An engine whose blocks of clients are added on Ray.
 
 The plan is put into Ray's object store once, the letter once in every round, and clients that must
-be asked one by one are asked in this process. Rows, a block of clients each, go out in stretches,
+be asked one by one are asked in this process. Rows, a block of clients each, go out in batches,
 and their sums come back in order: from tasks, here, or from a tree of servers. Only so many are
 under way at a time: memory does not grow with the number of clients.
 """
@@ -192,8 +192,8 @@ class Tasks:
 
         add: Any = ray.remote(add_rows).options(num_cpus=1, max_retries=MOST_RETRIES)
         size = max(1, min(MOST_ROWS, n_rows // (TASKS * self.workers)))
-        stretches = iter(lambda: list(islice(rows, size)), [])
-        begun = (add.remote(agreed, stretch) for stretch in stretches)
+        batches = iter(lambda: list(islice(rows, size)), [])
+        begun = (add.remote(agreed, batch) for batch in batches)
         return in_order(ray, begun, AHEAD * self.workers)
 
 

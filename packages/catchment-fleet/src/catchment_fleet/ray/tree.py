@@ -3,7 +3,7 @@
     server  <-  3 servers  <-  4 nodes each  <-  blocks of 256 clients
 
 All are processes of their own. Integers have one sum, however they are added, so a server
-sends one sum up for all blocks of its stretch. Where numbers are not whole the order of a sum
+sends one sum up for all blocks of its batch. Where numbers are not whole the order of a sum
 is part of the result: then servers hand the sums of single blocks on, and the server adds them in
 their order. Either way the bits are those of one process.
 """
@@ -28,7 +28,7 @@ from catchment_fleet.ray.engine import (
     sum_of_row,
 )
 
-MOST_BLOCKS = 16  # of one node in one stretch: what is lost where a server dies, and seen at once
+MOST_BLOCKS = 16  # of one node in one batch: what is lost where a server dies, and seen at once
 # They occupy no CPU while they wait, as Ray has it: else nothing could run beside a tree.
 ACTOR = {"max_restarts": -1, "max_task_retries": MOST_RETRIES, "scheduling_strategy": "SPREAD"}
 
@@ -47,8 +47,8 @@ class Tree:
         here = ray.get_runtime_context()
         servers = _servers(ray, here.get_job_id() + here.get_node_id(), self)
         size = min(self.n_nodes * MOST_BLOCKS, -(-n_rows // self.n_servers))
-        stretches = iter(lambda: list(islice(rows, size)), [])
-        begun = (one.add.remote(agreed, s) for one, s in zip(cycle(servers), stretches))
+        batches = iter(lambda: list(islice(rows, size)), [])
+        begun = (one.add.remote(agreed, s) for one, s in zip(cycle(servers), batches))
         whole = False
         try:
             yield from in_order(ray, begun, AHEAD * self.n_servers)
@@ -89,7 +89,7 @@ class _Server:
         self.nodes = [node.remote() for _ in range(n_nodes)]
 
     def add(self, agreed: Agreed, rows: Sequence[bytes]) -> list[Found]:
-        """Return the sum of a stretch of blocks, or of each of them where they have an order."""
+        """Return the sum of a batch of blocks, or of each of them where they have an order."""
         import ray
 
         pairs = zip(cycle(self.nodes), rows, strict=False)

@@ -1,6 +1,6 @@
 """Steps of a diagonal reservoir for many lanes side by side, as torch operations.
 
-A lane is a stretch of a recording with a state of its own. What is computed is the definition in
+A lane is a segment of a recording with a state of its own. What is computed is the definition in
 `kernels`, operation by operation: products and sums are exact, and each rounding is an addition of
 a large number, so no order matters and the numbers are those of the compiled loop.
 """

@@ -15,7 +15,7 @@ from catchment.features.echo_state import cut_places
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Stretches (B,) of sequences, each of which runs by itself.
+    """Segments (B,) of sequences, each of which runs by itself.
 
     Parameters
     ----------

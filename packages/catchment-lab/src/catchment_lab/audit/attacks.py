@@ -327,17 +327,17 @@ class Walk:
         return [self.follow(first, longest, rng) for first in firsts]
 
     def fragments(self, longest: int) -> list[Array]:
-        """Return stretches (T, I) of input sequences, found without knowing where they start."""
+        """Return segments (T, I) of input sequences, found without knowing where they start."""
         rng = np.random.default_rng(self.seed)
         chain = Chain.of(self)
         if chain is None:
             return []
         found: list[Array] = []
         for _ in range(self.guesses):
-            stretch = chain.find(rng)
-            if stretch is None:
+            segment = chain.find(rng)
+            if segment is None:
                 continue
-            x, inputs = stretch
+            x, inputs = segment
             if all(place_of(inputs, other)[1] > 1e-5 * self.input_scale for other in found):
                 found.append(self.follow(inputs, longest, rng, x))
         return found
@@ -381,16 +381,16 @@ class Walk:
         return best, least
 
 
-def place_of(stretch: Array, sequence: Array) -> tuple[int, float]:
-    """Return where in a sequence (T, I) a stretch of it fits best, and the largest error there.
+def place_of(segment: Array, sequence: Array) -> tuple[int, float]:
+    """Return where in a sequence (T, I) a segment of it fits best, and the largest error there.
 
     >>> place_of(np.array([[2.0], [3.0]]), np.array([[1.0], [2.0], [3.0]]))
     (1, 0.0)
     """
-    if len(stretch) > len(sequence):
+    if len(segment) > len(sequence):
         return 0, math.inf
-    windows = np.lib.stride_tricks.sliding_window_view(sequence, len(stretch), axis=0)
-    errors = np.abs(windows - stretch.T).max(axis=(1, 2))
+    windows = np.lib.stride_tricks.sliding_window_view(sequence, len(segment), axis=0)
+    errors = np.abs(windows - segment.T).max(axis=(1, 2))
     place = int(errors.argmin())
     return place, float(errors[place])
 

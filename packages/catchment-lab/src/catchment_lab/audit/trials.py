@@ -58,7 +58,7 @@ LONGEST = 100  # steps walked
 
 
 def _walked(world: World, statistics: RidgeStatistics, guesses: int = 16) -> list[Array]:
-    """Return the stretches of inputs that can be found behind statistics."""
+    """Return the segments of inputs that can be found behind statistics."""
     walk = Walk(world.drive, statistics, guesses=guesses)
     longest = min(world.setting.steps, LONGEST)
     whole = walk.sequences(longest) if world.setting.features.washout == 0 else []
@@ -69,10 +69,10 @@ def _recovered(found: list[Array], u: Array) -> tuple[int, float]:
     """Return how many steps of a sequence (T, I) are among what was found, and the worst error."""
     scale = float(np.sqrt(np.mean(u**2)))
     known, worst = np.zeros(len(u), dtype=bool), 0.0
-    for stretch in found:
-        place, error = place_of(stretch, u)
+    for segment in found:
+        place, error = place_of(segment, u)
         if error < CLOSE * scale:
-            known[place : place + len(stretch)] = True
+            known[place : place + len(segment)] = True
             worst = max(worst, error / scale)
     return int(known.sum()), worst
 
@@ -87,9 +87,9 @@ def sequences_of_upload(world: World) -> Outcome:
         text = f"{n_known} of {n_steps} steps, to {error:.0e} of their size"
         return Outcome(share, f"{share:.0%}", text)
     fits = [
-        correlation(stretch, data[0].u)
+        correlation(segment, data[0].u)
         for data, statistics in list(zip(world.clients, world.statistics, strict=True))[:3]
-        for stretch in _walked(world, statistics)[:1]
+        for segment in _walked(world, statistics)[:1]
         if world.setting.sequences == 1 and world.setting.features.washout == 0
     ]
     return _fitted(fits, "no step exactly; correlation {:.2f}")

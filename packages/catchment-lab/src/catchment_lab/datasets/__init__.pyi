@@ -36,7 +36,7 @@ from catchment_lab.datasets.speech import (
     utterances as utterances,
 )
 from catchment_lab.datasets.values import (
-    Stretch as Stretch,
+    Segment as Segment,
     Window as Window,
     ahead as ahead,
     cut as cut,

@@ -22,7 +22,7 @@ import numpy as np
 from catchment import Array, Booleans, Integers
 from catchment.errors import IntegrityError
 from catchment_lab.datasets.archive import Folder, parse_numbers, read_numbers, require
-from catchment_lab.datasets.values import Dataset, Stretch, float_rows, gathered, runs
+from catchment_lab.datasets.values import Dataset, Segment, float_rows, gathered, runs
 
 _UCI_CLASSES = (
     "WALKING",
@@ -53,13 +53,13 @@ def read_uci_har(folder: Folder) -> Dataset:
     )
 
 
-def _segments(folder: Folder, part: str) -> Iterator[Stretch]:
+def _segments(folder: Folder, part: str) -> Iterator[Segment]:
     u, label, subject = _read_part(folder, part)
     for start, stop in zip(*_chain(u, label, subject), strict=True):
         # The first window whole, then the second half of each that follows.
         signal = float_rows(np.concatenate([u[start], *u[start + 1 : stop, _HALF:]]))
         client = f"subject-{int(subject[start]):02d}"
-        yield Stretch(client, int(label[start]), signal, test=part == "test")
+        yield Segment(client, int(label[start]), signal, test=part == "test")
 
 
 def _read_part(folder: Folder, part: str) -> tuple[Array, Integers, Integers]:
@@ -133,11 +133,11 @@ def read_motionsense(folder: Folder) -> Dataset:
     )
 
 
-def _motionsense_recordings(folder: Folder) -> Iterator[Stretch]:
+def _motionsense_recordings(folder: Folder) -> Iterator[Segment]:
     for subject, code, trial, name in trials(folder):
         u = float_rows(_table(folder, name))
         label = _MOTIONSENSE_CLASSES.index(_CODES[code])
-        yield Stretch(f"subject-{subject:02d}", label, u, test=trial >= FIRST_SHORT_TRIAL)
+        yield Segment(f"subject-{subject:02d}", label, u, test=trial >= FIRST_SHORT_TRIAL)
 
 
 def _table(folder: Folder, name: str) -> Array:
@@ -195,7 +195,7 @@ def read_wisdm_watch(folder: Folder, activities: str = "ABCDEM") -> Dataset:
     )
 
 
-def _wisdm_recordings(folder: Folder, activities: str) -> Iterator[Stretch]:
+def _wisdm_recordings(folder: Folder, activities: str) -> Iterator[Segment]:
     for name in require(folder, "watch/accel/data_*_accel_watch.txt"):
         rows = [line for line in folder.read(name).replace(b";", b"").splitlines() if line.strip()]
         fields = [line.split(b",", 2) for line in rows]
@@ -210,7 +210,7 @@ def _wisdm_recordings(folder: Folder, activities: str) -> Iterator[Stretch]:
             if letter in activities:
                 what = f"{folder}/{name}, lines {start + 1} to {stop},"
                 u = parse_numbers(rows[start:stop], what, delimiter=",", columns=(3, 4, 5))
-                yield Stretch(subject[start].decode("latin1"), activities.index(letter), u)
+                yield Segment(subject[start].decode("latin1"), activities.index(letter), u)
 
 
 _HEADER = b"Index,Arrival_Time,Creation_Time,x,y,z,User,Model,Device,gt"
@@ -261,7 +261,7 @@ class _Readings:
 _Phones = dict[tuple[str, str], _Readings]
 
 
-def _hhar_recordings(folder: Folder, model: str, gyroscope: bool) -> Iterator[Stretch]:
+def _hhar_recordings(folder: Folder, model: str, gyroscope: bool) -> Iterator[Segment]:
     phones = _phones(folder, "Phones_accelerometer.csv", model)
     turning = _phones(folder, "Phones_gyroscope.csv", model) if gyroscope else {}
     for user, device in sorted(phones):
@@ -271,10 +271,10 @@ def _hhar_recordings(folder: Folder, model: str, gyroscope: bool) -> Iterator[St
             other = turning.pop((user, device), _Readings())
             known, rates = _interpolated(other, time)
             usable, u = usable & known, np.hstack([u, rates])
-        stretch = np.cumsum(np.diff(time, prepend=time[0]) > _MAX_GAP_NS)
-        for start, stop in runs(label, usable, stretch):
+        segment = np.cumsum(np.diff(time, prepend=time[0]) > _MAX_GAP_NS)
+        for start, stop in runs(label, usable, segment):
             if usable[start]:
-                yield Stretch(user, int(label[start]), float_rows(u[start:stop]))
+                yield Segment(user, int(label[start]), float_rows(u[start:stop]))
 
 
 def _interpolated(readings: _Readings, moments: Integers) -> tuple[Booleans, Array]:

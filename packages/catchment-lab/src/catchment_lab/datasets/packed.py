@@ -24,7 +24,7 @@ from catchment.data import Recording
 from catchment.errors import IntegrityError
 from catchment_lab.datasets.archive import Folder
 from catchment_lab.datasets.sources import locate, packed_path
-from catchment_lab.datasets.values import Dataset, Option, Stretch, float_rows, gathered
+from catchment_lab.datasets.values import Dataset, Option, Segment, float_rows, gathered
 
 
 def whole_set(
@@ -73,8 +73,8 @@ def pack(data: Dataset, directory: Path | str) -> Path:
     directory
         A data directory; made if it is not there.
 
-    >>> from catchment_lab.datasets.values import Stretch, gathered
-    >>> parts = [Stretch("ann", 1, np.ones((3, 2)))]
+    >>> from catchment_lab.datasets.values import Segment, gathered
+    >>> parts = [Segment("ann", 1, np.ones((3, 2)))]
     >>> data = gathered("toy", parts, channels=("x", "y"), classes=("no", "yes"), rate_hz=50.0)
     >>> with tempfile.TemporaryDirectory() as place:
     ...     again = unpack(pack(data, place))
@@ -141,7 +141,7 @@ def unpack(path: Path | str) -> Dataset:
         usual = header["usual"]
         return gathered(
             header["name"],
-            _stretches(signal, names, label, length, test),
+            _segments(signal, names, label, length, test),
             channels=header["channels"],
             classes=header["classes"],
             rate_hz=header["rate_hz"],
@@ -155,17 +155,17 @@ def unpack(path: Path | str) -> Dataset:
         raise IntegrityError(f"{path} is damaged ({error}); pack the set again") from error
 
 
-def _stretches(
+def _segments(
     signal: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
     clients: list[str],
     labels: list[int],
     lengths: list[int],
     tests: list[bool],
-) -> Iterator[Stretch]:
+) -> Iterator[Segment]:
     start = 0
     for client, label, length, test in zip(clients, labels, lengths, tests, strict=True):
         u = signal[start : start + length]
         if len(u) != length or length < 1:
             raise ValueError(f"a recording has {len(u)} of {length} steps")
-        yield Stretch(client, None if label < 0 else label, u, test=test)
+        yield Segment(client, None if label < 0 else label, u, test=test)
         start += length

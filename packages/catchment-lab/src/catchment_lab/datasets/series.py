@@ -5,7 +5,7 @@ from __future__ import annotations
 from catchment import Array
 from catchment.errors import IntegrityError
 from catchment_lab.datasets.archive import Folder, parse_numbers, require
-from catchment_lab.datasets.values import Dataset, Stretch, gathered
+from catchment_lab.datasets.values import Dataset, Segment, gathered
 
 
 def read_santafe_laser(folder: Folder) -> Dataset:
@@ -15,7 +15,7 @@ def read_santafe_laser(folder: Folder) -> Dataset:
     series = parse_numbers(lines, f"{folder}/{names[0]}")[:, :1]
     return gathered(
         "santafe_laser",
-        [Stretch("santafe_laser", None, series)],
+        [Segment("santafe_laser", None, series)],
         channels=("intensity",),
         notes=(f"from {' and '.join(names)}",),
     )
@@ -26,7 +26,7 @@ def read_sunspots(folder: Folder) -> Dataset:
     years, numbers, version = yearly(folder)
     return gathered(
         "sunspots",
-        [Stretch("sunspots", None, numbers[:, None])],
+        [Segment("sunspots", None, numbers[:, None])],
         channels=("sunspot_number",),
         notes=(f"{int(years[0])} to {int(years[-1])}, {version}",),
     )

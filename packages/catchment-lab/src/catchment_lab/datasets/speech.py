@@ -16,7 +16,7 @@ import numpy as np
 from catchment import Array
 from catchment.errors import IntegrityError
 from catchment_lab.datasets.archive import Folder, parse_numbers, read_text, require
-from catchment_lab.datasets.values import Dataset, Stretch, float_rows, gathered
+from catchment_lab.datasets.values import Dataset, Segment, float_rows, gathered
 
 
 def log_mel(
@@ -127,10 +127,10 @@ def utterances(folder: Folder) -> list[tuple[str, int, int, str]]:
     return sorted(found)
 
 
-def _recordings(folder: Folder) -> Iterator[Stretch]:
+def _recordings(folder: Folder) -> Iterator[Segment]:
     for speaker, digit, index, name in utterances(folder):
         u = (_samples(folder, name) / _FULL_SCALE)[:, None]
-        yield Stretch(speaker, digit, u, test=index < _TEST_BELOW)
+        yield Segment(speaker, digit, u, test=index < _TEST_BELOW)
 
 
 def _samples(folder: Folder, name: str) -> Array:
@@ -167,7 +167,7 @@ def read_japanese_vowels(folder: Folder) -> Dataset:
     )
 
 
-def _utterances(folder: Folder, part: str) -> Iterator[Stretch]:
+def _utterances(folder: Folder, part: str) -> Iterator[Segment]:
     series = folder.matching(f"JapaneseVowels_{part}.ts")
     for u, speaker in _ts(folder, series[0]) if series else _blocks(folder, part):
         if not (1 <= speaker <= _SPEAKERS and u.shape[1] == _COEFFICIENTS):
@@ -175,7 +175,7 @@ def _utterances(folder: Folder, part: str) -> Iterator[Stretch]:
                 f"{folder}: an utterance of the {part} part has {u.shape[1]} coefficients and "
                 f"speaker {speaker}; get a fresh copy"
             )
-        yield Stretch(f"speaker-{speaker}", speaker - 1, u, test=part == "test")
+        yield Segment(f"speaker-{speaker}", speaker - 1, u, test=part == "test")
 
 
 def _blocks(folder: Folder, part: str) -> Iterator[tuple[Array, int]]:

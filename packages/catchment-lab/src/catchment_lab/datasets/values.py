@@ -20,8 +20,8 @@ Option = str | int | bool
 
 
 @dataclass(frozen=True, eq=False)
-class Stretch:
-    """One stretch of a client's data under one label: `u` is (T, I); `test` is the publisher's.
+class Segment:
+    """One segment of a client's data under one label: `u` is (T, I); `test` is the publisher's.
 
     A series to be forecast has no label: None.
     """
@@ -93,7 +93,7 @@ class Dataset:
 
 def gathered(
     name: str,
-    stretches: Iterable[Stretch],
+    segments: Iterable[Segment],
     *,
     channels: Sequence[str],
     classes: Sequence[str] = (),
@@ -107,21 +107,21 @@ def gathered(
     A client all of whose recordings are for test is a test client.
 
     >>> u = np.zeros((3, 1))
-    >>> parts = [Stretch("s10", 0, u, test=True), Stretch("s2", 1, u), Stretch("s2", 0, u)]
+    >>> parts = [Segment("s10", 0, u, test=True), Segment("s2", 1, u), Segment("s2", 0, u)]
     >>> data = gathered("toy", parts, channels=("x",), classes=("no", "yes"))
     >>> {name: len(held) for name, held in data.clients.items()}, data.test_clients
     ({'s2': 2, 's10': 1}, ('s10',))
     """
     clients: dict[str, list[Recording]] = {}
     test: dict[str, list[int]] = {}
-    for stretch in stretches:
-        held = clients.setdefault(stretch.client, [])
-        if stretch.test:
-            test.setdefault(stretch.client, []).append(len(held))
+    for segment in segments:
+        held = clients.setdefault(segment.client, [])
+        if segment.test:
+            test.setdefault(segment.client, []).append(len(held))
         held.append(
-            Recording(stretch.u)
-            if stretch.label is None
-            else Recording.labeled(stretch.u, stretch.label, len(classes))
+            Recording(segment.u)
+            if segment.label is None
+            else Recording.labeled(segment.u, segment.label, len(classes))
         )
     names = sorted(clients, key=_natural)
     whole = {client for client in test if len(test[client]) == len(clients[client])}
@@ -156,8 +156,8 @@ def cut(data: Dataset, window: Window = "usual", step: int | None = None) -> Dat
     step
         Steps from one window to the next; the window's length, or the set's habit, if not given.
 
-    >>> stretch = Stretch("a", 1, np.arange(10.0)[:, None])
-    >>> data = gathered("toy", [stretch], channels=("x",), classes=("no", "yes"))
+    >>> segment = Segment("a", 1, np.arange(10.0)[:, None])
+    >>> data = gathered("toy", [segment], channels=("x",), classes=("no", "yes"))
     >>> [s.u.ravel().tolist() for s in cut(data, 4, step=3).clients["a"]]
     [[0.0, 1.0, 2.0, 3.0], [3.0, 4.0, 5.0, 6.0], [6.0, 7.0, 8.0, 9.0]]
     """
@@ -224,7 +224,7 @@ def ahead(data: Dataset, horizon: int) -> Dataset:
     horizon
         Steps from input to target; 0 leaves the targets out.
 
-    >>> series = gathered("toy", [Stretch("a", None, np.arange(4.0)[:, None])], channels=("x",))
+    >>> series = gathered("toy", [Segment("a", None, np.arange(4.0)[:, None])], channels=("x",))
     >>> ahead(series, 1).clients["a"][0].y.ravel()
     array([1., 2., 3.])
     """
@@ -241,7 +241,7 @@ def ahead(data: Dataset, horizon: int) -> Dataset:
 
 
 def runs(*keys: NDArray[Any]) -> list[tuple[int, int]]:
-    """Return (start, stop) of every stretch over which all keys, each (T,), stay the same.
+    """Return (start, stop) of every segment over which all keys, each (T,), stay the same.
 
     >>> runs(np.array([1, 1, 2, 2, 2]), np.array([0, 0, 0, 0, 9]))
     [(0, 2), (2, 4), (4, 5)]

@@ -15,7 +15,7 @@ from catchment import Array, Integers
 from catchment.errors import IntegrityError
 from catchment_lab.datasets.archive import Folder, require
 from catchment_lab.datasets.unpickle import unpickle
-from catchment_lab.datasets.values import Dataset, Stretch, float_rows, gathered, runs
+from catchment_lab.datasets.values import Dataset, Segment, float_rows, gathered, runs
 
 _SIGNALS = {"acc": 3, "ecg": 1, "emg": 1, "eda": 1, "temp": 1, "resp": 1}
 _CHEST = ("acc_x", "acc_y", "acc_z", "ecg", "emg", "eda", "temp", "resp")
@@ -42,14 +42,14 @@ def read(folder: Folder, average: int = 1) -> Dataset:
     )
 
 
-def _recordings(folder: Folder, average: int) -> Iterator[Stretch]:
+def _recordings(folder: Folder, average: int) -> Iterator[Segment]:
     for subject, name in subjects(folder):
         u, label = chest(folder, name)
         for start, stop in runs(label):
             if 1 <= label[start] <= len(_CLASSES):
                 part = _averaged(u[start:stop], average)
                 if len(part):
-                    yield Stretch(f"S{subject}", int(label[start]) - 1, float_rows(part))
+                    yield Segment(f"S{subject}", int(label[start]) - 1, float_rows(part))
 
 
 def subjects(folder: Folder) -> list[tuple[int, str]]:

@@ -299,7 +299,7 @@ def choose_by_factor_blocks(
     Parameters
     ----------
     blocks
-        Factors of at least two disjoint sets of rows: stretches of time, sequences or clients.
+        Factors of at least two disjoint sets of rows: segments of time, sequences or clients.
     ridges
         (R,) ridges to try; `factor_grid` of all rows if not given.
     per_output, intercept, standardize, threads

@@ -8,9 +8,9 @@ and evaluation, `inputs` for prediction; both give the same inputs to the bit.
 Only the scale is fitted to data. Its moments add (`catchment.data.scaling`), so many owners fit
 one scale by one sum, and `fitted` puts its numbers in.
 
-Prepare a recording that comes in stretches, without the steps that came before.
+Prepare a recording that comes in segments, without the steps that came before.
 
-What a later stretch needs of earlier ones is kept: the last value of each channel, with which a gap
+What a later segment needs of earlier ones is kept: the last value of each channel, with which a gap
 is filled, and raw steps that wait, for inputs ahead in time, for the first value of a channel, or
 for the rest of their window. All else is done with and forgotten.
 """
@@ -574,15 +574,15 @@ class Waiting:
     skip: int = 0
 
     @classmethod
-    def at_first(cls, stretch: Recording) -> Waiting:
+    def at_first(cls, segment: Recording) -> Waiting:
         """Return what waits before a recording's first step: nothing."""
-        n_targets = stretch.y.shape[-1] if stretch.y is not None and stretch.per_step else 0
-        n = stretch.n_inputs
+        n_targets = segment.y.shape[-1] if segment.y is not None and segment.per_step else 0
+        n = segment.n_inputs
         return cls(np.empty((0, n)), np.empty((0, n_targets)), np.full(n, np.nan))
 
 
 def check_continuable(preprocessing: Preprocessing) -> None:
-    """Raise ValueError if a recording in stretches cannot be prepared as one in one piece.
+    """Raise ValueError if a recording in segments cannot be prepared as one in one piece.
 
     >>> check_continuable(Preprocessing(gaps="interpolate"))
     Traceback (most recent call last):
@@ -590,7 +590,7 @@ def check_continuable(preprocessing: Preprocessing) -> None:
     """
     if preprocessing.rate is not None:
         raise ValueError(
-            f"rate is {preprocessing.rate:g}, and a recording in stretches is not brought to "
+            f"rate is {preprocessing.rate:g}, and a recording in segments is not brought to "
             "another rate; do so before it is handed in, and leave out the rate"
         )
     if preprocessing.gaps not in ("hold", "error"):
@@ -601,11 +601,11 @@ def check_continuable(preprocessing: Preprocessing) -> None:
         )
     if preprocessing.scale == "own":
         raise ValueError(
-            'scale is "own", which every new stretch would change; pass scale="federated" or "none"'
+            'scale is "own", which every new segment would change; pass scale="federated" or "none"'
         )
     if preprocessing.looks_around:
         raise ValueError(
-            "known and calendar put inputs beside the channels, which stretches do not have yet; "
+            "known and calendar put inputs beside the channels, which segments do not have yet; "
             "leave them out, or hand in whole recordings"
         )
     if preprocessing.by_duration:
@@ -615,8 +615,8 @@ def check_continuable(preprocessing: Preprocessing) -> None:
         )
 
 
-def prepared_stretch(
-    preprocessing: Preprocessing, stretch: Recording, waiting: Waiting, *, ends: bool
+def prepared_segment(
+    preprocessing: Preprocessing, segment: Recording, waiting: Waiting, *, ends: bool
 ) -> tuple[list[Recording], Waiting]:
     """Return what is ready of a recording with its next steps, and what waits.
 
@@ -624,22 +624,22 @@ def prepared_stretch(
 
     Parameters
     ----------
-    stretch
+    segment
         The next steps; of a recording that ends it may be what waits already.
     waiting
-        What earlier stretches have left.
+        What earlier segments have left.
     ends
         Whether nothing follows.
 
     >>> preprocessing = Preprocessing(window=2, scale="none")
     >>> early = Recording([1.0, 2.0, 3.0], [[0.0]] * 3)
     >>> begin = Waiting.at_first(early)
-    >>> windows, waiting = prepared_stretch(preprocessing, early, begin, ends=False)
+    >>> windows, waiting = prepared_segment(preprocessing, early, begin, ends=False)
     >>> [window.u.ravel().tolist() for window in windows], waiting.u.ravel().tolist()
     ([[1.0, 2.0]], [3.0])
     """
-    u = np.concatenate([waiting.u, stretch.u])
-    y, n_ready = _targets(preprocessing, stretch, waiting, u, ends)
+    u = np.concatenate([waiting.u, segment.u])
+    y, n_ready = _targets(preprocessing, segment, waiting, u, ends)
     own = np.empty((0, 0)) if y is None else y
     # A gap is filled with the value before it, and all waits for the first value of a channel.
     led = u if preprocessing.gaps == "error" else np.vstack([waiting.last, u])
@@ -648,10 +648,10 @@ def prepared_stretch(
     alone = replace(preprocessing, window=None, step=None, horizon=None, predicted=None)
     filled = alone.apply([Recording(led)])[0].u[len(led) - len(u) :]
     whole = replace(
-        stretch, u=filled, y=y, times=None, name="", first_step=0, goes_on=False, per_step=None
+        segment, u=filled, y=y, times=None, name="", first_step=0, goes_on=False, per_step=None
     )
-    if stretch.per_step is False:
-        whole = replace(whole, y=stretch.y, per_step=False)
+    if segment.per_step is False:
+        whole = replace(whole, y=segment.y, per_step=False)
     window, step, ready, following = preprocessing.window, preprocessing.step, [], n_ready
     if window is None:
         ready = [whole.part(0, n_ready)] if n_ready else []
@@ -673,12 +673,12 @@ def prepared_stretch(
 
 
 def _targets(
-    preprocessing: Preprocessing, stretch: Recording, waiting: Waiting, u: Array, ends: bool
+    preprocessing: Preprocessing, segment: Recording, waiting: Waiting, u: Array, ends: bool
 ) -> tuple[Array | None, int]:
     """Return the targets (k, K) of raw steps u, None if they have none, and how many are known."""
     if preprocessing.horizon is None:
-        if stretch.y is None or not stretch.per_step:
+        if segment.y is None or not segment.per_step:
             return None, len(u)
-        return np.concatenate([waiting.y, stretch.y]), len(u)
-    y = preprocessing.targets_ahead(stretch, u, "a recording")
+        return np.concatenate([waiting.y, segment.y]), len(u)
+    y = preprocessing.targets_ahead(segment, u, "a recording")
     return y, len(u) if ends else max(0, len(u) - max(preprocessing.horizons))

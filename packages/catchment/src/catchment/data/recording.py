@@ -26,8 +26,8 @@ class Recording:
     recording's own clock, where dates are known: a calendar needs it. `channels` are the names of
     the inputs and `classes` those of the columns of one-hot targets, where they have any.
 
-    A recording that comes in stretches has a `name`. `first_step` says where in it this stretch
-    begins, and `goes_on` that more is to come; the stretch without it is the last. `part` keeps
+    A recording that comes in segments has a `name`. `first_step` says where in it this segment
+    begins, and `goes_on` that more is to come; the segment without it is the last. `part` keeps
     all three.
 
     >>> s = Recording([0.0, 1.0, 2.0], y=[1.0, 2.0, 3.0])
@@ -82,7 +82,7 @@ class Recording:
         if self.first_step < 0 or not (self.name or (self.first_step == 0 and not self.goes_on)):
             raise ValueError(
                 f"first_step is {self.first_step} and goes_on is {self.goes_on} of a recording "
-                f"named {self.name!r}; name a recording that comes in stretches, and count its "
+                f"named {self.name!r}; name a recording that comes in segments, and count its "
                 "steps from 0"
             )
 

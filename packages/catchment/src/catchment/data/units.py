@@ -6,13 +6,13 @@ chosen columns, an order of rows, recordings or a rate: whatever way a plan read
 the same data. Where there are no files it is known by the caller's name for it and by digests of
 the recordings as they are handed in.
 
-Which data a server's budget was spent on is known by digests of stretches, so that overlaps are
+Which data a server's budget was spent on is known by digests of segments, so that overlaps are
 found. A recording gives one digest for all that it is, with its targets and its weight, and one for
-every stretch of it, so that one that has grown, or has other targets, shares most of its digests
-with what it was. Stretches are of all channels from the start, and of each channel by itself, cut
+every segment of it, so that one that has grown, or has other targets, shares most of its digests
+with what it was. Segments are of all channels from the start, and of each channel by itself, cut
 where its own values say: one that lost its first steps, or other channels, is cut at the same
-places. A stretch of hardly any different values, which hardly changes, is left out, because other
-recordings have it, too. A recording of fewer steps than the shortest stretch of 16 that has changed
+places. A segment of hardly any different values, which hardly changes, is left out, because other
+recordings have it, too. A recording of fewer steps than the shortest segment of 16 that has changed
 within shares nothing with what it was, and one of fewer than 256 may not; others of the same
 client's still do.
 
@@ -38,16 +38,16 @@ from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.data.tables import read_columns
 
-FIRST = 16  # steps of the first stretch
-STRETCH = 256
-FEWEST_VALUES = 8  # different ones, in a stretch that tells recordings apart,
+FIRST = 16  # steps of the first segment
+SEGMENT = 256
+FEWEST_VALUES = 8  # different ones, in a segment that tells recordings apart,
 FEWEST_CHANGES = 24  # or so many steps after which a value is another: levels, or on and off
 TOGETHER = 8  # values that say where a channel is cut
 DIGEST_BYTES = 8
 
 
 def block_digests(item: object) -> Iterator[bytes]:
-    """Yield the digests (8,) of a recording and its stretches, or the one of anything else.
+    """Yield the digests (8,) of a recording and its segments, or the one of anything else.
 
     >>> before = Recording(np.sin(np.arange(900.0)))
     >>> grown, moved = Recording(np.sin(np.arange(910.0))), before.part(1, 900)
@@ -58,7 +58,7 @@ def block_digests(item: object) -> Iterator[bytes]:
     yield digest_of(item)
     if not isinstance(item, Recording):
         return
-    for start, end in _stretches(len(item.u)):
+    for start, end in _segments(len(item.u)):
         if _tells(item.u[start:end]):
             yield _digest([b"all", item.u[start:end].tobytes()])
     for channel in np.ascontiguousarray(item.u.T):
@@ -79,16 +79,16 @@ def digest_of(item: object) -> bytes:
     return _digest(_pieces(item))
 
 
-def _stretches(n_steps: int) -> Iterator[tuple[int, int]]:
+def _segments(n_steps: int) -> Iterator[tuple[int, int]]:
     yield 0, min(FIRST, n_steps)
     yield 0, min(4 * FIRST, n_steps)
-    for start in range(0, n_steps, STRETCH):
-        yield start, min(start + STRETCH, n_steps)
+    for start in range(0, n_steps, SEGMENT):
+        yield start, min(start + SEGMENT, n_steps)
 
 
-def _tells(stretch: Array) -> bool:
-    n_changes = int(np.count_nonzero(stretch[1:] != stretch[:-1]))
-    return n_changes >= FEWEST_CHANGES or len(set(stretch.ravel().tolist())) >= FEWEST_VALUES
+def _tells(segment: Array) -> bool:
+    n_changes = int(np.count_nonzero(segment[1:] != segment[:-1]))
+    return n_changes >= FEWEST_CHANGES or len(set(segment.ravel().tolist())) >= FEWEST_VALUES
 
 
 def _own_cuts(channel: Array) -> list[int]:

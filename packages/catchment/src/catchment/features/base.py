@@ -336,7 +336,7 @@ class FeatureMap(ABC):
         found = np.asarray(self.compute_rows([u], 1)[0], dtype=np.float64)[wanted[self.washout :]]
         yield from (found[at : at + n_rows] for at in range(0, len(found), n_rows))
 
-    def refuse_stretches(self) -> None:
+    def refuse_segments(self) -> None:
         """Raise ValueError if the map needs recordings whole, as one without `go_on` does."""
         if type(self).go_on is FeatureMap.go_on:
             raise self.needs_all()
@@ -352,7 +352,7 @@ class FeatureMap(ABC):
         """Return the rows (n, F) of a recording's next steps u (T, I), and what to carry then.
 
         A map with a memory needs no old inputs, only what it remembers: the state of a reservoir,
-        the last inputs of an autoregression, the sums of a pool. Rows of a recording in stretches
+        the last inputs of an autoregression, the sums of a pool. Rows of a recording in segments
         are those of the recording in one piece: the same bits in fixed point, to rounding without
         one.
 

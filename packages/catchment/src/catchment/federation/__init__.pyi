@@ -88,7 +88,7 @@ from catchment.federation.rows import (
     augmented as augmented,
     first_part as first_part,
     local_blocks as local_blocks,
-    stretch as stretch,
+    segment as segment,
     targets_of as targets_of,
 )
 from catchment.federation.workflow import (

@@ -1,7 +1,7 @@
 """Clients that hold no more than what is new, and carry the rest from round to round.
 
 A client's source has what was recorded since the last round, or more. A recording that comes in
-stretches has a name, and each stretch says with which step it begins; steps that were read before
+segments has a name, and each segment says with which step it begins; steps that were read before
 are passed over. What later steps need of earlier ones is in the client's memory: states, sums of a
 pool, the last value of each channel, and raw steps that wait for their target or their window. So
 the sum of all increments is the statistics of the recordings in one piece: the same digest on a
@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.data.preprocessing import Preprocessing, Waiting, check_continuable, prepared_stretch
+from catchment.data.preprocessing import Preprocessing, Waiting, check_continuable, prepared_segment
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
 from catchment.features.base import Carried, FeatureMap
@@ -212,64 +212,64 @@ class Increments:
         made: list[RidgeStatistics] = []
         ready: list[Recording] = []
         recordings, ended = dict(known.recordings), dict(known.ended)
-        for stretch in new:
-            own = recordings.pop(stretch.name, None) if stretch.name else None
-            opened = own or OpenRecording(0, Waiting.at_first(stretch))
+        for segment in new:
+            own = recordings.pop(segment.name, None) if segment.name else None
+            opened = own or OpenRecording(0, Waiting.at_first(segment))
             # Steps within the washout give no row, and yet say how many targets there are.
-            n_targets = self._n_targets(stretch)
+            n_targets = self._n_targets(segment)
             made = made or [self._zero(n_targets)]
-            pieces, opened = self._prepared(stretch, opened)
+            pieces, opened = self._prepared(segment, opened)
             if self.preprocessing.window is not None:
                 ready += pieces
             else:
-                rows, opened = self._rows(stretch, pieces, opened)
+                rows, opened = self._rows(segment, pieces, opened)
                 made += rows
-            if stretch.goes_on:
-                recordings[stretch.name] = opened
-            elif stretch.name:
-                ended[stretch.name] = opened.steps
+            if segment.goes_on:
+                recordings[segment.name] = opened
+            elif segment.name:
+                ended[segment.name] = opened.steps
         if ready:
             classes = self.classes is not None
             made.append(accumulate(self.features, ready, threads=1, classes=classes))
         return made, Progress("", None, recordings, ended)
 
-    def _n_targets(self, stretch: Recording) -> int:
-        if stretch.y is not None:
-            return int(stretch.y.shape[-1])
-        channels = stretch.channels or stretch.n_inputs
+    def _n_targets(self, segment: Recording) -> int:
+        if segment.y is not None:
+            return int(segment.y.shape[-1])
+        channels = segment.channels or segment.n_inputs
         horizon = self.preprocessing.horizon
-        return stretch.n_inputs if horizon is None else self.preprocessing.n_targets(channels)
+        return segment.n_inputs if horizon is None else self.preprocessing.n_targets(channels)
 
     def _prepared(
-        self, stretch: Recording, opened: OpenRecording
+        self, segment: Recording, opened: OpenRecording
     ) -> tuple[list[Recording], OpenRecording]:
-        if stretch.y is None and self.preprocessing.horizon is None:
+        if segment.y is None and self.preprocessing.horizon is None:
             raise ValueError(
-                f"recording {stretch.name!r} has no targets; statistics need inputs and targets"
+                f"recording {segment.name!r} has no targets; statistics need inputs and targets"
             )
-        read = opened.steps - stretch.first_step
+        read = opened.steps - segment.first_step
         waiting = opened.waiting
-        if read < stretch.n_steps:
-            steps = stretch.part(read, stretch.n_steps)
+        if read < segment.n_steps:
+            steps = segment.part(read, segment.n_steps)
         elif len(waiting.u):  # it ends with steps that were read before: those that wait are left
-            y = waiting.y if stretch.per_step else stretch.y
+            y = waiting.y if segment.per_step else segment.y
             y = None if self.preprocessing.horizon is not None else y
-            steps = replace(stretch, u=waiting.u, y=y, times=None)
+            steps = replace(segment, u=waiting.u, y=y, times=None)
             nothing = Waiting.at_first(steps)
             waiting = replace(waiting, u=nothing.u, y=nothing.y)
         else:
             return [], opened
-        pieces, after = prepared_stretch(
-            self.preprocessing, steps, waiting, ends=not stretch.goes_on
+        pieces, after = prepared_segment(
+            self.preprocessing, steps, waiting, ends=not segment.goes_on
         )
-        stop = stretch.first_step + stretch.n_steps
+        stop = segment.first_step + segment.n_steps
         return pieces, replace(opened, steps=stop, waiting=after)
 
     def _rows(
-        self, stretch: Recording, pieces: Sequence[Recording], opened: OpenRecording
+        self, segment: Recording, pieces: Sequence[Recording], opened: OpenRecording
     ) -> tuple[list[RidgeStatistics], OpenRecording]:
         """Return the statistics of the rows of a recording's next steps."""
-        self.features.refuse_stretches()
+        self.features.refuse_segments()
         made, carried = [], opened.carried
         for piece in pieces:
             for first in range(0, piece.n_steps, STEPS):
@@ -278,10 +278,10 @@ class Increments:
                 carried = Carried(carried.steps + part.n_steps, arrays)
                 if len(z):
                     made.append(self._statistics(z, part))
-        if not stretch.goes_on:
+        if not segment.goes_on:
             z = self.features.at_end(carried.steps, carried.arrays)
             if len(z):
-                made.append(self._statistics(z, stretch))
+                made.append(self._statistics(z, segment))
         return ([reduce(add, made)] if made else []), replace(opened, carried=carried)
 
     def _statistics(self, z: Array, part: Recording) -> RidgeStatistics:

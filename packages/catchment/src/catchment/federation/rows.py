@@ -1,4 +1,4 @@
-"""What a client can work out by itself: feature rows, statistics of stretches of its data."""
+"""What a client can work out by itself: feature rows, statistics of segments of its data."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Rows:
         )
 
     def blocks(self, n_blocks: int = N_BLOCKS) -> list[Rows]:
-        """Return stretches of the rows, contiguous in time; those without rows are left out.
+        """Return segments of the rows, contiguous in time; those without rows are left out.
 
         Recordings with one target each are blocked in their order, each class by itself, so that
         every block has every class.
@@ -147,7 +147,7 @@ class Rows:
         """Return the fold (n,) of each row, for what is chosen or predicted without the answer.
 
         Rows of a fold lie together: a fold is a share of the recordings where there are enough of
-        them, else a stretch of each, because neighbors in time tell each other's targets.
+        them, else a segment of each, because neighbors in time tell each other's targets.
         """
         many = not self.per_step or self.n_recordings >= n_folds
         return self.recording % n_folds if many else _cut(self.moment, n_folds)
@@ -190,7 +190,7 @@ def targets_of(recording: Recording, n_rows: int, washout: int | None, number: i
 def local_blocks(
     features: FeatureMap, data: Data, n_blocks: int = N_BLOCKS
 ) -> list[RidgeStatistics]:
-    """Return the statistics of stretches of a client's data, those without rows left out.
+    """Return the statistics of segments of a client's data, those without rows left out.
 
     Together they are the statistics of all its data.
 
@@ -204,7 +204,7 @@ def local_blocks(
     blocks = []
     for k in range(n_blocks):
         share = k / n_blocks, (k + 1) / n_blocks
-        part = list(stretch(data(), *share, washout=features.washout))
+        part = list(segment(data(), *share, washout=features.washout))
         if part:
             blocks.append(accumulate(features, part, threads=1))
     filled = [block for block in blocks if block.n_rows > 0]
@@ -213,7 +213,7 @@ def local_blocks(
     return filled
 
 
-def stretch(
+def segment(
     sequences: Iterable[Recording], begin: float, end: float, *, washout: int = 0
 ) -> Iterator[Recording]:
     """Yield a share of the data: the steps of each sequence between two fractions of its length.
@@ -225,12 +225,12 @@ def stretch(
     Parameters
     ----------
     begin, end
-        Fractions, from 0 to 1; stretches that follow on each other share no step and miss none.
+        Fractions, from 0 to 1; segments that follow on each other share no step and miss none.
     washout
-        Steps at the start of each sequence that are in no stretch.
+        Steps at the start of each sequence that are in no segment.
 
     >>> s = Recording(np.arange(6.0), np.arange(6.0))
-    >>> [part.y.ravel() for part in stretch([s], 0.5, 1.0)]
+    >>> [part.y.ravel() for part in segment([s], 0.5, 1.0)]
     [array([nan, nan, nan,  3.,  4.,  5.])]
     """
     for k, sequence in enumerate(sequences):
@@ -265,8 +265,8 @@ def first_part(
     every = list(sequences)
     for (position, size), s in zip(_places(every), every, strict=True):
         if s.per_step:
-            earlier.extend(stretch([s], 0.0, share, washout=washout))
-            later.extend(stretch([s], share, 1.0, washout=washout))
+            earlier.extend(segment([s], 0.0, share, washout=washout))
+            later.extend(segment([s], share, 1.0, washout=washout))
         else:
             (earlier if position < int(size * share) else later).append(s)
     return earlier, later

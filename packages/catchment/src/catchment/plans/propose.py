@@ -23,7 +23,7 @@ from catchment.plans.file import PlanFile, plan_of_tables
 if TYPE_CHECKING:
     from catchment.data.survey import Survey
 
-WINDOW = 5.0  # seconds, where recordings and the stretches of one label allow it
+WINDOW = 5.0  # seconds, where recordings and the segments of one label allow it
 SHORTEST, USUAL, LONGEST = 16, 128, 1024  # steps of a window
 NICE = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0)
 LONG = 4  # windows that a recording of one label must have to be cut at all
@@ -215,15 +215,15 @@ def _window(found: Survey, asked: str | None) -> tuple[str | int | None, str]:
     if asked is not None or found.classes is None:
         return None, ""  # numbers to predict are predicted at every row
     steps = np.array([one.steps for one in found.recordings])
-    stretches = np.array([n for one in found.recordings for n in one.stretches] or [1])
+    segments = np.array([n for one in found.recordings for n in one.segments] or [1])
     rate = found.rate or 0.0
     # Some seconds of a sensor, 128 rows of what is slow.
     usual = round(WINDOW * rate)
     usual = USUAL if usual < SHORTEST * 2 else min(usual, LONGEST)
     if not found.per_step and np.median(steps) < LONG * usual:
         return None, ""
-    # Most rows lie in long stretches; a window that fits twice into those is rarely of two labels.
-    long = float(np.sort(np.repeat(stretches, stretches))[stretches.sum() // 10])
+    # Most rows lie in long segments; a window that fits twice into those is rarely of two labels.
+    long = float(np.sort(np.repeat(segments, segments))[segments.sum() // 10])
     most = min(usual, int(long // 2) if found.per_step else usual, int(np.median(steps) // 2))
     most = max(most, 2)
     if not rate or found.unit != 1 or found.interval is None:
@@ -331,7 +331,7 @@ def oddities(file: PlanFile) -> tuple[str, ...]:
         client.name
         for client in found.clients
         for one in client.recordings
-        if len(one.stretches) > 1
+        if len(one.segments) > 1
     ]
     if file.preprocessing.window is None and 0 < len(changing) <= len(every) / 10:
         said.append(

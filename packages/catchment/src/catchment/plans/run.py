@@ -795,7 +795,7 @@ def begin_week(
 
 
 def write_forecast(store: RunFolder, model: Predictor, scores: Scores, held: PlanData) -> None:
-    """Keep a stretch of the worst test client's targets and predictions, to be drawn.
+    """Keep a segment of the worst test client's targets and predictions, to be drawn.
 
     The data are in this process; where clients are elsewhere this would stay with them. These
     targets are as they are: a client that trains under noise is none of those that are tested.

@@ -19,7 +19,7 @@ e = y - W'z - b and centered moments n S_e = Y'Y - W'C - C'W + W'G W.
 A score above the threshold is an alarm. The threshold was chosen so that rows of normal recordings
 are above it at a stated rate: as often on new ones, as far as they are like those it was set by.
 
-A stream carries what the map remembers from stretch to stretch. Its scores are those of the
+A stream carries what the map remembers from segment to segment. Its scores are those of the
 recording in one piece, to rounding (to the bit for maps in fixed point); windows are scored when
 they are whole, and preparation that needs all of a recording, such as resampling, is refused.
 """
@@ -36,7 +36,7 @@ from annotated_types import Ge
 from scipy.linalg import cholesky, solve_triangular
 
 from catchment.arrays import Array, Booleans, check_fields
-from catchment.data.preprocessing import Waiting, check_continuable, prepared_stretch
+from catchment.data.preprocessing import Waiting, check_continuable, prepared_segment
 from catchment.data.recording import Recording
 from catchment.features.base import Carried, FeatureMap
 from catchment.features.pipeline import Pipeline
@@ -429,7 +429,7 @@ class DetectorStream:
         self._prepare = replace(detector.preprocessing, horizon=None)
         self._windows = detector.preprocessing.window is not None
         if not self._windows:
-            detector.features.refuse_stretches()
+            detector.features.refuse_segments()
             if not detector.per_step:
                 raise ValueError(
                     "the map gives one row for a whole recording; cut recordings into windows, or "
@@ -448,7 +448,7 @@ class DetectorStream:
         """
         new = Recording(u)
         waiting = Waiting.at_first(new) if self._waiting is None else self._waiting
-        pieces, self._waiting = prepared_stretch(self._prepare, new, waiting, ends=False)
+        pieces, self._waiting = prepared_segment(self._prepare, new, waiting, ends=False)
         detector = self.detector
         if self._windows:
             found = detector.scoring.scores(detector.features, pieces)

@@ -193,7 +193,7 @@ class Predictor(ABC):
     ) -> list[tuple[Prepared, Array]]:
         """Return every prepared piece of a client's raw recordings with its outputs (rows, K).
 
-        A piece is a window, a stretch between gaps, or the whole recording.
+        A piece is a window, a segment between gaps, or the whole recording.
 
         >>> from catchment import EchoState, Preprocessing, Pipeline, fit
         >>> wave = Recording(np.sin(np.arange(60.0)))

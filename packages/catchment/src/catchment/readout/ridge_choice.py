@@ -7,7 +7,7 @@ block's error is
 
     SSE_k = q_k - 2 tr(W'C_k) + tr(W'G_k W)
 
-plus the terms of the intercept, so it needs no rows. A block may be a stretch of time, or one
+plus the terms of the intercept, so it needs no rows. A block may be a segment of time, or one
 client, which can compute its part for itself: `path_errors` of what `solve_path` finds of the rest.
 
 `chosen_readout` is the way from a sum to a readout that every way in takes: `fit`, `federate`,
@@ -245,7 +245,7 @@ def choose_by_blocks(
     Parameters
     ----------
     blocks
-        Statistics of at least two disjoint sets of rows: stretches of time, sequences or clients.
+        Statistics of at least two disjoint sets of rows: segments of time, sequences or clients.
     ridges
         (R,) ridges to try. If not given, `ridge_grid` of all rows; and smaller ones, as far as sums
         can tell them, if the smallest of these is the best.

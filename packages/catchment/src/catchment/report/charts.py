@@ -21,7 +21,7 @@ from itertools import pairwise
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.federation.measure.drawn import DrawnRecording, Span, thinned
+from catchment.federation.measure.drawn import DrawnRecording, Segment, thinned
 
 WIDTH = 400
 LETTER = 7.9  # units of a usual letter, of the widest fonts that pages use
@@ -409,21 +409,21 @@ OTHERS = "others"
 def signal_chart(one: DrawnRecording) -> str:
     """Return a chart of a client's signals with true and predicted classes, or numbers, below.
 
-    >>> from catchment.federation.measure.drawn import Span
-    >>> spans = (Span(0.0, 5.0, "walk", "walk", 0.9), Span(5.0, 9.0, "walk", "run", 0.6))
-    >>> one = DrawnRecording("ann", ("x",), np.arange(10.0), np.zeros((10, 1)), spans)
+    >>> from catchment.federation.measure.drawn import Segment
+    >>> segments = (Segment(0.0, 5.0, "walk", "walk", 0.9), Segment(5.0, 9.0, "walk", "run", 0.6))
+    >>> one = DrawnRecording("ann", ("x",), np.arange(10.0), np.zeros((10, 1)), segments)
     >>> signal_chart(one).count('class="wrong"')
     1
     """
     times, signals = thinned(one.times, one.signals)
     lanes = one.channels[:MOST_LANES]
-    classes = _rows(one.spans) if one.names_classes else []
+    classes = _rows(one.segments) if one.names_classes else []
     # Room on the left for all that is written there.
     names = [shortened(name, CLIENT_NAME) for name in [*lanes, *(classes or ["-0.0001"])]]
     reaches = [_reach(values) for values in signals.T[: len(lanes)]]
     widths = [*map(letters, names), *(SMALL * letters(reach) for reach in reaches), 4.0]
     ends = [*one.times[[0, -1]]] if len(one.times) else []
-    ends += [end for span in one.spans for end in (span.start, span.end)]
+    ends += [end for segment in one.segments for end in (segment.start, segment.end)]
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
     axis, left = Axis(low, max(high, low + 1e-9)), 12 + LETTER * max(widths)
     time = _Box(axis, Axis(0, 1), left, RIGHT, 6, 6)
@@ -443,7 +443,7 @@ def signal_chart(one: DrawnRecording) -> str:
         time = replace(time, top=time.top + 4 + 22)
         parts += _scores(time, one)
         time = replace(time, top=time.top + PANEL)
-    if one.spans:
+    if one.segments:
         time = replace(time, top=time.top + 4 + 22)
         parts += _classes(time, one, classes) if classes else _numbers(time, one)
         time = replace(time, top=time.top + (CLASS_ROW * len(classes) or PANEL))
@@ -472,13 +472,14 @@ def _classes(place: _Box, one: DrawnRecording, classes: Sequence[str]) -> list[s
     for name, top in rows.items():
         parts.append(place.level("grid", top + CLASS_ROW))
         parts.append(_named(place.left, top + CLASS_ROW / 2 + 4, name, CLIENT_NAME))
-    for span in one.spans:
-        start, end = place.across(span.start), place.across(span.end)
+    for segment in one.segments:
+        start, end = place.across(segment.start), place.across(segment.end)
         wide = f'x="{start:.1f}" y="{{:.1f}}" width="{max(end - start, 0.8):.1f}"'
-        inside = f"<title>{escape(_sentence(span, one.unit))}</title>"
-        kind = "wrong" if span.is_wrong else "right"
-        for bar, said, below, high in (("truth", span.truth, 2, CLASS_ROW - 4),
-                                       (kind, span.predicted, CLASS_ROW / 2 - 3, 6)):  # fmt: skip
+        inside = f"<title>{escape(_sentence(segment, one.unit))}</title>"
+        kind = "wrong" if segment.is_wrong else "right"
+        bars = (("truth", segment.truth, 2, CLASS_ROW - 4),
+                (kind, segment.predicted, CLASS_ROW / 2 - 3, 6))  # fmt: skip
+        for bar, said, below, high in bars:
             if said is not None:
                 where = wide.format(rows.get(str(said), rows.get(OTHERS, 0.0)) + below)
                 parts.append(f'<rect class="{bar}" {where} height="{high:.1f}">{inside}</rect>')
@@ -487,8 +488,10 @@ def _classes(place: _Box, one: DrawnRecording, classes: Sequence[str]) -> list[s
 
 def _numbers(place: _Box, one: DrawnRecording) -> list[str]:
     """Return the true and the predicted number over time."""
-    middles = np.array([(span.start + span.end) / 2 for span in one.spans])
-    said = np.array([(span.truth, span.predicted) for span in one.spans], dtype=np.float64)
+    middles = np.array([(segment.start + segment.end) / 2 for segment in one.segments])
+    said = np.array(
+        [(segment.truth, segment.predicted) for segment in one.segments], dtype=np.float64
+    )
     box = replace(place, y=Axis.around(said.ravel()), floor=place.top + PANEL)
     parts = _key(box.left, box.top - 11, (("s0", "true"), ("s1", "predicted")))
     parts += box.levels(box.y.ticks(3))
@@ -506,10 +509,13 @@ def _scores(place: _Box, one: DrawnRecording) -> list[str]:
     return [*parts, box.level("mark", box.up(threshold))]
 
 
-def _rows(spans: Sequence[Span]) -> list[str]:
+def _rows(segments: Sequence[Segment]) -> list[str]:
     """Return the classes that occur, the rarest together if there are very many."""
     seen = Counter(
-        str(said) for span in spans for said in (span.truth, span.predicted) if said is not None
+        str(said)
+        for segment in segments
+        for said in (segment.truth, segment.predicted)
+        if said is not None
     )
     if len(seen) <= MOST_CLASSES:
         return sorted(seen)
@@ -522,14 +528,14 @@ def _told(one: DrawnRecording) -> str:
     about = f"{len(one.channels)} channels over {number(length)} {one.unit}s."
     if not one.names_classes:
         return about
-    known = [span for span in one.spans if span.truth is not None]
-    wrong = [_sentence(span, one.unit) for span in known if span.is_wrong]
+    known = [segment for segment in one.segments if segment.truth is not None]
+    wrong = [_sentence(segment, one.unit) for segment in known if segment.is_wrong]
     listed = "".join(f" {sentence}." for sentence in wrong[:12])
-    return f"{about} {len(wrong)} of {len(known)} stretches with a label are wrong.{listed}"
+    return f"{about} {len(wrong)} of {len(known)} segments with a label are wrong.{listed}"
 
 
-def _sentence(span: Span, unit: str) -> str:
-    sure = "" if span.probability is None else f" ({100 * span.probability:.0f} %)"
-    truth = "" if span.truth is None else f"true {span.truth}, "
-    when = f"{unit}s {number(span.start)} to {number(span.end)}"
-    return f"{when}: {truth}predicted {span.predicted}{sure}"
+def _sentence(segment: Segment, unit: str) -> str:
+    sure = "" if segment.probability is None else f" ({100 * segment.probability:.0f} %)"
+    truth = "" if segment.truth is None else f"true {segment.truth}, "
+    when = f"{unit}s {number(segment.start)} to {number(segment.end)}"
+    return f"{when}: {truth}predicted {segment.predicted}{sure}"

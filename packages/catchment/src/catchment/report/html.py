@@ -410,8 +410,8 @@ def _drawn_caption(run: Run, one: DrawnRecording) -> str:
     if not one.names_classes:
         what = one.output or "the target"
         return f"{known}Above, raw signals; below, {what} as it was and as it was predicted."
-    known_spans = sum(span.truth is not None for span in one.spans)
-    wrong = f"{one.n_wrong} of {known_spans} stretches are wrong" if one.n_wrong else "No mistake"
+    known_segments = sum(segment.truth is not None for segment in one.segments)
+    wrong = f"{one.n_wrong} of {known_segments} segments are wrong" if one.n_wrong else "No mistake"
     if not np.isnan(one.signals).all(axis=1).any():  # nothing parts two recordings
         return f"{known}Raw signals of one recording. {wrong} here."
     some = f"{known}Raw signals of up to {MOST_RECORDINGS} recordings, one after the other. "

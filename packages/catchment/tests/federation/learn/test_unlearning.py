@@ -15,7 +15,7 @@ from catchment.data import Recording, contiguous, narma
 from catchment.engine import run_locally
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
 from catchment.features import EchoState, Reservoir
-from catchment.federation import Plan, stretch
+from catchment.federation import Plan, segment
 from catchment.federation.learn import (
     Certificate,
     FederatedRidge,
@@ -104,8 +104,8 @@ def test_a_sum_without_clients_forgets_what_is_sent_again() -> None:
 @given(cut=st.floats(0.1, 0.9))
 def test_a_period_is_forgotten_as_if_it_had_not_been_recorded(cut: float) -> None:
     state = run(RIDGE, SERIES)
-    period = list(stretch(SERIES["client-001"], 0.0, cut, washout=8))
-    rest = list(stretch(SERIES["client-001"], cut, 1.0, washout=8))
+    period = list(segment(SERIES["client-001"], 0.0, cut, washout=8))
+    rest = list(segment(SERIES["client-001"], cut, 1.0, washout=8))
     rows = accumulate(FEATURES, period)
     unlearned = unlearn_rows(RIDGE, state, "client-001", rows, what="its first days")
     same_model(unlearned.state, run(RIDGE, {**SERIES, "client-001": rest}))
@@ -138,7 +138,7 @@ def test_who_was_never_there_cannot_be_forgotten() -> None:
 
 def test_rows_that_were_never_there_cannot_be_forgotten() -> None:
     state = run(RIDGE, SERIES)
-    forged = [replace(s, u=30 * s.u) for s in stretch(SERIES["client-001"], 0.0, 0.5, washout=8)]
+    forged = [replace(s, u=30 * s.u) for s in segment(SERIES["client-001"], 0.0, 0.5, washout=8)]
     with pytest.raises(UploadError) as caught:
         unlearn_rows(RIDGE, state, "client-001", accumulate(FEATURES, forged))
     assert caught.value.code == "moments"

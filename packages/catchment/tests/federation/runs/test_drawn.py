@@ -19,7 +19,7 @@ from catchment.federation.runs import (
     MOST_POINTS,
     MOST_RECORDINGS,
     DrawnRecording,
-    Span,
+    Segment,
     draw,
     in_words,
     thinned,
@@ -51,15 +51,15 @@ def test_spans_say_what_the_model_says() -> None:
     data = waves(30)
     model = fit(EchoState(5), data)
     drawn = draw(model, data, "ann")
-    assert len(drawn.spans) == MOST_RECORDINGS
+    assert len(drawn.segments) == MOST_RECORDINGS
     # A gap parts two recordings, and what is drawn is exactly one of them: find out which.
-    for span in drawn.spans:
-        signal = drawn.signals[(drawn.times >= span.start) & (drawn.times < span.end)]
+    for segment in drawn.segments:
+        signal = drawn.signals[(drawn.times >= segment.start) & (drawn.times < segment.end)]
         (which,) = [k for k, one in enumerate(data) if np.array_equal(one.u, signal)]
-        assert span.predicted == model.predict(data[which])
-        assert span.truth == CLASSES[which % 2]
-    assert all(0.5 <= (span.probability or 0) <= 1 for span in drawn.spans)
-    assert all(b.start > a.end for a, b in pairwise(drawn.spans))
+        assert segment.predicted == model.predict(data[which])
+        assert segment.truth == CLASSES[which % 2]
+    assert all(0.5 <= (segment.probability or 0) <= 1 for segment in drawn.segments)
+    assert all(b.start > a.end for a, b in pairwise(drawn.segments))
 
 
 def test_up_to_half_of_what_is_drawn_are_mistakes() -> None:
@@ -71,14 +71,17 @@ def test_up_to_half_of_what_is_drawn_are_mistakes() -> None:
             for k, one in enumerate(data)
         ]
         drawn = draw(model, flipped, "ann")
-        assert (len(drawn.spans), drawn.n_wrong) == (MOST_RECORDINGS, expected)
+        assert (len(drawn.segments), drawn.n_wrong) == (MOST_RECORDINGS, expected)
 
 
 def test_time_is_in_seconds_from_zero_where_it_is_known() -> None:
     data = waves(4, timed=True)
     drawn = draw(fit(EchoState(5), data), data[:2], "ann")
     assert drawn.unit == "second"
-    assert [(span.start, span.end) for span in drawn.spans] == [(0.0, 20.0), (20.5, 40.5)]
+    assert [(segment.start, segment.end) for segment in drawn.segments] == [
+        (0.0, 20.0),
+        (20.5, 40.5),
+    ]
     assert drawn.times[0] == 0
     mixed = draw(fit(EchoState(5), data), [data[0], waves(1)[0]], "ann")
     assert mixed.unit == "step"
@@ -90,12 +93,12 @@ def test_windows_that_overlap_end_where_the_next_begins() -> None:
     one = Recording(u, labels, classes=CLASSES)
     preprocessing = Preprocessing(window=20, step=5, label="majority", scale="none")
     model = fit(Pipeline(preprocessing, EchoState(20)), [one])
-    spans = draw(model, [one]).spans
-    assert spans[0].start == 0
-    assert spans[-1].end == 120
-    assert all(a.end == b.start for a, b in pairwise(spans))
-    # What goes on as it was is one span: truth changes once.
-    assert 2 <= len(spans) <= 6
+    segments = draw(model, [one]).segments
+    assert segments[0].start == 0
+    assert segments[-1].end == 120
+    assert all(a.end == b.start for a, b in pairwise(segments))
+    # What goes on as it was is one segment: truth changes once.
+    assert 2 <= len(segments) <= 6
 
 
 def test_numbers_are_those_of_the_model_and_the_targets() -> None:
@@ -104,12 +107,12 @@ def test_numbers_are_those_of_the_model_and_the_targets() -> None:
     model = fit(Pipeline(Preprocessing(horizon=3), EchoState(20, washout=10)), [one])
     drawn = draw(model, [one])
     assert drawn.output == "load"
-    predicted = np.array([span.predicted for span in drawn.spans], dtype=float)
+    predicted = np.array([segment.predicted for segment in drawn.segments], dtype=float)
     np.testing.assert_allclose(predicted, model.predict(one).ravel())
-    truth = np.array([span.truth for span in drawn.spans[:-3]], dtype=float)
+    truth = np.array([segment.truth for segment in drawn.segments[:-3]], dtype=float)
     np.testing.assert_allclose(truth, u[13:])
-    assert [span.truth for span in drawn.spans[-3:]] == [None] * 3
-    assert [span.start for span in drawn.spans] == list(range(10, 200))
+    assert [segment.truth for segment in drawn.segments[-3:]] == [None] * 3
+    assert [segment.start for segment in drawn.segments] == list(range(10, 200))
     assert not drawn.names_classes
 
 
@@ -120,8 +123,8 @@ def test_missing_labels_and_values_are_drawn_as_missing() -> None:
     gap[7] = np.nan
     unknown = Recording(gap, np.full(2, np.nan), per_step=False, classes=CLASSES)
     drawn = draw(model, [unknown], "ann")
-    assert drawn.spans[0].truth is None
-    assert not drawn.spans[0].is_wrong
+    assert drawn.segments[0].truth is None
+    assert not drawn.segments[0].is_wrong
     back = DrawnRecording.from_dict(json.loads(json.dumps(drawn.to_dict(), allow_nan=False)))
     assert np.isnan(back.signals[7]).all()
     np.testing.assert_allclose(back.signals, drawn.signals, rtol=1e-4)
@@ -150,8 +153,8 @@ def test_thinning_keeps_the_reach(values: list[float], most: int) -> None:
     st.lists(st.tuples(st.floats(0, 9), st.none() | st.text() | st.floats(-1, 1)), max_size=4),
 )
 def test_it_comes_back_from_json(client: str, said: list[tuple[float, str | float | None]]) -> None:
-    spans = tuple(Span(round(t, 3), round(t, 3) + 1, truth, "é<&") for t, truth in said)
-    one = DrawnRecording(client, ("x", "y"), np.arange(3.0), np.ones((3, 2)), spans, "out")
+    segments = tuple(Segment(round(t, 3), round(t, 3) + 1, truth, "é<&") for t, truth in said)
+    one = DrawnRecording(client, ("x", "y"), np.arange(3.0), np.ones((3, 2)), segments, "out")
     back = DrawnRecording.from_dict(json.loads(json.dumps(one.to_dict())))
     assert (back.client, back.channels, back.output, back.unit) == (
         client,
@@ -160,7 +163,7 @@ def test_it_comes_back_from_json(client: str, said: list[tuple[float, str | floa
         "step",
     )
     np.testing.assert_array_equal(back.signals, one.signals)
-    for mine, theirs in zip(spans, back.spans, strict=True):
+    for mine, theirs in zip(segments, back.segments, strict=True):
         assert mine.start == pytest.approx(theirs.start)
         assert mine.truth == pytest.approx(theirs.truth, abs=1e-4)
 
@@ -192,8 +195,8 @@ def test_folds_draw_with_the_model_that_has_not_seen_the_client(tmp_path: Path) 
     assert run.drawn
     for one in run.drawn:
         # All of the client is drawn, so that what is drawn is as good as its score.
-        assert len(one.spans) == MOST_RECORDINGS
-        assert 1 - one.n_wrong / len(one.spans) == pytest.approx(values[one.client])
+        assert len(one.segments) == MOST_RECORDINGS
+        assert 1 - one.n_wrong / len(one.segments) == pytest.approx(values[one.client])
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ class SeenRecording:
     steps: int
     interval: float | None  # the median time from row to row
     longest: float | None  # the longest one
-    stretches: tuple[int, ...]  # rows in a row with one label
+    segments: tuple[int, ...]  # rows in a row with one label
     labels: Mapping[str, int]  # rows by label
     unlabeled: int  # rows without a label or target
 
@@ -96,7 +96,7 @@ def _seen(path: Path, one: Recording) -> SeenRecording:
     interval = None if gaps is None else float(np.median(gaps))
     longest = None if gaps is None else float(gaps.max())
     labels: dict[str, int] = {}
-    stretches: tuple[int, ...] = ()
+    segments: tuple[int, ...] = ()
     unlabeled = 0
     if one.y is not None:
         y = one.y if one.per_step else np.repeat(one.y[None], one.n_steps, axis=0)
@@ -105,10 +105,10 @@ def _seen(path: Path, one: Recording) -> SeenRecording:
         if one.classes is not None:
             codes = np.where(known, np.nan_to_num(y).argmax(axis=1), -1)
             edges = np.flatnonzero(np.diff(codes, prepend=-2, append=-2))
-            stretches = tuple(np.diff(edges)[codes[edges[:-1]] >= 0].tolist())
+            segments = tuple(np.diff(edges)[codes[edges[:-1]] >= 0].tolist())
             counts = np.bincount(codes[known], minlength=len(one.classes))
             labels = {name: int(n) for name, n in zip(one.classes, counts, strict=True) if n}
-    return SeenRecording(path, one.n_steps, interval, longest, stretches, labels, unlabeled)
+    return SeenRecording(path, one.n_steps, interval, longest, segments, labels, unlabeled)
 
 
 @dataclass(frozen=True, eq=False)

@@ -593,7 +593,7 @@ class EchoState(FeatureMap):
 
     # Going on with a recording.
 
-    def refuse_stretches(self) -> None:
+    def refuse_segments(self) -> None:
         if self.segments > 1:
             raise ValueError(
                 f"segments is {self.segments}, equal parts of a recording whose end is not known "

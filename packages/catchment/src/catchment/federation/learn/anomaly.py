@@ -30,7 +30,7 @@ from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.ridge import chosen_ridge
-from catchment.federation.rows import stretch
+from catchment.federation.rows import segment
 from catchment.readout.accumulation import accumulate
 from catchment.readout.detector import (
     ANOMALY,
@@ -181,11 +181,11 @@ class FederatedAnomalyDetector(Algorithm[DetectorState, Tally[RidgeStatistics | 
         if received.kind != NOTHING.kind:
             scoring, total = Scoring.from_message(received), Counts.zero(self.edges)
             begin = first if self.calibration else 0.0
-            for one in stretch(examples, begin, 1.0, washout=features.washout):
+            for one in segment(examples, begin, 1.0, washout=features.washout):
                 (scores,) = scoring.scores(features, [one])
                 total += Counts.of(scores[_known(one, features, len(scores))], self.edges)
             return total
-        known = stretch(examples, 0.0, first, washout=features.washout)
+        known = segment(examples, 0.0, first, washout=features.washout)
         head = next(known, None)
         if head is None:  # too short to be cut
             K = 1 if self.score == "features" else features.n_inputs or 1

@@ -55,7 +55,7 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
         Map from inputs to feature rows, the same on every client.
     ridge
         A number; or how each client chooses its own: "gcv", or "blocks" for the least error on
-        stretches of its own data left out of the solution.
+        segments of its own data left out of the solution.
     weighting
         "samples" weighs a client by its rows, "uniform" each alike, and "printed" by one over its
         rows, as eq. 5 has it, divided by their sum (without that outputs only shrink: the classes

@@ -49,7 +49,7 @@ from catchment.federation.learn.ridge import (
     learned,
     readout_figures,
 )
-from catchment.federation.rows import Rows, stretch
+from catchment.federation.rows import Rows, segment
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model, solved_model
 from catchment.readout.ridge_choice import (
@@ -392,7 +392,7 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
         classes = self.classes is not None
         held = data()
         if self.halvings:
-            held = stretch(held, begin, end, washout=features.washout)
+            held = segment(held, begin, end, washout=features.washout)
         return accumulate(features, held, threads=1, classes=classes)
 
     def share(self, round_: int) -> tuple[float, float]:

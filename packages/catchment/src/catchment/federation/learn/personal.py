@@ -11,11 +11,11 @@ counts as a feature, so that the path begins at the shared readout itself. Where
 on features divided by their spread, all this happens to such features: in the first way divided by
 the client's own spread, which it knows, in the second by everybody's.
 
-How far to go is chosen on the client by leaving out stretches of its own data: no step at all,
+How far to go is chosen on the client by leaving out segments of its own data: no step at all,
 which is the shared readout, or else the smallest step whose error is within a standard error of
-the best (the difference is taken stretch by stretch; Breiman et al., 1984, section 3.4.3). Later
-data of a client are less like its earlier data than stretches of these are like each other, so the
-best step on stretches goes too far, and can do harm.
+the best (the difference is taken segment by segment; Breiman et al., 1984, section 3.4.3). Later
+data of a client are less like its earlier data than segments of these are like each other, so the
+best step on segments goes too far, and can do harm.
 
 While data keep coming, the sums that clients send anyway are enough: before what is new of a client
 is added, it judges the readouts of each step, solved from the sums of the rounds before, which have
@@ -63,7 +63,7 @@ Path = Callable[[RidgeStatistics], list[Readout]]
 
 @dataclass(frozen=True, eq=False)
 class Personal:
-    """A readout of one's own, and the mean error of every step on left-out stretches.
+    """A readout of one's own, and the mean error of every step on left-out segments.
 
     `step` counts from 0, which is the shared readout.
     """
@@ -133,7 +133,7 @@ class PersonalReadouts(
         "towards": ridge towards the shared readout; "mixed": everybody's statistics and one's own,
         for which everybody's sum is sent to all, and which needs one ridge for all outputs.
     n_blocks
-        Stretches of a client's data that are left out in turn, to choose how far to go.
+        Segments of a client's data that are left out in turn, to choose how far to go.
 
     >>> from catchment import EchoState
     >>> from catchment.engine.local import run_locally
@@ -431,7 +431,7 @@ def own_path(
     if not member:
         return lambda own: mixed(total, own, SHARES, shared.ridge, scale=scale)
     others = (total - (mine if total.grid is not None else mine.floats)).floats
-    # A stretch that is left out must not come back in with everybody's statistics.
+    # A segment that is left out must not come back in with everybody's statistics.
     return lambda own: mixed(others + own.floats, own, SHARES, shared.ridge, scale=scale)
 
 
@@ -519,7 +519,7 @@ def personalize(shared: Readout, blocks: Sequence[Rows], path: Path, *, classes:
     shared
         The readout to begin from.
     blocks
-        At least two stretches of the client's own rows, as `Rows.blocks` makes them.
+        At least two segments of the client's own rows, as `Rows.blocks` makes them.
     path
         From statistics to readouts further and further away from the shared one.
     classes

@@ -47,7 +47,7 @@ from catchment.federation.measure.outliers import (
     rows_flags,
 )
 from catchment.federation.protection import LowRankUpload
-from catchment.federation.rows import stretch
+from catchment.federation.rows import segment
 from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import device_for, statistics_name
 from catchment.readout.grid import Grid
@@ -138,7 +138,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         unlearning and flagging do. Memory then grows with the clients. Or "groups": the sums of 32
         groups of them (`group_of` says which), from which no single client can be taken out.
     increments
-        Rounds over which a client hands in its data, each time the next stretch of it. Or "new":
+        Rounds over which a client hands in its data, each time the next segment of it. Or "new":
         clients hand in what is new since the last round, however many there are, and carry their
         state in their memory (`catchment.federation.increments`).
     forgetting
@@ -264,7 +264,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         held, n = data(), self.increments
         if n > 1:
             place = context.round % n
-            held = stretch(held, place / n, (place + 1) / n, washout=self.features.washout)
+            held = segment(held, place / n, (place + 1) / n, washout=self.features.washout)
         return accumulate(self.features, held, threads=1, **self._how)
 
     @property

@@ -2,7 +2,7 @@
 
 Recordings are put one after the other, so that a client with many short ones is seen as well as one
 with a single long one. Time begins at 0. Signals are raw; of more points than a picture can show
-the least and the largest of each stretch are kept.
+the least and the largest of each segment are kept.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ ENOUGH_STEPS = 6000  # beyond this, further recordings are not added
 Said = str | float
 
 
-class Span(NamedTuple):
+class Segment(NamedTuple):
     """From one time to another: the truth where it is known, and what was predicted.
 
-    >>> Span(0.0, 2.5, "walk", "run", 0.6).is_wrong
+    >>> Segment(0.0, 2.5, "walk", "run", 0.6).is_wrong
     True
     """
 
@@ -53,7 +53,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DrawnRecording:
-    """Signals (T, I) of one client at times (T,), and spans with truth and prediction.
+    """Signals (T, I) of one client at times (T,), and segments with truth and prediction.
 
     Parameters
     ----------
@@ -68,17 +68,17 @@ class DrawnRecording:
     scores, threshold
         Of a detector: times and scores (n, 2), and the score above which there is an alarm.
 
-    >>> spans = (Span(0.0, 1.0, "a", "b"),)
-    >>> one = DrawnRecording("ann", ("x",), np.arange(2.0), np.zeros((2, 1)), spans)
-    >>> DrawnRecording.from_dict(one.to_dict()).spans
-    (Span(start=0.0, end=1.0, truth='a', predicted='b', probability=None),)
+    >>> segments = (Segment(0.0, 1.0, "a", "b"),)
+    >>> one = DrawnRecording("ann", ("x",), np.arange(2.0), np.zeros((2, 1)), segments)
+    >>> DrawnRecording.from_dict(one.to_dict()).segments
+    (Segment(start=0.0, end=1.0, truth='a', predicted='b', probability=None),)
     """
 
     client: str
     channels: tuple[str, ...]
     times: Array
     signals: Array
-    spans: tuple[Span, ...]
+    segments: tuple[Segment, ...]
     output: str = ""
     unit: str = "step"
     scores: Array = field(default_factory=lambda: np.empty((0, 2)))
@@ -87,16 +87,19 @@ class DrawnRecording:
     @property
     def names_classes(self) -> bool:
         """Whether it is classes that were predicted."""
-        return any(isinstance(span.predicted, str) for span in self.spans)
+        return any(isinstance(segment.predicted, str) for segment in self.segments)
 
     @property
     def n_wrong(self) -> int:
-        """Spans whose class is not the true one."""
-        return sum(span.is_wrong for span in self.spans)
+        """Segments whose class is not the true one."""
+        return sum(segment.is_wrong for segment in self.segments)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it: numbers of seven digits, None for missing ones."""
-        told = {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
+        named = {"segments": "spans"}  # as files of the first release have them
+        told = {
+            named.get(one.name, one.name): _plain(getattr(self, one.name)) for one in fields(self)
+        }
         return told if self.threshold is not None else {**told, "scores": []}
 
     @classmethod
@@ -108,7 +111,7 @@ class DrawnRecording:
             channels,
             np.array(found["times"], dtype=np.float64),
             np.array(found["signals"], dtype=np.float64).reshape(-1, len(channels)),
-            tuple(Span(float(start), float(end), *rest) for start, end, *rest in found["spans"]),
+            tuple(Segment(float(start), float(end), *rest) for start, end, *rest in found["spans"]),
             str(found.get("output", "")),
             str(found.get("unit", "step")),
             np.array(found.get("scores", []), dtype=np.float64).reshape(-1, 2),
@@ -154,7 +157,7 @@ def draw(
     >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
     >>> data = [Recording.labeled(u, k % 2, ("fast", "slow")) for k, u in enumerate(waves)]
     >>> drawn = draw(fit(EchoState(30), data), data[:3], "ann")
-    >>> [(span.start, span.end, span.truth) for span in drawn.spans]
+    >>> [(segment.start, segment.end, segment.truth) for segment in drawn.segments]
     [(0.0, 60.0, 'fast'), (61.0, 121.0, 'slow'), (122.0, 182.0, 'fast')]
     """
     raw = list(recordings)
@@ -162,13 +165,13 @@ def draw(
         raise ValueError("there are no recordings to draw; pass at least one")
     looked_at = _spread(range(len(raw)), MOST_LOOKED_AT)
     unit = "second" if all(raw[k].times is not None for k in looked_at) else "step"
-    spans, points = _said(model, raw, client, set(looked_at), unit, output)
-    chosen = _chosen(raw, looked_at, spans)
+    segments, points = _said(model, raw, client, set(looked_at), unit, output)
+    chosen = _chosen(raw, looked_at, segments)
     starts, times, signals = _joined([raw[k] for k in chosen], unit)
     moved = [
-        span._replace(start=start + span.start, end=start + span.end)
+        segment._replace(start=start + segment.start, end=start + segment.end)
         for k, start in zip(chosen, starts, strict=True)
-        for span in spans.get(k, ())
+        for segment in segments.get(k, ())
     ][:MOST_SPANS]
     if moved:
         kept = times <= moved[-1].end
@@ -190,7 +193,7 @@ def draw(
 def thinned(times: Array, signals: Array, most: int = MOST_POINTS) -> tuple[Array, Array]:
     """Return at most about this many times (T,) and signals (T, I) that look as all of them do.
 
-    Of each stretch the least and the largest value of every channel stay, in their order.
+    Of each segment the least and the largest value of every channel stay, in their order.
 
     >>> times, signals = thinned(np.arange(10_000.0), np.eye(10_000)[:, [77]], 100)
     >>> len(times) <= 100, signals.max()
@@ -202,7 +205,7 @@ def thinned(times: Array, signals: Array, most: int = MOST_POINTS) -> tuple[Arra
     rows = []
     for start, stop in pairwise(edges):
         part = signals[start:stop]
-        # A stretch with a break in it is a break: the line must not lead over it.
+        # A segment with a break in it is a break: the line must not lead over it.
         broken = np.isnan(part).all(axis=1).any()
         lost = np.full(part.shape[1], np.nan)
         low = lost if broken else np.min(np.nan_to_num(part, nan=np.inf), axis=0)
@@ -225,13 +228,13 @@ def _spread(numbers: Sequence[int], n: int) -> list[int]:
 
 
 def _chosen(
-    raw: Sequence[Recording], looked_at: Sequence[int], spans: Mapping[int, Sequence[Span]]
+    raw: Sequence[Recording], looked_at: Sequence[int], segments: Mapping[int, Sequence[Segment]]
 ) -> list[int]:
     """Return which recordings are drawn: fewer where they are long, up to half with a mistake."""
     length = int(np.median([raw[k].n_steps for k in looked_at]))
     least = 1 if any(raw[k].per_step for k in looked_at) else 3
     n = max(least, min(MOST_RECORDINGS, ENOUGH_STEPS // max(1, length)))
-    wrong = [k for k in looked_at if any(span.is_wrong for span in spans.get(k, ()))]
+    wrong = [k for k in looked_at if any(segment.is_wrong for segment in segments.get(k, ()))]
     first = _spread(wrong, max(1, n // 2)) if wrong else []
     others = [k for k in looked_at if k not in wrong]
     chosen = [*first, *(_spread(others, n - len(first)) if others else [])]
@@ -270,7 +273,7 @@ def _said(
     chosen: Set[int],
     unit: str,
     output: int,
-) -> tuple[dict[int, list[Span]], dict[int, list[tuple[float, float]]]]:
+) -> tuple[dict[int, list[Segment]], dict[int, list[tuple[float, float]]]]:
     """Return what the model says of chosen recordings, by their number; each begins at 0.
 
     Beside it, of a detector, are its scores, each with the end of its row.
@@ -279,15 +282,15 @@ def _said(
     every = zip(model.preprocessing.inputs(raw), model.preprocessing.apply(raw), strict=True)
     pieces = [(piece, whole) for piece, whole in every if piece.source in chosen]
     outputs = model.outputs_of([whole for _, whole in pieces], client)
-    found: dict[int, list[Span]] = {}
+    found: dict[int, list[Segment]] = {}
     scores: dict[int, list[tuple[float, float]]] = {}
     for (piece, whole), rows in zip(pieces, outputs, strict=True):
         begin = raw[piece.source].times
         first = 0.0 if unit == "step" or begin is None else float(begin[0])
         places, truths = _places(piece, len(rows), model, unit), _truths(whole, model, len(rows))
         for (start, end), row, y in zip(places, rows, truths, strict=True):
-            span = Span(start - first, end - first, *_said_of(model, output, row, y))
-            _add(found.setdefault(piece.source, []), span)
+            segment = Segment(start - first, end - first, *_said_of(model, output, row, y))
+            _add(found.setdefault(piece.source, []), segment)
             if isinstance(model, Detector):
                 score = model.judged(row)[0]
                 scores.setdefault(piece.source, []).append((end - first, score))
@@ -328,16 +331,16 @@ def _said_of(
     return truth, model.classes[best], float(model.probabilities(row[None])[0, best])
 
 
-def _add(found: list[Span], span: Span) -> None:
-    """Add a span; one that overlaps the next ends there, and what goes on as it was is one span."""
-    if found and found[-1].end > span.start:
-        found[-1] = found[-1]._replace(end=span.start)
-    last = found[-1] if found else span
-    alike = (last.truth, last.predicted) == (span.truth, span.predicted)
-    follows = math.isclose(last.end, span.start, abs_tol=1e-9)
-    if found and alike and follows and isinstance(span.predicted, str):
-        lengths = (last.end - last.start, span.end - span.start)
-        mean = np.average([last.probability or 0, span.probability or 0], weights=lengths)
-        found[-1] = last._replace(end=span.end, probability=float(mean))
+def _add(found: list[Segment], segment: Segment) -> None:
+    """Add a segment; one that overlaps the next ends there, and one that goes on is one."""
+    if found and found[-1].end > segment.start:
+        found[-1] = found[-1]._replace(end=segment.start)
+    last = found[-1] if found else segment
+    alike = (last.truth, last.predicted) == (segment.truth, segment.predicted)
+    follows = math.isclose(last.end, segment.start, abs_tol=1e-9)
+    if found and alike and follows and isinstance(segment.predicted, str):
+        lengths = (last.end - last.start, segment.end - segment.start)
+        mean = np.average([last.probability or 0, segment.probability or 0], weights=lengths)
+        found[-1] = last._replace(end=segment.end, probability=float(mean))
     else:
-        found.append(span)
+        found.append(segment)

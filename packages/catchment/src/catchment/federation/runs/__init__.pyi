@@ -3,7 +3,7 @@ from catchment.federation.measure.drawn import (
     DrawnRecording as DrawnRecording,
     MOST_POINTS as MOST_POINTS,
     MOST_RECORDINGS as MOST_RECORDINGS,
-    Span as Span,
+    Segment as Segment,
     draw as draw,
     thinned as thinned,
 )

@@ -105,7 +105,7 @@ class RidgePath:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """A stretch of one test client's targets and predictions, (n, K) each."""
+    """A segment of one test client's targets and predictions, (n, K) each."""
 
     client: str
     outputs: tuple[str, ...]

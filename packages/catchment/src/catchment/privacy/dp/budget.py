@@ -234,7 +234,7 @@ class Budget:
 def data_keys(data: Iterable[Any]) -> tuple[str, ...]:
     """Return what a client's data are known by, also after they have grown or been cut.
 
-    The smallest of all digests of their stretches, so that two sets of data that are alike in much
+    The smallest of all digests of their segments, so that two sets of data that are alike in much
     have some in common.
 
     >>> from catchment.data.recording import Recording

@@ -213,7 +213,7 @@ class Clip:
             vector, about = self._moments(upload.floats), {"targets": upload.n_targets}
         elif weight := _weight(upload):
             vector, about = _mean(serialize(upload), *weight)
-            vector = vector * self._stretched(serialize(upload).kind, about)
+            vector = vector * self._enlarged(serialize(upload).kind, about)
             remarks: list[Fact] = [*places_of(upload, REMARK)]
             about |= {"remarks": remarks} if remarks else {}
         else:
@@ -227,7 +227,7 @@ class Clip:
         sent = serialize(upload)
         return vector, {"kind": sent.kind, "facts": dict(sent.facts), **about}
 
-    def _stretched(self, kind: object, about: Mapping[str, Fact]) -> float:
+    def _enlarged(self, kind: object, about: Mapping[str, Fact]) -> float:
         """Return the factor, public, on the vector of counts: the bound over their largest length.
 
         1 for anything else than counts.
@@ -261,7 +261,7 @@ class Clip:
         if not isinstance(facts, Mapping):
             raise IntegrityError("a clipped vector does not say what it was made from")
         if K is None:
-            factor = self._stretched(total.about.get("kind"), total.about)
+            factor = self._enlarged(total.about.get("kind"), total.about)
             return _weighted(replace(total, vector=total.vector / factor), facts)
         M = unpack(total.vector / _roots(matrix_size(len(total.vector))))
         if type(K) is not int or not 0 < K < len(M) - 1:
