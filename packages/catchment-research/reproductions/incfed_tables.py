@@ -15,7 +15,7 @@ from reproductions.published import INCFED_SELECTED
 from reproductions.study import Selected, SetResult, StudyResult
 
 EXACT, AVERAGE = "incfed", "fedavg-samples"
-BASELINES = ("uniform", "most_frequent")
+BASELINES = ("random", "majority")
 ROUNDS = "rounds-"
 CHOSEN_AT = ", chosen at "
 NEAR = 0.005  # of the exact readout's accuracy: half a point
