@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -107,7 +108,7 @@ def weather_cell(
         say("the pooled rows")
         gap = largest_gap(model, train, [one for own in held.values() for one in own["test"]])
     say("intervals")
-    ready_all: ct.Model | PersonalModels = ct.calibrate(shared, later)
+    ready_all = cast("ct.Model | PersonalModels", ct.calibrate(shared, later))
     told = {name: judged(ready_all, name, own["test"]) for name, own in held.items()}
     return _cell(contender, seed, told, model, gap)
 
