@@ -58,7 +58,7 @@ NAMES = [
     (r"import .*\bParts\b|`Parts`|\bKnown\(|: Known\b|`Known`", "Message, StageInputs", ""),
     (r"\btaken_apart\b|\bput_together\b|\bfrom_parts\b", "serialize, deserialize, ...", ""),
     (r"\b[Cc]onduct(?:s|ed|ors?)?\b|\bConductor\b", "Workflow", ""),
-    (r"[Ss]tretch|STRETCH", "segment", ""),
+    (r"[Ss]tretch|STRETCH|\bSpans?\b|\b[Mm]odel\.pieces\b", "segment", ""),
     # Files and messages have the key "course", and the C form of a device a constant of that name.
     (r"(?<![\"/])\b[Cc]ourses?\b(?![\"/])(?!\.py)|_course\b", "workflow", ""),
     (
