@@ -17,6 +17,7 @@ APART = {
     "tests/test_names.py",
     "tools/budget.toml",
 }
+SENT = r"packages/catchment(-fleet)?/src/[a-z_]+/(federation|engine|privacy|flower|apps|ray)/"
 # Old name (a regular expression), new name, and files that are looked at: all of them, but for
 # words that mean something else elsewhere.
 NAMES = [
@@ -67,6 +68,8 @@ NAMES = [
         "American spelling",
         "",
     ),
+    # Letters of an alphabet stay, and keys of journals and messages.
+    (r"\b(?:[Tt]he|[Aa]|[Aa]nother|[Ee]very|its|own) letters?\b(?!,)", "request", SENT),
     (r"\b[Ii]nvented\b", "synthetic", ""),
     (r"\bwhole numbers?\b", "integers", ""),
 ]
