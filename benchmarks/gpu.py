@@ -39,7 +39,7 @@ from catchment import Array, DefaultMap, DiagonalReservoir, EchoState, MiniRocke
 from catchment.data import Recording
 from catchment.features import FeatureMap
 from catchment.readout import accumulate, train
-from catchment_gpu.echo_state import EchoStateForm, Lanes, cut_into_pieces
+from catchment_gpu.echo_state import EchoStateForm, Lanes, cut_into_segments
 from catchment_gpu.readout import Products, padded
 
 Line = dict[str, Any]
@@ -122,12 +122,12 @@ def _state_seconds(
     """Return the time of all states of sequences that are on the device, or that are not yet."""
     form, checked = EchoStateForm(features, bench.device), features.checked_all(inputs)
     lengths = [len(u) for u in checked]
-    pieces = cut_into_pieces(lengths, (0, 0), 0)
-    lanes = Lanes(torch.from_numpy(np.concatenate(checked)).to(bench.device), lengths, pieces)
+    segments = cut_into_segments(lengths, (0, 0), 0)
+    lanes = Lanes(torch.from_numpy(np.concatenate(checked)).to(bench.device), lengths, segments)
     height = 1 + features.known_inputs + features.reservoir.n_units
 
     def work() -> None:
-        for _ in form.state_blocks(checked) if from_host else form._batch(lanes, pieces, height):
+        for _ in form.state_blocks(checked) if from_host else form._batch(lanes, segments, height):
             pass
 
     return bench.timed(work)

@@ -17,6 +17,7 @@ APART = {
     "tests/test_names.py",
     "tools/budget.toml",
 }
+SENT = r"packages/catchment(-fleet)?/src/[a-z_]+/(federation|engine|privacy|flower|apps|ray)/"
 # Old name (a regular expression), new name, and files that are looked at: all of them, but for
 # words that mean something else elsewhere.
 NAMES = [
@@ -58,7 +59,7 @@ NAMES = [
     (r"import .*\bParts\b|`Parts`|\bKnown\(|: Known\b|`Known`", "Message, StageInputs", ""),
     (r"\btaken_apart\b|\bput_together\b|\bfrom_parts\b", "serialize, deserialize, ...", ""),
     (r"\b[Cc]onduct(?:s|ed|ors?)?\b|\bConductor\b", "Workflow", ""),
-    (r"[Ss]tretch|STRETCH", "segment", ""),
+    (r"[Ss]tretch|STRETCH|\bSpans?\b|\b[Mm]odel\.pieces\b", "segment", ""),
     # Files and messages have the key "course", and the C form of a device a constant of that name.
     (r"(?<![\"/])\b[Cc]ourses?\b(?![\"/])(?!\.py)|_course\b", "workflow", ""),
     (
@@ -67,6 +68,8 @@ NAMES = [
         "American spelling",
         "",
     ),
+    # Letters of an alphabet stay, and keys of journals and messages.
+    (r"\b(?:[Tt]he|[Aa]|[Aa]nother|[Ee]very|its|own) letters?\b(?!,)", "request", SENT),
     (r"\b[Ii]nvented\b", "synthetic", ""),
     (r"\bwhole numbers?\b", "integers", ""),
 ]

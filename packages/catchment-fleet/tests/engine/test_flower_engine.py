@@ -112,7 +112,7 @@ def test_a_letter_that_the_network_does_not_take_is_an_answer_too() -> None:
     send = place.send
     place.send = lambda node, order, seconds: "" if node == 100 else send(node, order, seconds)  # type: ignore[method-assign]
     ann, ben = engine.ask(requests("ann", "ben"))
-    assert (ann.message, ann.error) == (None, "the network did not take its letter")
+    assert (ann.message, ann.error) == (None, "the network did not take its request")
     assert ben.message == b"for ben"
 
 

@@ -142,7 +142,7 @@ class Fleet:
         return self.masking.open(context, min_clients=1, journal=journal)
 
     def ask(self, client: str, stage: str, raw_request: Message, *, round_: int = 0) -> Message:
-        """Return a client's answer to a letter of anybody's making; RefusedError if it refuses."""
+        """Return a client's answer to a request of anybody's making; RefusedError if it refuses."""
         fingerprint = self.plan.fingerprint()
         request = Request(
             fingerprint, RoundContext(round_, (), plan=fingerprint), stage, raw_request
@@ -155,7 +155,7 @@ class Fleet:
     def step(
         self, exchange: SecureRound, stage: str, clients: Iterable[str] | None = None
     ) -> dict[str, Message]:
-        """Run one stage as an honest server does; return the letters it sent."""
+        """Run one stage as an honest server does; return the requests it sent."""
         requests = {c: exchange.request(stage, c, NOTHING) for c in exchange.asked(stage)}
         for client in requests if clients is None else clients:
             context = RoundContext(0, (), client=client)
@@ -195,7 +195,7 @@ def stage_of(raw_request: bytes) -> str:
 
 @dataclass(eq=False)
 class Lossy(Engine):
-    """An engine that loses letters on the way down, or answers on the way up."""
+    """An engine that loses requests on the way down, or answers on the way up."""
 
     engine: Engine
     lost: Callable[[str, str], str | None]
@@ -230,7 +230,7 @@ def losing(fates: Mapping[str, str]) -> Callable[[str, str], str | None]:
 
 @dataclass(eq=False)
 class Tapped(Engine):
-    """An engine that remembers the letters and answers it carried, by stage and client."""
+    """An engine that remembers the requests and answers it carried, by stage and client."""
 
     engine: Engine
     requests: dict[tuple[str, str], bytes] = field(default_factory=dict)

@@ -41,7 +41,7 @@ def survivors(number: int, places: Iterable[int], n_clients: int) -> Message:
 
 
 def consents(number: int, signed: Mapping[int, Message]) -> Message:
-    """Return the letter that asks for shares, with the signatures of these clients."""
+    """Return the request that asks for shares, with the signatures of these clients."""
     places = np.array(sorted(signed), dtype=np.uint32)
     arrays = [signed[place].arrays[0] for place in sorted(signed)]
     together = np.concatenate(arrays) if arrays else rows([], 64)

@@ -1,10 +1,10 @@
 """A world in which everything that can go wrong with secure aggregation does, drawn from a seed.
 
-Clients join, leave and crash in the middle of a write; letters and answers are lost, delayed into
+Clients join, leave and crash in the middle of a write; requests and answers are lost, delayed into
 any later stage or round, and delivered twice; the server crashes between any two answers and any
-two writes, and starts again from its journal. In some worlds whoever carries the letters is a
+two writes, and starts again from its journal. In some worlds whoever carries the requests is a
 server that lies: it shows some clients other members, boxes, payloads, rounds and sets of
-survivors, repeats old letters, asks those who signed another set for shares with all signatures
+survivors, repeats old requests, asks those who signed another set for shares with all signatures
 that there are for it, and has as many clients on its side as the plan says it may.
 """
 
@@ -97,7 +97,7 @@ class Chaos(Engine):
 
     def deliver(self, client: str, raw_request: bytes) -> Iterator[Reply]:
         if self.happens():
-            yield Reply(client, None, "the letter was lost")
+            yield Reply(client, None, "the request was lost")
             return
         if self.liar:
             raw_request = self.liar.twisted(client, raw_request)
@@ -118,7 +118,7 @@ class Chaos(Engine):
             message = self.fleet.node(client).answer(raw_request)
             if self.happens():
                 again = self.fleet.node(client).answer(raw_request)
-                assert again == message, "one letter got two answers"
+                assert again == message, "one request got two answers"
         except ClientCrashError:
             return None
         finally:

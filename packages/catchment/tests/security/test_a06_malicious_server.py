@@ -1,4 +1,4 @@
-"""A6: letters that a server may forge, reorder, repeat or hold back, one client at a time.
+"""A6: requests that a server may forge, reorder, repeat or hold back, one client at a time.
 
 Clients answer none of these with anything that helps. What a server gains together with clients
 that work with it is played in `test_c1...`, `test_c2...` and `test_c3...`, up to the bound that
@@ -81,7 +81,7 @@ def test_both_shares_of_one_client_are_never_given(restarted: bool, tmp_path: Pa
     given = fleet.ask("c000", "unmask", requests["c000"])
     if restarted:
         fleet.memories["c000"] = FileMemory(tmp_path / "c000")
-    # The same letter gets the same answer, so that a server may ask again after a crash.
+    # The same request gets the same answer, so that a server may ask again after a crash.
     again = fleet.ask("c000", "unmask", requests["c000"])
     assert again.to_bytes() == given.to_bytes()
     # Another set for the same round does not, nor other signatures for the same set.
@@ -97,7 +97,7 @@ def test_a_second_set_before_unmasking_is_refused() -> None:
     exchange = fleet.until("consistency")
     at = number(exchange.request("consistency", "c000", NOTHING))
     fleet.ask("c000", "consistency", survivors(fleet, at, {0, 1, 2, 3, 4}))
-    with pytest.raises(RefusedError, match="replay: another letter came"):
+    with pytest.raises(RefusedError, match="replay: another request came"):
         fleet.ask("c000", "consistency", survivors(fleet, at, {0, 1, 2, 3}))
 
 

@@ -144,7 +144,7 @@ def test_noise_is_the_same_for_the_same_session_and_else_independent() -> None:
 
 
 def test_a_round_that_is_resumed_gets_the_same_bytes() -> None:
-    """The update letter comes twice; fresh noise would read as changed data."""
+    """The update request comes twice; fresh noise would read as changed data."""
     people = fleet(n_clients=4, noise=replace(NOISE, min_clients=4))
     exchange = people.until("update")
     requests = {

@@ -1,4 +1,4 @@
-"""M2: no clock and no single letter locks clients out of their federation."""
+"""M2: no clock and no single request locks clients out of their federation."""
 
 from __future__ import annotations
 

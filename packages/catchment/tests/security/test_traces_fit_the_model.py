@@ -1,6 +1,6 @@
 """Runs of the library are runs of the model, and those of a broken one are not.
 
-Every letter and answer is recorded and given to `tools.spin.acceptor`, which has the rules and the
+Every request and answer is recorded and given to `tools.spin.acceptor`, which has the rules and the
 claims of the Promela model. Clients are broken on purpose, one rule each, before the same server.
 """
 

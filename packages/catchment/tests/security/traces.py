@@ -1,4 +1,4 @@
-"""Recordings of secure aggregation: each letter that a client got, and what it answered."""
+"""Recordings of secure aggregation: each request that a client got, and what it answered."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ class EdgeClient(Elsewhere):
         Parameters
         ----------
         received
-            The algorithm's own letter, which only a delivery has.
+            The algorithm's own request, which only a delivery has.
         memory
             What this client remembers: what the device was asked last, and whether it counted.
         """
@@ -342,7 +342,7 @@ class EdgeClient(Elsewhere):
         receipt = algorithm.client_update(received, tuple, context)
         known = Answered.of(memory)
         with self._talk() as (link, said):
-            # Of increments the next letter says whether they came into the sum.
+            # Of increments the next request says whether they came into the sum.
             if known is not None and known.sent and (known.counted or not known.new_only):
                 _settle(link, known.round, memory)
             model = from_bytes(received.arrays[0].tobytes())

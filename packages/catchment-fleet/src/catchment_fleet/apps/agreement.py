@@ -30,7 +30,7 @@ class Agreement:
     n_clients
         How many train, where that is known.
     use
-        Feature maps of one's own that letters may name.
+        Feature maps of one's own that requests may name.
     """
 
     file: PlanFile
@@ -71,12 +71,12 @@ class Agreement:
         return networked(plan, allow_plain_statistics=self.allow_plain_statistics)
 
     def known(self, stage: str, raw_request: bytes, name: str) -> StageInputs:
-        """Return what a letter says is known; IntegrityError if it is of another plan."""
+        """Return what a request says is known; IntegrityError if it is of another plan."""
         stage_inputs = Request.from_bytes(raw_request, name).stage_inputs
         return StageInputs.from_message(stage_inputs, self.use, of=self.workflow, stage=stage)
 
     def plan(self, stage: str, raw_request: bytes, name: str, place: Place) -> AnyPlan:
-        """Return the plan that a letter asks for; IntegrityError if another one was agreed.
+        """Return the plan that a request asks for; IntegrityError if another one was agreed.
 
         Parameters
         ----------

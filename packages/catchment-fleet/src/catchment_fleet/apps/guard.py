@@ -116,7 +116,7 @@ class ModelGuard:
     place
         Where they are kept.
     workflow, known
-        What was agreed to, and what came with the letter.
+        What was agreed to, and what came with the request.
     algorithm
         Name of what learns.
     memory
@@ -222,7 +222,7 @@ def _trained(workflow: Workflow) -> str:
     return f"trained/{workflow.fingerprint}"
 
 
-# Errors whose words are about the plan, the letter or the owner's rules, and never about values.
+# Errors whose words are about the plan, the request or the owner's rules, and never about values.
 TOLD = (RuleError, BudgetError, IntegrityError, DeviceError)
 
 

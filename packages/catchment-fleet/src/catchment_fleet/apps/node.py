@@ -147,7 +147,7 @@ class PlanNode:
         return policy_of(self.config)
 
     def client(self, stage: str, request: bytes, memory: Memory) -> Node[Any, Any, Any]:
-        """Return the client that answers a letter of a stage; RuleError if it must not."""
+        """Return the client that answers a request of a stage; RuleError if it must not."""
         name, policy = self.name, self.policy
         own = self._path("plan")
         guard.check_plan(policy, self.file, own or self.plan, own=own is not None)

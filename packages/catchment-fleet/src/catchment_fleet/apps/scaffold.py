@@ -32,7 +32,7 @@ plan = ""                       # a plan on the server, instead of the app's
 expect = 0                      # clients to wait for; as many as the plan needs if 0
 wait = 120.0                    # seconds to wait for them
 timeout = 600.0                 # seconds that a client has for an answer
-in-flight = 256                 # letters on their way at a time
+in-flight = 256                 # requests on their way at a time
 allow-plain-statistics = false  # run without secure aggregation; every node must allow it, too
 """
 

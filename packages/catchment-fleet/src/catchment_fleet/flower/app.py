@@ -263,7 +263,7 @@ def client_app(
 
 
 def answering(hello: Callable[[Config], Hello], node: Answering) -> ClientApp:
-    """Return the Flower app of nodes that say who they are and then answer letters.
+    """Return the Flower app of nodes that say who they are and then answer requests.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The engine over a network: letters go out a few hundred at a time, answers come back in order."""
+"""The engine over a network: requests go out a few hundred at a time, answers come in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHORT, LONG = 0.02, 1.0  # seconds between two looks: more and more while nothin
 class FlowerEngine(Engine):
     """Clients on other machines, at one stage of a run.
 
-    Every letter has the same time to be answered, from when it is sent. A client that is late or
+    Every request has the same time to be answered, from when it is sent. A client that is late or
     gone is named with the reason, and what it sends later is never looked at. The server holds few
     answers at once, however many clients there are and in whatever order they answer.
 
@@ -32,7 +32,7 @@ class FlowerEngine(Engine):
     roll
         Who is there; the stages of one run share it.
     stage
-        What the letters belong to, such as "training".
+        What the requests belong to, such as "training".
     fewest
         Clients without which no round begins.
     timeout
@@ -56,7 +56,7 @@ class FlowerEngine(Engine):
         if not self.timeout > 0:
             raise ValueError(f"timeout is {self.timeout}; pass a number of seconds above 0")
         if self.in_flight < 1:
-            raise ValueError(f"in_flight is {self.in_flight}; pass at least 1 letter")
+            raise ValueError(f"in_flight is {self.in_flight}; pass at least 1 request")
 
     def at(self, stage: str, *, fewest: int = 1) -> FlowerEngine:
         """Return the engine of another stage of the same run."""
@@ -114,7 +114,7 @@ class Shelf:
 
 @final
 class _Mail:
-    """The letters of one `ask` that are not yet answered."""
+    """The requests of one `ask` that are not yet answered."""
 
     def __init__(self, engine: FlowerEngine, requests: Mapping[str, bytes], shelf: Shelf) -> None:
         self._engine, self._letters, self._shelf = engine, requests, shelf
@@ -149,7 +149,7 @@ class _Mail:
             if ticket:
                 self._waiting[ticket] = (client, engine.clock() + engine.timeout)
             else:
-                self._errors[client] = "the network did not take its letter"
+                self._errors[client] = "the network did not take its request"
 
     def _collect(self) -> bool:
         """Put answers that are here on the shelf, give up on late ones; return if any came."""

@@ -1,6 +1,6 @@
 """Who is there: nodes come and go by number, clients are known by the name that a node gives.
 
-A node is asked for its name once, with a letter of its own. The first round waits until the clients
+A node is asked for its name once, with a request of its own. The first round waits until clients
 that are expected have come, or a time is over; later ones ask for no more than the plan does.
 """
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """What travels to a node: a letter, and the stage of the run it belongs to."""
+    """What travels to a node: a request, and the stage of the run it belongs to."""
 
     stage: str
     request: bytes = b""

@@ -86,7 +86,7 @@ def fit_simulated(
 
 @dataclass(frozen=True, eq=False)
 class Shared(Generic[T]):
-    """A value that simulated clients can get; it is sent once, not with every letter."""
+    """A value that simulated clients can get; it is sent once, not with every request."""
 
     place: Any
 

@@ -1,6 +1,6 @@
 """Flower's Grid as the network of the engine, and what an order is as a Flower message.
 
-Long letters travel as one array without a type, so that Flower cuts them into pieces. One that
+Long requests travel as one array without a type, so that Flower cuts them into pieces. One that
 goes to many nodes is stored once either way.
 """
 
@@ -74,8 +74,8 @@ class GridLine:
             )
 
     def send(self, node: int, order: Order, seconds: float) -> str:
-        # The network may forget the letter when nobody waits for its answer any more, but not
-        # before: it would say that the letter is lost, not that the client was slow.
+        # The network may forget the request when nobody waits for its answer any more, but not
+        # before: it would say that the request is lost, not that the client was slow.
         message = Message(
             packed_order(order),
             dst_node_id=node,

@@ -1,6 +1,6 @@
 """An engine whose blocks of clients are added on Ray.
 
-The plan is put into Ray's object store once, the letter once in every round, and clients that must
+The plan is put into Ray's object store once, the request once in every round, and clients that must
 be asked one by one are asked in this process. Rows, a block of clients each, go out in batches,
 and their sums come back in order: from tasks, here, or from a tree of servers. Only so many are
 under way at a time: memory does not grow with the number of clients.

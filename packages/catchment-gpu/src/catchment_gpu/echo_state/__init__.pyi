@@ -6,6 +6,9 @@ from catchment_gpu.echo_state.cuda import (
 )
 from catchment_gpu.echo_state.form import EchoStateForm as EchoStateForm, form_on as form_on
 from catchment_gpu.echo_state.layers import TorchLayer as TorchLayer, activate as activate
-from catchment_gpu.echo_state.sequences import Lanes as Lanes, cut_into_pieces as cut_into_pieces
+from catchment_gpu.echo_state.sequences import (
+    Lanes as Lanes,
+    cut_into_segments as cut_into_segments,
+)
 
 __all__ = []

@@ -16,7 +16,7 @@ from catchment.features import EchoState, form
 from catchment_gpu.echo_state import cuda
 from catchment_gpu.echo_state.layers import TorchLayer, through_layers
 from catchment_gpu.echo_state.pooling import pooled_rows
-from catchment_gpu.echo_state.sequences import Lanes, Pieces, counted, cut_into_pieces
+from catchment_gpu.echo_state.sequences import Lanes, Segments, counted, cut_into_segments
 from catchment_gpu.rows import DeviceForm, DeviceRows, joined
 
 LANES = {"cpu": 64, "cuda": 16384}  # at most, side by side
@@ -28,12 +28,12 @@ KEPT_FORMS = 4  # on devices, with the memory of the last shape of each
 
 @dataclass(frozen=True, eq=False)
 class TorchBlock:
-    """Some steps of some pieces: rows (1 + I + N, T, B) of which `used` (T, B) count."""
+    """Some steps of some segments: rows (1 + I + N, T, B) of which `used` (T, B) count."""
 
     rows: Tensor
     used: Tensor | None  # None if all do
-    pieces: Pieces
-    start: int  # steps after each piece's beginning
+    segments: Segments
+    start: int  # steps after each segment's beginning
 
 
 class _Memory:
@@ -97,7 +97,7 @@ class EchoStateForm(DeviceForm):
             return
         for block in self.state_blocks(inputs):
             z = self.select(block.rows)
-            told = np.stack([block.pieces.source, block.pieces.begin + block.start])
+            told = np.stack([block.segments.source, block.segments.begin + block.start])
             source, first = torch.from_numpy(told).to(self.device)
             row = torch.arange(z.shape[1], device=self.device)[:, None] + first
             yield DeviceRows(
@@ -120,17 +120,17 @@ class EchoStateForm(DeviceForm):
         """
         reservoir = self.features.reservoir
         lengths = [len(u) for u in inputs]
-        pieces = cut_into_pieces(lengths, reservoir.cut, self.features.washout)
+        segments = cut_into_segments(lengths, reservoir.cut, self.features.washout)
         height = 1 + reservoir.n_inputs + reservoir.n_units
         lanes = min(LANES[self.device.type], max(1, NUMBERS[self.device.type] // height))
         values = joined(inputs, self.device)
-        for k in range(0, len(pieces), lanes):
-            some = pieces.part(k, k + lanes)
+        for k in range(0, len(segments), lanes):
+            some = segments.part(k, k + lanes)
             yield from self._batch(Lanes(values, lengths, some), some, height)
 
-    def _batch(self, inputs: Lanes, pieces: Pieces, height: int) -> Iterator[TorchBlock]:
-        B, I = len(pieces), self.features.known_inputs
-        firsts, ends = pieces.first - pieces.begin, pieces.end - pieces.begin
+    def _batch(self, inputs: Lanes, segments: Segments, height: int) -> Iterator[TorchBlock]:
+        B, I = len(segments), self.features.known_inputs
+        firsts, ends = segments.first - segments.begin, segments.end - segments.begin
         longest = int(ends.max())
         memory = self._memory(longest, B, height)
         T = memory.shape[0]
@@ -139,7 +139,7 @@ class EchoStateForm(DeviceForm):
             memory.advance()
             if start + T > firsts.min():
                 used = counted(firsts - start, ends - start, T, self.device)
-                yield TorchBlock(memory.rows, used, pieces, start)
+                yield TorchBlock(memory.rows, used, segments, start)
         if self.by_graph(B) and not self._free:
             self._free.append(memory)
 

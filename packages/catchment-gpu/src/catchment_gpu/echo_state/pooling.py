@@ -39,8 +39,8 @@ class _Part:
 
 def _parts_of(edges: Integers, block: TorchBlock, T: int, device: torch.device) -> Iterator[_Part]:
     """Yield the parts that a block of T steps has a share in."""
-    source, low, high = block.pieces.source, block.pieces.first, block.pieces.end
-    begin = block.pieces.begin + block.start
+    source, low, high = block.segments.source, block.segments.first, block.segments.end
+    begin = block.segments.begin + block.start
     segments = edges.shape[1] - 1
     for part in range(segments):
         left, right = edges[source, part], edges[source, part + 1]

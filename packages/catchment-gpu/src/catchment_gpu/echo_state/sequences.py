@@ -1,4 +1,4 @@
-"""Sequences on a device, and the pieces of them that run side by side."""
+"""Sequences on a device, and the segments of them that run side by side."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catchment.features.echo_state import cut_places
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class Segments:
     """Segments (B,) of sequences, each of which runs by itself.
 
     Parameters
@@ -37,17 +37,17 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.source)
 
-    def part(self, first: int, last: int) -> Pieces:
-        """Return the pieces from `first` to before `last`."""
+    def part(self, first: int, last: int) -> Segments:
+        """Return the segments from `first` to before `last`."""
         some = slice(first, last)
-        return Pieces(self.source[some], self.begin[some], self.first[some], self.end[some])
+        return Segments(self.source[some], self.begin[some], self.first[some], self.end[some])
 
 
-def cut_into_pieces(lengths: Sequence[int], cut: tuple[int, int], washout: int) -> Pieces:
-    """Return the pieces of sequences, longest first.
+def cut_into_segments(lengths: Sequence[int], cut: tuple[int, int], washout: int) -> Segments:
+    """Return the segments of sequences, longest first.
 
-    >>> pieces = cut_into_pieces([10], (4, 1), 2)
-    >>> np.stack([pieces.begin, pieces.first, pieces.end]).T
+    >>> segments = cut_into_segments([10], (4, 1), 2)
+    >>> np.stack([segments.begin, segments.first, segments.end]).T
     array([[ 3,  4,  8],
            [ 0,  2,  4],
            [ 7,  8, 10]])
@@ -61,11 +61,11 @@ def cut_into_pieces(lengths: Sequence[int], cut: tuple[int, int], washout: int) 
         found.append(np.concatenate([np.full((1, places.shape[1]), k), places]))
     source, begin, first, end = np.concatenate(found, axis=1)
     order = np.lexsort((begin, source, begin - end))
-    return Pieces(source[order], begin[order], first[order], end[order])
+    return Segments(source[order], begin[order], first[order], end[order])
 
 
 class Lanes:
-    """Pieces of sequences that lie one after another on a device, to take blocks of.
+    """Segments of sequences that lie one after another on a device, to take blocks of.
 
     Parameters
     ----------
@@ -75,18 +75,18 @@ class Lanes:
         Of each.
 
     >>> told = torch.tensor([[1.0], [2.0], [3.0], [7.0]])
-    >>> Lanes(told, [3, 1], cut_into_pieces([3, 1], (0, 0), 0)).block(1, 2, fill=0.0)
+    >>> Lanes(told, [3, 1], cut_into_segments([3, 1], (0, 0), 0)).block(1, 2, fill=0.0)
     tensor([[[2., 0.],
              [3., 0.]]])
     """
 
-    def __init__(self, values: Tensor, lengths: Sequence[int], pieces: Pieces) -> None:
-        first = np.cumsum([0, *lengths])[pieces.source]
-        told = np.stack([first + pieces.begin, pieces.end - pieces.begin])
+    def __init__(self, values: Tensor, lengths: Sequence[int], segments: Segments) -> None:
+        first = np.cumsum([0, *lengths])[segments.source]
+        told = np.stack([first + segments.begin, segments.end - segments.begin])
         self.values, (self.at, self.n_steps) = values, torch.from_numpy(told).to(values.device)
 
     def block(self, start: int, T: int, fill: float) -> Tensor:
-        """Return T steps from `start` on as (n, T, B); where a piece has ended stands `fill`."""
+        """Return T steps from `start` on as (n, T, B); where a segment has ended stands `fill`."""
         t = torch.arange(start, start + T, device=self.at.device)[:, None]
         there = t < self.n_steps
         index = torch.where(there, self.at + t, 0)

@@ -303,7 +303,7 @@ class RowByRow:
         washout = model.washout if model.per_step else None
         every = enumerate(zip(whole, outputs, strict=True))
         y = np.concatenate([targets_of(one, len(rows), washout, k) for k, (one, rows) in every])
-        places = [piece.source for piece in model.preprocessing.inputs(among)]
+        places = [segment.source for segment in model.preprocessing.inputs(among)]
         source = np.repeat(places, [len(rows) for rows in outputs])
         known = ~np.isnan(y).any(axis=1)
         return cls(y[known], np.concatenate(outputs)[known], source[known], model.classes)

@@ -94,7 +94,7 @@ class Preprocessing:
     gaps
         What replaces missing inputs: "hold", the last value of the channel, or the first before it;
         "interpolate", a line between the neighboring values; "restart" leaves such steps out, so
-        that a reservoir starts from zero after them, and pieces share the weight of a target per
+        that a reservoir starts from zero after them, and segments share the weight of a target per
         recording by length; "error" refuses them. A channel without any value becomes zero.
     rate
         Steps per second to which recordings with times are brought; None leaves the steps alone.
@@ -334,9 +334,9 @@ class Preprocessing:
         found, many = False, iter(recordings)
         chunk = None if self.scaler is None and self.scale == "own" else CHUNK
         while raw := list(islice(many, chunk)):
-            for piece in self._windows(raw, self._scaled(self._without_gaps(raw, targets=True))):
+            for segment in self._windows(raw, self._scaled(self._without_gaps(raw, targets=True))):
                 found = True
-                yield piece.recording
+                yield segment.recording
         if not found:
             raise self._too_short(())
 
@@ -345,7 +345,7 @@ class Preprocessing:
 
         >>> timed = Recording([1.0, 3.0], times=[5.0, 6.0])
         >>> ready = Preprocessing(scale="own", window=1).inputs([timed])
-        >>> [(piece.u.ravel().tolist(), piece.start, piece.seconds) for piece in ready]
+        >>> [(segment.u.ravel().tolist(), segment.start, segment.seconds) for segment in ready]
         [([-1.0], 0, 5.0), ([1.0], 1, 6.0)]
         """
         if self._changes_nothing:
@@ -421,27 +421,27 @@ class Preprocessing:
         return given == ("error", None, None, None, (), "none")
 
     def _prepared(self, raw: list[Recording], *, targets: bool = False) -> list[Prepared]:
-        pieces = self._scaled(self._without_gaps(raw, targets=targets))
-        windows = self._windows(raw, pieces)
+        segments = self._scaled(self._without_gaps(raw, targets=targets))
+        windows = self._windows(raw, segments)
         if raw and not windows:
-            raise self._too_short(pieces)
+            raise self._too_short(segments)
         return windows
 
-    def _windows(self, raw: list[Recording], pieces: list[Prepared]) -> list[Prepared]:
+    def _windows(self, raw: list[Recording], segments: list[Prepared]) -> list[Prepared]:
         if self.window is None:
-            return pieces
+            return segments
         windows = []
-        for piece in pieces:
-            window, step = self._lengths(raw[piece.source], piece.source)
-            cuts = cut_windows(piece.recording, window, step, self.label, number=piece.source)
+        for segment in segments:
+            window, step = self._lengths(raw[segment.source], segment.source)
+            cuts = cut_windows(segment.recording, window, step, self.label, number=segment.source)
             for start, one in cuts:
-                windows.append(Prepared(one, piece.source, piece.start + start))
+                windows.append(Prepared(one, segment.source, segment.start + start))
         return windows
 
-    def _too_short(self, pieces: Iterable[Prepared]) -> ValueError:
+    def _too_short(self, segments: Iterable[Prepared]) -> ValueError:
         if self.window is None:
             return ValueError("nothing is left of the recordings; pass some with steps and targets")
-        longest = max((piece.recording.n_steps for piece in pieces), default=0)
+        longest = max((segment.recording.n_steps for segment in segments), default=0)
         told = f", the longest has {longest} steps" if longest else ""
         return ValueError(
             f"no recording is as long as a window of {self.window!r}{told}; pass a shorter window "
@@ -451,9 +451,9 @@ class Preprocessing:
     def _without_gaps(
         self, raw: list[Recording], *, targets: bool = False, alone: bool = False
     ) -> list[Prepared]:
-        """Return pieces without gaps, not scaled; channels alone, or with all inputs of the map."""
+        """Return segments without gaps, not scaled; channels alone, or all inputs of the map."""
         refuse_mixed_channels(raw)
-        pieces = []
+        segments = []
         for source, recording in enumerate(raw):
             steady = recording
             if not targets and recording.y is not None:
@@ -465,17 +465,17 @@ class Preprocessing:
                 steady = replace(steady, y=y, per_step=True)
             if self.looks_around:
                 steady = self._looking_around(steady, source, alone=alone)
-            for start, piece in fill_recording(steady, self.gaps, source, silent=np.nan):
-                # Pieces share a recording's weight, windows do not.
-                if self.window is not None and piece.weight != recording.weight:
-                    piece = replace(piece, weight=recording.weight)
-                pieces.append(Prepared(piece, source, start))
-        if raw and not pieces:
+            for start, segment in fill_recording(steady, self.gaps, source, silent=np.nan):
+                # Segments share a recording's weight, windows do not.
+                if self.window is not None and segment.weight != recording.weight:
+                    segment = replace(segment, weight=recording.weight)
+                segments.append(Prepared(segment, source, start))
+        if raw and not segments:
             raise ValueError(
                 f"every step of {len(raw)} recordings lacks an input; choose another gap policy "
                 'than "restart", or leave out the channel that is missing'
             )
-        return pieces
+        return segments
 
     def _looking_around(self, recording: Recording, number: int, *, alone: bool) -> Recording:
         """Return the steps before the future, with all inputs unless the channels stay alone."""
@@ -495,22 +495,22 @@ class Preprocessing:
             names = (*names, *ahead, *calendar_names(self.calendar))
         return replace(part, u=np.hstack(columns)[: part.n_steps], channels=names)
 
-    def _scaled(self, pieces: list[Prepared]) -> list[Prepared]:
-        """Return pieces with scaled inputs, and zeros, which drive nothing, for silent channels."""
-        scaler = self._scaler(pieces)
+    def _scaled(self, segments: list[Prepared]) -> list[Prepared]:
+        """Return segments with scaled inputs, and zeros, which drive nothing, for silent ones."""
+        scaler = self._scaler(segments)
         scaled = []
-        for piece in pieces:
-            raw = piece.recording.u
+        for segment in segments:
+            raw = segment.recording.u
             u = raw if scaler is None else scaler(raw)
             silent = np.isnan(u[0])  # other gaps are filled by now
             if silent.any():
                 u = np.where(silent, 0.0, u)
             if u is not raw:
-                piece = replace(piece, recording=replace(piece.recording, u=u))
-            scaled.append(piece)
+                segment = replace(segment, recording=replace(segment.recording, u=u))
+            scaled.append(segment)
         return scaled
 
-    def _scaler(self, pieces: list[Prepared]) -> Scaler | None:
+    def _scaler(self, segments: list[Prepared]) -> Scaler | None:
         """Return what scales the channels and what is known ahead, but not the calendar."""
         scaler = self.scaler
         if not self.is_fitted:
@@ -519,12 +519,12 @@ class Preprocessing:
                 "preprocessing.fitted(moments), where moments are the sum of "
                 'preprocessing.moments(...) over training clients, or pass scale="own"'
             )
-        if not pieces or (scaler is None and self.scale == "none"):
+        if not segments or (scaler is None and self.scale == "none"):
             return None
-        first = pieces[0].recording
+        first = segments[0].recording
         n = first.n_inputs - self.n_inputs(0)
         if scaler is None:
-            scaler = Scaler.from_moments(Moments.of([piece.u[:, :n] for piece in pieces]))
+            scaler = Scaler.from_moments(Moments.of([segment.u[:, :n] for segment in segments]))
         if not self.looks_around or len(scaler.mean) != n:
             return scaler
         channels = n if first.channels is None else first.channels[:n]
@@ -659,10 +659,8 @@ def prepared_segment(
         following = waiting.skip
         if n_ready >= waiting.skip + int(window):  # `check_continuable` has refused durations
             part = whole.part(waiting.skip, n_ready)
-            for _, piece in cut_windows(
-                part, int(window), int(step or window), preprocessing.label
-            ):
-                ready.append(piece)
+            for _, one in cut_windows(part, int(window), int(step or window), preprocessing.label):
+                ready.append(one)
                 following += int(step or window)
     done = min(following, len(u))
     last = waiting.last.copy()

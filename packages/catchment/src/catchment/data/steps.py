@@ -49,18 +49,18 @@ Policy = Literal["error", "hold", "interpolate", "restart"]
 def fill_recording(
     recording: Recording, policy: Policy, number: int = 0, *, silent: float = 0.0
 ) -> list[tuple[int, Recording]]:
-    """Return (first step, piece) for each piece that is left of a recording.
+    """Return (first step, segment) for each segment that is left of a recording.
 
     "hold" repeats the last value of the channel; before the first value, that one. "interpolate"
     draws a line between the neighboring values; at the ends it holds. "restart" leaves out every
     step with a missing input; a target per step goes with its step, and one per sequence to every
-    piece, which share the sequence's weight by length.
+    segment, which share the sequence's weight by length.
 
     `number` is what an error calls the recording, `silent` what "hold" and "interpolate" put in a
     channel without any value.
 
-    >>> pieces = fill_recording(Recording([1.0, np.nan, 3.0]), "restart")
-    >>> [start for start, _ in pieces]
+    >>> segments = fill_recording(Recording([1.0, np.nan, 3.0]), "restart")
+    >>> [start for start, _ in segments]
     [0, 2]
     """
     missing = np.isnan(recording.u)
@@ -76,13 +76,13 @@ def fill_recording(
     if policy == "restart":
         gap = missing.any(axis=1)
         edges = np.flatnonzero(np.diff(gap, prepend=True, append=True))
-        n_kept, pieces = int((~gap).sum()), []
+        n_kept, segments = int((~gap).sum()), []
         for start, stop in edges.reshape(-1, 2).tolist():
-            piece = recording.part(start, stop)
+            segment = recording.part(start, stop)
             if recording.per_step is False:
-                piece = replace(piece, weight=recording.weight * piece.n_steps / n_kept)
-            pieces.append((start, piece))
-        return pieces
+                segment = replace(segment, weight=recording.weight * segment.n_steps / n_kept)
+            segments.append((start, segment))
+        return segments
     u: Array = recording.u.copy()
     steps = np.arange(len(u))
     for channel in np.flatnonzero(missing.any(axis=0)):

@@ -207,7 +207,7 @@ class LocalClients(Engines):
 
 
 def _groups(requests: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
-    """Yield runs of up to `size` clients that were sent the same letter."""
+    """Yield runs of up to `size` clients that were sent the same request."""
     group: list[str] = []
     for client, request in requests.items():
         if group and (len(group) == size or request is not requests[group[0]]):

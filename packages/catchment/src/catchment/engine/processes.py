@@ -6,7 +6,7 @@ wherever clients must be asked one by one, this process does it.
 
 Workers are joblib's: they start without running the program again, whatever it calls is sent to
 them, lambdas included, and they wait a while for the next run. What all blocks share, the plan and
-the letter, lies in a file that every worker reads once. A worker that is killed is replaced, and
+the request, lies in a file that every worker reads once. A worker that is killed is replaced, and
 what it had not finished is done again.
 """
 
@@ -82,7 +82,7 @@ def sum_sources(plan: AnyPlan, message: bytes, sources: Sources) -> BlockSum | N
     plan
         What is run.
     message
-        The letter to everybody.
+        The request to everybody.
     sources
         Of the clients of the block, in their order.
     """

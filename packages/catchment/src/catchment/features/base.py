@@ -712,7 +712,7 @@ _ALLOWED: ContextVar[Allowed | None] = ContextVar("allowed", default=None)
 def building_only(allowed: Allowed) -> Iterator[None]:
     """Within this, build only maps whose parts are allowed, and of classes that are named.
 
-    For letters and files of somebody else: what they ask for is compared before it costs anything.
+    For requests and files of somebody else: what they ask for is compared before it costs anything.
     """
     token = _ALLOWED.set(allowed)
     try:

@@ -73,9 +73,9 @@ class Pipeline:
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
     def rows(self, recordings: Iterable[Recording], *, threads: int | None = None) -> list[Array]:
-        """Return the feature rows of raw recordings, one array per prepared piece."""
-        pieces = self.preprocessing.inputs(recordings)
-        return self.features.rows([piece.u for piece in pieces], threads=threads)
+        """Return the feature rows of raw recordings, one array per prepared segment."""
+        segments = self.preprocessing.inputs(recordings)
+        return self.features.rows([segment.u for segment in segments], threads=threads)
 
 
 def suited(described: FeatureMap, preprocessing: Preprocessing) -> FeatureMap:

@@ -147,7 +147,7 @@ class Ledger(Protocol):
 class RoundContext:
     """All that an algorithm or a protection may know of the moment: round, cohort, and client.
 
-    `told` is the SHA-256 of what came with the request beside the algorithm's own letter (maps,
+    `told` is the SHA-256 of what came with the request beside the algorithm's own request (maps,
     preparation, model), so that a protection can bind clients to it. `ledger` is the client's own,
     on a client; the server has none. `session` names secure aggregation that an upload goes into:
     the same one again is the same release. `vault` keeps the client's secrets of it, if its memory

@@ -91,7 +91,7 @@ class Request:
 
 
 def digest_of(stage_inputs: Message) -> str:
-    """Return the SHA-256 of what travels beside a letter, the same on both sides.
+    """Return the SHA-256 of what travels beside a request, the same on both sides.
 
     >>> digest_of(NOTHING)
     ''

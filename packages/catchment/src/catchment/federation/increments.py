@@ -7,7 +7,7 @@ pool, the last value of each channel, and raw steps that wait for their target o
 the sum of all increments is the statistics of the recordings in one piece: the same digest on a
 grid, the same to rounding without one.
 
-The server's letter says which sum an increment is added to. Asked again for the same sum, the
+The server's request says which sum an increment is added to. Asked again for the same sum, the
 client answers the same; asked for a later one, it goes on, and adds what the server says it missed.
 """
 
@@ -103,7 +103,7 @@ class OpenRecording:
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """All that a client carries: its answer to the last letter, open recordings, ended ones."""
+    """All that a client carries: its answer to the last request, open recordings, ended ones."""
 
     after: str = ""
     answer: RidgeStatistics | None = None

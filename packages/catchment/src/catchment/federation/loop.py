@@ -9,7 +9,7 @@ is that of one process.
 
 The part of a round that is done is kept, so that a run goes on there: the sum of its first blocks.
 
-    about    which round of which plan, with which clients and letter; how many blocks are done;
+    about    which round of which plan, with which clients and request; how many blocks are done;
              what was refused and counted; what the clients claim
     groups   for each sum of answers that add to each other: whose they are, and the sum
 
@@ -283,7 +283,7 @@ def sum_block(
     plan
         What is run.
     message
-        The letter to everybody.
+        The request to everybody.
     engine
         Carries it to these clients.
     """
@@ -342,12 +342,12 @@ def joined(blocks: Sequence[BlockSum]) -> BlockSum | None:
 
 @dataclass(eq=False)
 class Round:
-    """One round under way: its letters, the answers to them, and their sum.
+    """One round under way: its requests, the answers to them, and their sum.
 
     Parameters
     ----------
     plan, turn, engine
-        What is run, which round it is, and who carries its letters.
+        What is run, which round it is, and who carries its requests.
     keeper
         Writes down the messages, and now and then the sum of the first blocks, to go on from there.
     watch
@@ -394,7 +394,7 @@ class Round:
         return messages
 
     def sum(self, payload: Message) -> tuple[Additive, int]:
-        """Return the sum of the answers to one letter to everybody, and how many are in it."""
+        """Return the sum of the answers to one request to everybody, and how many are in it."""
         cohort = self.context.cohort
         self.sums, self.screen = Sums(cohort), Screen(self.plan.limits, len(cohort), self._refuse)
         self.message = self.send("update", {"": payload}, len(cohort))[""]
@@ -450,7 +450,7 @@ class Round:
     ) -> Iterator[tuple[str, V]]:
         """Yield each client's first answer; one that cannot be used is noted with its reason."""
         seen: dict[str, str] = {}
-        # Answers to long letters are mostly as long, and take long to open.
+        # Answers to long requests are mostly as long, and take long to open.
         long = max(map(len, requests.values()), default=0) > LONG_LETTER
         threads = min(4, available_cores()) if long else 1
         n_asked = len(self.context.cohort) if self.message else len(requests)

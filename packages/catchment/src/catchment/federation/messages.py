@@ -72,7 +72,7 @@ class Engine(ABC):
 
     @abstractmethod
     def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
-        """Yield the clients' replies to their letters, in the order of the letters."""
+        """Yield the clients' replies to their requests, in the order of the requests."""
 
     def sums(
         self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int

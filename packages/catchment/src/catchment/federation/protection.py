@@ -134,14 +134,14 @@ class Masking(Protection, ABC):
         context: RoundContext,
         memory: Memory,
     ) -> Upload:
-        """Return the masked upload; `upload` makes it from the algorithm's own letter.
+        """Return the masked upload; `upload` makes it from the algorithm's own request.
 
         The turn it is made with has the session and a ledger, for noise that is drawn once only.
         """
 
 
 class Exchange(Protocol):
-    """The server's half of a masking protocol in one round; the loop carries its letters."""
+    """The server's half of a masking protocol in one round; the loop carries its requests."""
 
     @property
     def stages(self) -> Iterable[str]:

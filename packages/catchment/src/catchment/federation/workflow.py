@@ -360,7 +360,7 @@ class Engines(ABC):
     journal
         Writes down the steps of masked rounds, so that one cut short goes on in its middle.
     telling
-        Whether what is known travels with every letter, for clients that make the plan of a stage
+        Whether what is known travels with every request, for clients that make the plan of a stage
         for themselves.
     settled
         Returns the plan of a stage as one of this very run, if anything in it depends on that.

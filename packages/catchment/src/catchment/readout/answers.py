@@ -123,14 +123,14 @@ class Table:
     def _answers(self, recordings: Sequence[Recording], client: str) -> Iterator[list[Cell]]:
         """Yield recording, start and what is said, of every row."""
         model = self.model
-        for piece, outputs in model.pieces(recordings, client, device=self.device):
-            times = piece.recording.times
+        for segment, outputs in model.segments(recordings, client, device=self.device):
+            times = segment.recording.times
             for k, row in enumerate(outputs):
                 step = model.washout + k
-                start = float(piece.start + step) if times is None else float(times[step])
+                start = float(segment.start + step) if times is None else float(times[step])
                 if not model.per_step:
-                    start = float(piece.start) if piece.seconds is None else piece.seconds
-                yield [piece.source, rounded(start), *self._said(row)]
+                    start = float(segment.start) if segment.seconds is None else segment.seconds
+                yield [segment.source, rounded(start), *self._said(row)]
 
     def _ahead(self, recordings: Sequence[Recording], client: str) -> Iterator[list[Cell]]:
         """Yield recording, horizon, time and what is said, of every horizon."""

@@ -310,7 +310,7 @@ class Detector(Predictor):
 
     @property
     def washout(self) -> int:
-        """Steps at the start of each piece that have no score."""
+        """Steps at the start of each segment that have no score."""
         return self.features.washout + self.scoring.lag
 
     @property
@@ -448,12 +448,12 @@ class DetectorStream:
         """
         new = Recording(u)
         waiting = Waiting.at_first(new) if self._waiting is None else self._waiting
-        pieces, self._waiting = prepared_segment(self._prepare, new, waiting, ends=False)
+        segments, self._waiting = prepared_segment(self._prepare, new, waiting, ends=False)
         detector = self.detector
         if self._windows:
-            found = detector.scoring.scores(detector.features, pieces)
+            found = detector.scoring.scores(detector.features, segments)
         else:
-            found = [self._scores(piece.u) for piece in pieces]
+            found = [self._scores(segment.u) for segment in segments]
         return np.concatenate([np.empty(0), *found])
 
     def alarms(self, u: Array) -> Booleans:

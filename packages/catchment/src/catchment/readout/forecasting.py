@@ -101,10 +101,10 @@ def warm_up(model: Model, warmup: Recording | ArrayLike) -> Array:
             "a closed loop goes on from one recording, scaled by numbers that stay the same; "
             'train with window=None and scale="federated" or "none"'
         )
-    pieces = model.preprocessing.inputs([raw])
-    if not pieces:
+    segments = model.preprocessing.inputs([raw])
+    if not segments:
         raise ValueError("nothing of the warm-up is left after preparation; pass a longer one")
-    return pieces[-1].u
+    return segments[-1].u
 
 
 def closed_loop_limits(
@@ -301,23 +301,23 @@ def forecasts(
     for number, recording in enumerate(recordings):
         _check_future(model, recording, number)
     found: dict[int, Forecast] = {}
-    for piece, outputs in model.pieces(recordings, client, device=device):
+    for segment, outputs in model.segments(recordings, client, device=device):
         if not len(outputs):
             continue
         known = model.intervals is not None or model.deviation is not None
         ends = model.interval(outputs[-1:], coverage) if known else ()
         rows = [one.reshape(len(preprocessing.horizons), K) for one in (outputs[-1], *ends)]
         lower, upper = (rows[1], rows[2]) if ends else (None, None)
-        times = _times(model, piece)
-        # The last piece of a recording is the one that ends now.
-        found[piece.source] = Forecast(
-            piece.source,
+        times = _times(model, segment)
+        # The last segment of a recording is the one that ends now.
+        found[segment.source] = Forecast(
+            segment.source,
             preprocessing.horizons,
             rows[0],
             lower,
             upper,
             times,
-            piece.recording.epoch,
+            segment.recording.epoch,
         )
     return [found[number] for number in sorted(found)]
 
@@ -336,11 +336,11 @@ def check_ahead(model: Predictor) -> None:
         )
 
 
-def _times(model: Predictor, piece: Prepared) -> Array:
-    preprocessing, times = model.preprocessing, piece.recording.times
+def _times(model: Predictor, segment: Prepared) -> Array:
+    preprocessing, times = model.preprocessing, segment.recording.times
     steps = np.array(preprocessing.horizons, dtype=np.float64)
     if times is None:
-        return piece.start + piece.recording.n_steps - 1 + steps
+        return segment.start + segment.recording.n_steps - 1 + steps
     interval = 1 / preprocessing.rate if preprocessing.rate is not None else 0.0
     if not interval and len(times) > 1:
         interval = float(np.median(np.diff(times)))

@@ -435,10 +435,10 @@ class OpenSetModel(Predictor):
         1 is the threshold: what is above it is unknown.
         """
         found: list[list[Array]] = [[] for _ in as_recordings(new)]
-        pieces = self.preprocessing.inputs(as_recordings(new))
-        rows = self.features.rows([piece.recording.u for piece in pieces])
-        for piece, z in zip(pieces, rows, strict=True):
-            found[piece.source].append(self.known.nearest(z) / self.threshold)
+        segments = self.preprocessing.inputs(as_recordings(new))
+        rows = self.features.rows([segment.recording.u for segment in segments])
+        for segment, z in zip(segments, rows, strict=True):
+            found[segment.source].append(self.known.nearest(z) / self.threshold)
         return [np.concatenate(parts) if parts else np.zeros(0) for parts in found]
 
     def outputs_of(

@@ -87,12 +87,12 @@ class Predictor(ABC):
 
     @property
     def per_step(self) -> bool:
-        """Whether every step after the washout gives a row; else there is one per piece."""
+        """Whether every step after the washout gives a row; else there is one per segment."""
         return self.features.per_step
 
     @property
     def washout(self) -> int:
-        """Steps at the start of each piece that give no row."""
+        """Steps at the start of each segment that give no row."""
         return self.features.washout
 
     @property
@@ -179,34 +179,34 @@ class Predictor(ABC):
         return found[0] if is_alone(new) else found
 
     def outputs(self, new: New, client: str = "", *, device: str | None = None) -> list[Array]:
-        """Return the outputs (rows, K) of each raw recording, those of its pieces joined."""
+        """Return the outputs (rows, K) of each raw recording, those of its segments joined."""
         recordings = as_recordings(new)
         found: list[list[Array]] = []
         for _ in recordings:
             found.append([np.zeros((0, self.n_outputs))])
-        for piece, y in self.pieces(recordings, client, device=device):
-            found[piece.source].append(y)
+        for segment, y in self.segments(recordings, client, device=device):
+            found[segment.source].append(y)
         return list(map(np.concatenate, found))
 
-    def pieces(
+    def segments(
         self, recordings: Sequence[Recording], client: str = "", *, device: str | None = None
     ) -> list[tuple[Prepared, Array]]:
-        """Return every prepared piece of a client's raw recordings with its outputs (rows, K).
+        """Return every prepared segment of a client's raw recordings with its outputs (rows, K).
 
-        A piece is a window, a segment between gaps, or the whole recording.
+        A segment is a window, the steps between two gaps, or the whole recording.
 
         >>> from catchment import EchoState, Preprocessing, Pipeline, fit
         >>> wave = Recording(np.sin(np.arange(60.0)))
         >>> model = fit(Pipeline(Preprocessing(horizon=1), EchoState(10)), [wave])
-        >>> [(piece.start, y.shape) for piece, y in model.pieces([wave])]
+        >>> [(segment.start, y.shape) for segment, y in model.segments([wave])]
         [(0, (60, 1))]
         """
         for k, recording in enumerate(recordings):
             self.check_channels(recording, k)
-        pieces = self.preprocessing.inputs(recordings)
-        prepared = list(map(attrgetter("recording"), pieces))
+        segments = self.preprocessing.inputs(recordings)
+        prepared = list(map(attrgetter("recording"), segments))
         outputs = self.outputs_of(prepared, client, device=device)
-        return list(zip(pieces, outputs, strict=True))
+        return list(zip(segments, outputs, strict=True))
 
     def interval(self, outputs: Array, coverage: float = 0.9) -> tuple[Array, Array]:
         """Return lower and upper ends, (n, K) each, around outputs (n, K) of new rows.

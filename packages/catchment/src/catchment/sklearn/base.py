@@ -413,7 +413,7 @@ class SequenceEstimator(ReadingEstimator, ABC):
 
     def _rows(self, pipeline: Pipeline, given: Given) -> Array:
         """Return the feature rows (n, F) of every sample, those of a washout included."""
-        inputs = [piece.u for piece in pipeline.preprocessing.inputs(given.recordings())]
+        inputs = [segment.u for segment in pipeline.preprocessing.inputs(given.recordings())]
         features = pipeline.features
         if not given.pooled:
             assert isinstance(features, EchoState)
@@ -605,8 +605,10 @@ class SequenceScaler(OneToOneFeatureMixin, TransformerMixin, ReadingEstimator): 
         """Return X without gaps and scaled, arranged as it was; of a list, an array of arrays."""
         check_is_fitted(self, "prepare_")
         given = self._given(X)
-        pieces = self.prepare_.inputs(given.recordings())
-        return given.arranged(np.concatenate([piece.u for piece in pieces]), turned=given.turned)
+        segments = self.prepare_.inputs(given.recordings())
+        return given.arranged(
+            np.concatenate([segment.u for segment in segments]), turned=given.turned
+        )
 
     def inverse_transform(self, X: Inputs) -> NDArray[Any]:
         """Return scaled sequences in the units of `fit`; gaps that were filled stay filled."""

@@ -96,7 +96,7 @@ class Calibration(Algorithm[Counts, Counts, Intervals]):
 
     @staticmethod
     def _without(received: Message, client: str) -> Readout:
-        """Return the readout of a letter that the client has no part in."""
+        """Return the readout of a request that the client has no part in."""
         W, b = received.expect("left-out-readouts", 2).arrays
         groups, own = received.facts.get("groups"), group_of(client)
         if not isinstance(groups, list) or own not in groups or not len(groups) == len(W) == len(b):

@@ -1,7 +1,7 @@
-"""The client's half of secure aggregation: an answer at every stage, each given to one letter only.
+"""The client's half of secure aggregation: an answer at every stage, each to one request only.
 
-A letter that comes again gets the same answer again, which tells nothing new and lets a server that
-crashed go on; another letter for the same stage of a round is refused. Numbers of rounds only grow,
+A request that comes again gets the same answer, which tells nothing new and lets a server that
+crashed go on; another one for the same stage of a round is refused. Numbers of rounds only grow,
 and only the latest round of a plan is alive. All secrets lie in the client's memory and are erased
 with the last answer.
 
@@ -205,7 +205,7 @@ class Side:
     ) -> Side:
         number = request.facts.get("round")
         if type(number) is not int or not 0 < number < 2**63:
-            raise IntegrityError(f"the letter is for round {str(number)[:40]!r}, which is none")
+            raise IntegrityError(f"the request is for round {str(number)[:40]!r}, which is none")
         if context.client not in agreed.identities:
             raise IntegrityError(f"{context.client} is not among the registered clients")
         session = keys.Session.of(agreed.federation, number, context)
@@ -488,7 +488,7 @@ def masked(
     """
     named = split(received, "secure-update")
     if named.keys() != {"present", "payload"}:
-        raise IntegrityError("the letter lacks its clients or its payload")
+        raise IntegrityError("the request lacks its clients or its payload")
     side = Side.of(agreed, named["present"], context, memory)
     with side.book.answering("update", received.to_bytes()) as given:
         present = _checked_present(side, named["present"])

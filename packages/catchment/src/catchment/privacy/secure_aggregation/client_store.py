@@ -1,6 +1,6 @@
 """A client's memory on the disk: what secure aggregation must not forget when the client restarts.
 
-What a client remembers of secure aggregation: one round of a plan at a time, one letter per stage.
+What a client remembers of secure aggregation: one round of a plan at a time, one request per stage.
 
 Numbers of rounds are counted, by the server; a client takes only one above those it knows for the
 plan, and none that is far above all it knows for the federation: a single number near the end of
@@ -29,7 +29,7 @@ JUMP = 1 << 20  # how far a number may be above the highest that a client knows
 ROOT = "secure-sum"
 STAGES = ("keys", "nonces", "shares", "boxes", "update", "consistency", "unmask")
 
-# Held while a letter is let in, never while it is answered. Threads of one process only: a memory
+# Held while a request is let in, never while it is answered. Threads of one process only: a memory
 # belongs to one process.
 _DOOR = threading.Lock()
 _answering: set[tuple[int, str]] = set()
@@ -45,9 +45,9 @@ class Notebook:
     >>> book.note("keys", b"answer")
     >>> book.enter("keys", b"letter")
     b'answer'
-    >>> book.enter("keys", b"another letter")
+    >>> book.enter("keys", b"another request")
     Traceback (most recent call last):
-    catchment.errors.RuleError: another letter came for 'keys' in round 7; each stage has one
+    catchment.errors.RuleError: another request came for 'keys' in round 7; each stage has one
     """
 
     def __init__(self, memory: Memory, session: Session) -> None:
@@ -62,7 +62,7 @@ class Notebook:
         return int(self._memory.get(f"{self._root}/latest", b"0"))
 
     def is_behind(self, request: bytes) -> bool:
-        """Whether a letter that begins a round comes for one that is past or under way."""
+        """Whether a request that begins a round comes for one that is past or under way."""
         number = self._session.round
         if number != self.latest:
             return number < self.latest
@@ -74,7 +74,7 @@ class Notebook:
         return hashlib.sha256(self._session.about(stage) + b"\0" + request).digest()
 
     def enter(self, stage: str, request: bytes) -> bytes | None:
-        """Let a letter in and return the answer it got before, if it came before."""
+        """Let a request in and return the answer it got before, if it came before."""
         number = self._session.round
         content = self._content(stage, request)
         with _DOOR:
@@ -95,21 +95,21 @@ class Notebook:
             if known != content:
                 raise RuleError(
                     "replay",
-                    f"another letter came for {stage!r} in round {number}; each stage has one",
+                    f"another request came for {stage!r} in round {number}; each stage has one",
                 )
             return self._memory.get(f"{self._prefix}{stage}/answer")
 
     @contextmanager
     def answering(self, stage: str, request: bytes) -> Iterator[bytes | None]:
-        """Let a letter in while it is answered, and no copy of it meanwhile.
+        """Let a request in while it is answered, and no copy of it meanwhile.
 
-        Two copies answered at once would draw two sets of secrets. A letter that gets no answer
+        Two copies answered at once would draw two sets of secrets. A request that gets no answer
         leaves no trace, or a damaged one would keep the right one out.
         """
         here = (id(self._memory), self._prefix + stage)
         with _DOOR:
             if here in _answering:
-                raise RuleError("busy", f"a letter for {stage!r} is being answered; ask again")
+                raise RuleError("busy", f"a request for {stage!r} is being answered; ask again")
             _answering.add(here)
         try:
             yield self.enter(stage, request)

@@ -10,7 +10,7 @@ What a client of secure aggregation has acted on so far, as one digest that all 
 
     adverts    the members and the signed keys of every one of them
     nonces     that, and the numbers from which the ring was drawn, if there is a ring
-    update     that, the clients whose secrets are shared, and the algorithm's letter
+    update     that, the clients whose secrets are shared, and the algorithm's request
 
 The session is in each of them, and so is what the server sent along. Everything a client signs
 after its keys covers the latest digest, and masks are salted with the last one: clients that were

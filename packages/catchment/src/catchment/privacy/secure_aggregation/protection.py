@@ -18,7 +18,7 @@ are exact. The stages:
 
 Every signature covers all that the client acted on until then: the plan, its round and seed, what
 came along (maps, preparation, model), the members and their keys, and from the update on the
-algorithm's letter. The masks are salted with it. So clients that were told different things never
+algorithm's request. The masks are salted with it. So clients that were told different things never
 end in one sum.
 
 What is claimed, and under which assumptions:
