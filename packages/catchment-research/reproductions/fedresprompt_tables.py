@@ -10,7 +10,8 @@ import numpy as np
 
 from catchment.errors import MissingExtraError
 from catchment.report import Theme, theme
-from reproductions.axes import dress
+from reproductions.axes import TITLES as SETS
+from reproductions.axes import WIDTH, dress, key
 from reproductions.fedresprompt_costs import Reached, cost_to_reach
 from reproductions.fedresprompt_values import METHODS, Cell, PromptResult, Variant, stem
 from reproductions.grids import grid
@@ -28,6 +29,13 @@ TITLES = {
     "uci_har": "Sensors to words: UCI HAR, unseen subjects",
     "motionsense": "Sensors to words: MotionSense, unseen subjects",
     "instructed": "Text and signal: an instruction says what to name of a window (UCI HAR)",
+}
+SHORT = SETS | {"routing": "routing", "sst2": "film reviews", "instructed": "text and signal"}
+SAID = {
+    "subspace": "constant prompt",
+    "reservoir": "reservoir prompt",
+    "published": "as published, P trained",
+    "prompt": "plain prompt",
 }
 ADAPTER = "lora"
 LEVELS = (0.87, 0.88)
@@ -258,34 +266,41 @@ def _named(cell: Cell) -> tuple[str, str]:
 
 
 def draw_losses(result: PromptResult, *, dark: bool = False) -> Figure:
-    """Return the clients' mean training loss by round, a panel for each task that keeps it."""
+    """Return the clients' mean training loss by round, a panel for each task that keeps it.
+
+    Lines of 100 rounds or more are running means over 15 of them.
+    """
     colors = theme(dark)
     kept = [c for c in result.cells if c.losses and not c.job.search]
     tasks = [task for task in TITLES if any(c.job.task == task for c in kept)]
     methods = [m for m in METHODS if any(c.job.variant.method == m for c in kept)]
-    rows, columns = -(-len(tasks) // 3), min(len(tasks), 3)
-    size = (5.8 * columns, 3.6 * rows)
+    columns = min(len(tasks), 2)
+    rows = -(-len(tasks) // columns)
+    size = (WIDTH, 2.5 * rows + 0.7)
     figure = Figure(figsize=size, layout="constrained", facecolor=colors.page)
     panels = np.ravel(figure.subplots(rows, columns))
     for ax in panels[len(tasks) :]:
         ax.set_axis_off()
     for ax, task in zip(panels, tasks, strict=False):
         dress(ax, colors)
-        ax.set_title(task, loc="left", color=colors.text, fontsize=10)
-        ax.set_xlabel("round", color=colors.text)
-        known: set[str] = set()
+        ax.set_title(SHORT.get(task, task), loc="left", color=colors.text)
         for cell in kept:
             if cell.job.task == task:
-                method = cell.job.variant.method
-                color = colors.series[methods.index(method) % len(colors.series)]
-                label, style = _named(cell)
-                named = "_nolegend_" if label in known else label
-                rounds = np.arange(1, len(cell.losses) + 1)
-                shown = {"color": color, "ls": style, "lw": 1.2, "alpha": 0.8}
-                ax.plot(rounds, cell.losses, label=named, **shown)
-                known.add(label)
-        ax.legend(frameon=False, fontsize=8, labelcolor=colors.text)
-    panels[0].set_ylabel("mean training loss", color=colors.text)
+                method, rank = cell.job.variant.method, cell.job.variant.rank
+                width = 15 if len(cell.losses) >= 100 else 1
+                y = np.convolve(cell.losses, np.full(width, 1 / width), "valid")
+                ax.plot(
+                    *(width + np.arange(len(y)), y),
+                    color=colors.series[methods.index(method) % len(colors.series)],
+                    ls=_named(cell)[1],
+                    lw=1.3,
+                    label=f"LoRA, rank {rank}" if rank else SAID.get(method, method),
+                )
+    for ax in panels[::columns]:
+        ax.set_ylabel("training loss", color=colors.text)
+    for ax in panels[len(tasks) - columns : len(tasks)]:
+        ax.set_xlabel("round", color=colors.text)
+    key(figure, panels[: len(tasks)], colors)
     return figure
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from catchment.errors import MissingExtraError
 from catchment.report import Theme, theme
-from reproductions.axes import dress
+from reproductions.axes import TITLES, WIDTH, dress, key
 from reproductions.incfed_pictures import draw_incfed
 from reproductions.intervals import over_people
 from reproductions.per_class import interval, majority
@@ -39,23 +39,70 @@ def draw(study: StudyResult, *, dark: bool = False) -> Figure:
         _subjects(axes[1, column], one, colors)
     axes[0, 0].set_ylabel("test accuracy (%)", color=colors.text)
     axes[1, 0].set_ylabel("accuracy of each test subject (%)", color=colors.text)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    legend = figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-    for text in legend.get_texts():
-        text.set_color(colors.text)
+    key(figure, axes[0, :1], colors, columns=4)
     return figure
 
 
 def _of_one_share(study: StudyResult, colors: Theme) -> Figure:
+<<<<<<< HEAD
     """Return each subject's accuracy alone: with one share there is no curve to draw."""
     wide = [max(3.0, 0.3 * len(one.methods)) for one in study.sets]
     figure = Figure(figsize=(sum(wide) + 1.2, 4.8), layout="constrained", facecolor=colors.page)
     axes = figure.subplots(1, len(wide), squeeze=False, width_ratios=wide)[0]
+=======
+    """Return each subject's accuracy alone: with one share there is no course to draw."""
+    rows = max(len(_rows(one)) for one in study.sets)
+    size = (WIDTH, 0.42 * rows + 1.4)
+    figure = Figure(figsize=size, layout="constrained", facecolor=colors.page)
+    axes = figure.subplots(1, len(study.sets), squeeze=False, sharey=True)[0]
+>>>>>>> refs/heads/voice
     for ax, one in zip(axes, study.sets, strict=True):
-        _subjects(ax, one, colors)
-        ax.set_title(one.name, loc="left", color=colors.text)
-    axes[0].set_ylabel("accuracy of each test subject (%)", color=colors.text)
+        dress(ax, colors)
+        ax.set_title(TITLES.get(one.name, one.name), loc="left", color=colors.text)
+        _of_rows(ax, one, colors)
+    axes[0].invert_yaxis()
+    axes[len(axes) // 2].set_xlabel(
+        "accuracy of each test person (%); bar: mean", color=colors.text
+    )
+    if axes[0].get_legend_handles_labels()[0]:
+        key(figure, axes, colors)
     return figure
+
+
+def _rows(one: SetResult) -> list[str]:
+    """Return what a picture of one share has rows for: methods without pooling, or subjects."""
+    if len(one.methods) > 1:
+        return list(dict.fromkeys(method.partition(" / ")[0] for method in one.methods))
+    means = _by_subject(one, one.methods[0])
+    return sorted(means, key=means.__getitem__)
+
+
+def _by_subject(one: SetResult, method: str) -> dict[str, float]:
+    """Return each subject's mean accuracy with all training people, in per cent."""
+    cells = one.of(method, one.shares[-1])
+    return {
+        name: 100 * float(np.mean([c.by_subject[name] for c in cells if name in c.by_subject]))
+        for name in sorted({name for c in cells for name in c.by_subject})
+    }
+
+
+def _of_rows(ax: Axes, one: SetResult, colors: Theme) -> None:
+    rows = _rows(one)
+    ax.set_yticks(range(len(rows)), rows)
+    if len(one.methods) == 1:
+        means = _by_subject(one, one.methods[0])
+        ax.plot([means[name] for name in rows], range(len(rows)), "o", color=colors.series[0])
+        ax.axvline(float(np.mean(list(means.values()))), color=colors.series[0])
+        return
+    pools = list(dict.fromkeys(method.partition(" / ")[2] for method in one.methods))
+    for method in one.methods:
+        name, _, pool = method.partition(" / ")
+        k = pools.index(pool)
+        found = list(_by_subject(one, method).values())
+        y = rows.index(name) + 0.27 * (k - (len(pools) - 1) / 2)
+        label = f"{pool} pooled" if pool and name == rows[0] else None
+        ax.plot(found, [y] * len(found), "o", ms=3, color=colors.series[k], alpha=0.7, label=label)
+        ax.vlines(float(np.mean(found)), y - 0.13, y + 0.13, color=colors.series[k], lw=2)
 
 
 def _shares(ax: Axes, study: str, one: SetResult, colors: Theme) -> None:
@@ -90,17 +137,11 @@ def _bar(one: SetResult, method: str, share: float) -> tuple[float, float]:
 
 def _subjects(ax: Axes, one: SetResult, colors: Theme) -> None:
     dress(ax, colors)
-    last = one.shares[-1]
     methods = [method for method in one.methods if method != "random"]
     for k, method in enumerate(methods):
         color = colors.series[one.methods.index(method) % len(colors.series)]
-        cells = one.of(method, last)
-        names = sorted({name for c in cells for name in c.by_subject})
-        means = [
-            100 * float(np.mean([c.by_subject[name] for c in cells if name in c.by_subject]))
-            for name in names
-        ]
-        place = k + np.linspace(-0.2, 0.2, len(names)) if len(names) > 1 else np.array([float(k)])
+        means = list(_by_subject(one, method).values())
+        place = k + np.linspace(-0.2, 0.2, len(means)) if len(means) > 1 else np.array([float(k)])
         ax.plot(place, means, "o", ms=4, color=color, alpha=0.8)
         ax.hlines(float(np.mean(means)), k - 0.3, k + 0.3, color=color)
     ax.set_xticks(range(len(methods)), methods, rotation=60, ha="right", fontsize=8)
