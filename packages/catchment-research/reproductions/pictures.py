@@ -44,18 +44,11 @@ def draw(study: StudyResult, *, dark: bool = False) -> Figure:
 
 
 def _of_one_share(study: StudyResult, colors: Theme) -> Figure:
-<<<<<<< HEAD
     """Return each subject's accuracy alone: with one share there is no curve to draw."""
-    wide = [max(3.0, 0.3 * len(one.methods)) for one in study.sets]
-    figure = Figure(figsize=(sum(wide) + 1.2, 4.8), layout="constrained", facecolor=colors.page)
-    axes = figure.subplots(1, len(wide), squeeze=False, width_ratios=wide)[0]
-=======
-    """Return each subject's accuracy alone: with one share there is no course to draw."""
     rows = max(len(_rows(one)) for one in study.sets)
     size = (WIDTH, 0.42 * rows + 1.4)
     figure = Figure(figsize=size, layout="constrained", facecolor=colors.page)
     axes = figure.subplots(1, len(study.sets), squeeze=False, sharey=True)[0]
->>>>>>> refs/heads/voice
     for ax, one in zip(axes, study.sets, strict=True):
         dress(ax, colors)
         ax.set_title(TITLES.get(one.name, one.name), loc="left", color=colors.text)
