@@ -100,14 +100,15 @@ def weather_cell(
         return _cell(contender, seed, told, next(iter(models.values())), None)
     model = learned(contender, seed, train, later)
     gap = None
-    shared: ct.Model | PersonalModels = model
+    ready_all: ct.Model | PersonalModels
     if contender.whose == "own":
-        shared = personal(model, train)
+        say("intervals")
+        ready_all = ct.calibrate(personal(model, train), later)
     else:
         say("the pooled rows")
         gap = largest_gap(model, train, [one for own in held.values() for one in own["test"]])
-    say("intervals")
-    ready_all: ct.Model | PersonalModels = ct.calibrate(shared, later)
+        say("intervals")
+        ready_all = ct.calibrate(model, later)
     told = {name: judged(ready_all, name, own["test"]) for name, own in held.items()}
     return _cell(contender, seed, told, model, gap)
 
