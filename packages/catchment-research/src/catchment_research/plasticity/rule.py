@@ -20,8 +20,8 @@ steps. The first is intrinsic plasticity as it was proposed; the second is how t
 gradient method is usually understood.
 
 On a reservoir in fixed point the same rule is followed in arithmetic that is exact, or rounded
-where it is written down (`catchment_research.plasticity.kernels`): gains and shifts are whole
-numbers of 2^-32, and have the same bits on every processor. Sequences are not cut while units
+where it is written down (`catchment_research.plasticity.kernels`): gains and shifts are
+integers times 2^-32, and have the same bits on every processor. Sequences are not cut while units
 adapt.
 """
 

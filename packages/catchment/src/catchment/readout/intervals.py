@@ -53,8 +53,8 @@ class Counts(Summable):
     Parameters
     ----------
     counts
-        (K, B + 2) values up to the first edge, in each of B bins, and above the last edge. Whole
-        numbers, unless noise was added to them.
+        (K, B + 2) values up to the first edge, in each of B bins, and above the last edge.
+        Integers, unless noise was added to them.
     edges
         (B + 1,) increasing. Counts over different edges do not add.
     weight

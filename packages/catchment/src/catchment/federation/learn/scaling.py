@@ -1,7 +1,7 @@
 """One scale for all clients, from the sum of their moments, in one round before training.
 
-Moments travel as integers, so their sum over clients is exact in any order and under a secure
-sum: everybody has the scaler of the pooled data to the bit.
+Moments travel as integers, so their sum over clients is exact in any order and under secure
+aggregation: everybody has the scaler of the pooled data to the bit.
 
 Centring and dividing features by their spread takes no such round: both come after the features,
 and the statistics that are sent anyway tell them (`catchment.readout.solve`). The scale of inputs
