@@ -294,13 +294,13 @@ function pythonOf(settings, series, own) {
     `    bias_scaling=${BIAS_SCALING}, washout=${washout}, grid=None,  # grid=None: float64, as on the page`,
     ")",
     `ridge = ${settings.ridge}`,
-    "run = ct.federate(ct.Pipeline(ct.Prepare(horizon=1), reservoir), clients, ridge=ridge)",
+    "run = ct.federate(ct.Pipeline(ct.Preprocessing(horizon=1), reservoir), clients, ridge=ridge)",
     "model = run.model",
   ];
   if (names) lines.push(
     "", "# Who leaves is taken out of the sum; the scale stays as it was fitted with them.",
     `rest = {name: data for name, data in clients.items() if name not in {${names}}}`,
-    "model = ct.federate(ct.Pipeline(model.prepare, reservoir), rest, ridge=ridge).model",
+    "model = ct.federate(ct.Pipeline(model.preprocessing, reservoir), rest, ridge=ridge).model",
   );
   return [
     ...lines, "", `forecast = model.forecast(past, ${horizon})[:, 0]`,
