@@ -93,7 +93,7 @@ def test_it_chooses_the_ridge_of_the_sums_where_both_can(standardize: bool) -> N
     assert ours.model.target_range == pytest.approx(theirs.model.target_range)
 
 
-@pytest.mark.parametrize("ridge", ["clients", "gcv", "auto", 0.1])
+@pytest.mark.parametrize("ridge", ["leave-one-client-out", "gcv", "auto", 0.1])
 def test_every_way_to_choose_a_ridge(ridge: Any) -> None:
     done = trained(clients(n=6), ridge=ridge)
     assert done.model.readout.n_features == 13

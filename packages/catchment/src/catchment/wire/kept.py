@@ -40,6 +40,7 @@ KEPT = {
     "feature_bits": "feature_grid",
     "false_positive_rate": "false_alarms",
     "preprocessing": "prepare",
+    "optimizer": "optimiser",
     "standardize": "standardise",
     "standardized": "standardised",
     "store_per_client": "keep_clients",
