@@ -57,6 +57,7 @@ OLD_WORDS = {
     "ridge=groups": "leave-one-group-out",
     ".keep_clients": "store_per_client",
     ".false_alarms": "false_positive_rate",
+    ".optimiser": "optimizer",
     ".standardise": "standardize",
     ".feature_grid": "feature_bits",
     "features.grid": "bits",
