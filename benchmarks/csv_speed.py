@@ -70,7 +70,7 @@ def main() -> None:
     for name, runs in found.items():
         best = min(runs, key=lambda run: run["CPU seconds"])
         speed = round(size / best["CPU seconds"])
-        rows.append({"reader": name, "MB per second": speed, **best})
+        rows.append({"reader": name, "MB a second": speed, **best})
     packages = {name: version(name) for name in ("pyarrow", "pandas")}
     write("csv", {"file MB": round(size), "rows of the file": ROWS, **packages, "rows": rows})
     print(table(rows))
@@ -78,7 +78,7 @@ def main() -> None:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the table of the documentation."""
-    names = ("reader", "MB per second", "CPU seconds", "peak MB")
+    names = ("reader", "MB a second", "CPU seconds", "peak MB")
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
     lines += ["| " + " | ".join(str(row[name]) for name in names) + " |" for row in rows]
     return "\n".join(lines)

@@ -39,7 +39,7 @@ def hideable(case: Case) -> Plan[Any, Any, Any] | None:
     algorithm: Any = case.plan.algorithm
     names = {field.name for field in fields(algorithm)}
     if "store_per_client" in names:
-        by_clients = getattr(algorithm, "ridge", None) == "clients"
+        by_clients = getattr(algorithm, "ridge", None) == "leave-one-client-out"
         algorithm = replace(
             algorithm, **{k: v for k, v in CHANGES.items() if k != "ridge" or by_clients}
         )

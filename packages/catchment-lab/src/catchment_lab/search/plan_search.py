@@ -189,7 +189,7 @@ def tuned_plan(file: PlanFile, result: SearchResult) -> str:
 def toml_of(tables: Mapping[str, object]) -> str:
     """Return tables as TOML: text, numbers, truths, lists, and tables of these.
 
-    >>> print(toml_of({"title": "a", "data": {"test": 0.5}, "protect": [{"name": "float32"}]}))
+    >>> print(toml_of({"title": "a", "data": {"test": 0.5}, "protections": [{"name": "float32"}]}))
     title = "a"
     <BLANKLINE>
     [data]

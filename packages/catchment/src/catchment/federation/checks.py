@@ -72,7 +72,7 @@ class Limits:
     27
     >>> Limits(over_median=0.5)
     Traceback (most recent call last):
-    ValueError: over_median is 0.5; pass 1 or more, such as 1e9 for no limit
+    ValueError: over_median is 0.5; give a number, 1 or more
     """
 
     min_usable: Fraction = 0.5

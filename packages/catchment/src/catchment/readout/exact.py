@@ -45,7 +45,7 @@ class ExactGram:
         Whether the first feature is 1 in every row. It is then counted as such: as 2^bits it would
         fill the sums before any other.
 
-    >>> total = ExactGram(Grid(2, ((1, 2),)), 0, constant=False)
+    >>> total = ExactGram(Grid(4, ((1, 2),)), 0, constant=False)
     >>> total.add(np.array([[0.25, 0.5], [1.0, 1.0]]))
     >>> np.triu(total.result())
     array([[5, 3],

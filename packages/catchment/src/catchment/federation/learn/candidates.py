@@ -502,6 +502,7 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
 def nrmse_of(choice: RidgeChoice, total: RidgeStatistics) -> float:
     """Return the NRMSE on left-out blocks at the chosen ridge, averaged over the outputs.
 
+    >>> from catchment.readout import choose_by_blocks
     >>> z = np.arange(6.0)[:, None]
     >>> blocks = [RidgeStatistics.from_states(z[k::2], z[k::2]) for k in range(2)]
     >>> round(nrmse_of(choose_by_blocks(blocks, [1.0]), blocks[0] + blocks[1]), 3)
