@@ -1,8 +1,8 @@
-"""What sums of products lose on noise-free series, and what QR factors keep.
+"""What sums of products lose on noise-free series, beside the rows themselves.
 
-Five clients hold consecutive segments of a noise-free series and predict it some steps ahead. By
-statistics (sums) and by factors: the error on later steps, the bytes of a client, the seconds of
-the whole federation. Beside them the rows of everybody on one pile, by numpy's and scipy's own
+Five clients hold consecutive segments of a noise-free series and predict it some steps ahead: the
+error on later steps, the bytes of a client, the seconds of the whole federation. Beside them the
+rows of everybody on one pile, by numpy's and scipy's own
 least squares, and persistence. A ridge is chosen by clients left out, by generalized
 cross-validation, or on a segment between training and test ("best"); the test segment chooses
 nothing. The inputs are as they are, or standardized; the states float64, or on the default grid.
@@ -41,7 +41,6 @@ from catchment import (
 from catchment.data import contiguous, lorenz, mackey_glass
 from catchment.errors import PrecisionWarning, SingularError
 from catchment.readout import Readout, nrmse
-from catchment_research.factors import FactoredRidge, factor_path
 
 PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "statistics.md"
 HORIZONS = {"Mackey-Glass": 6, "Lorenz": 10}
@@ -52,7 +51,6 @@ Library = Literal["numpy", "scipy"]
 LIBRARIES: tuple[Library, Library] = ("numpy", "scipy")
 WAYS = (
     *("sums, by clients", "sums, gcv", "sums, best"),
-    *("factors, by clients", "factors, gcv", "factors, best"),
     *("rows, best", "persistence"),
 )
 
@@ -116,36 +114,28 @@ def measured(cell: Cell) -> dict[str, Any]:
     data, described = segments(cell)
     clients = {name: list(part) for name, part in contiguous(data.train, N_CLIENTS).items()}
     runs = {
-        f"{what}, {how}": _federated(described, clients, upload, ridge)
-        for what, upload in (("sums", "statistics"), ("factors", FactoredRidge))
-        for how, ridge in (("by clients", "clients"), ("gcv", "gcv"))
+        f"sums, {how}": _federated(described, clients, ridge)
+        for how, ridge in (("by clients", "leave-one-client-out"), ("gcv", "gcv"))
     }
     found = {
         name: {**told, **_scored(run.model.readout, data)} for name, (told, run) in runs.items()
     }
-    statistics = runs["sums, gcv"][1].statistics
-    factors = runs["factors, gcv"][1].training.state.total
-    for name, path in (
-        ("sums, best", _sums_path(statistics)),
-        ("factors, best", dict(zip(RIDGES, factor_path(factors, RIDGES), strict=True))),
-    ):
-        like = f"{name.split(',')[0]}, gcv"
-        found[name] = {**found[like], **_scored(_chosen(path, data), data)}
-    features = runs["factors, gcv"][1].model.features
+    run = runs["sums, gcv"][1]
+    best = _chosen(_sums_path(run.statistics), data)
+    found["sums, best"] = {**found["sums, gcv"], **_scored(best, data)}
+    features = run.model.features
     z = np.concatenate([features.rows([r.u for r in part])[0] for part in clients.values()])
     y = np.concatenate(
         [r.y[WASHOUT:] for part in clients.values() for r in part if r.y is not None]
     )
     found["rows, best"], s = _of_rows(z, y, data)
-    at = solved_by(z, y, found["factors, best"]["ridge"], "numpy")
-    same = found["factors, best"]["error"] / _error(at, data.test) - 1
     found["persistence"] = {"error": float(nrmse(data.test[1], data.last)), "bytes": 0}
     condition = float((s[0] / s[-1]) ** 2)
-    return {**asdict(cell), "condition": condition, "off rows": float(abs(same)), "ways": found}
+    return {**asdict(cell), "condition": condition, "ways": found}
 
 
 def _federated(
-    described: EchoState, clients: Mapping[str, list[Recording]], upload: Any, ridge: Any
+    described: EchoState, clients: Mapping[str, list[Recording]], ridge: Any
 ) -> tuple[dict[str, Any], Run]:
     begin = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
@@ -153,7 +143,6 @@ def _federated(
         run = federate(
             Pipeline(Preprocessing(scale="none"), described),
             dict(clients),
-            upload=upload,
             ridge=ridge,
             threads=1,
         )
@@ -275,7 +264,6 @@ def with_tables(page: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
 def report(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return results/precision.md."""
-    off = max(row["off rows"] for row in rows)
     n_seeds = len({row["seed"] for row in rows})
     ahead = " and ".join(f"{n} steps ahead for {name}" for name, n in HORIZONS.items())
     return f"""# What sums lose on noise-free series
@@ -284,9 +272,7 @@ NRMSE on {TEST} steps that chose nothing, {ahead}, mean over
 {n_seeds} reservoirs; {N_CLIENTS} clients of {TRAIN // N_CLIENTS} steps each.
 Made by `python -m benchmarks.precision`. "best" ridges are those with the least error on {VALID}
 steps between training and test. The condition is that of the centered Gram matrix, from the
-singular values of the rows. Factors at their best ridge are off numpy's least squares on all rows
-by at most
-{off:.0e} of the error.
+singular values of the rows.
 
 {table(rows)}
 

@@ -1,4 +1,4 @@
-"""Textbook tasks at the default bits, in float64, and by QR factors: is any sum too coarse?
+"""Textbook tasks at the default bits and in float64: is any sum too coarse?
 
     python -m benchmarks.textbook [--seeds 5] [--quick]
 
@@ -27,17 +27,11 @@ from catchment.data import contiguous, lorenz, mackey_glass, narma
 from catchment.errors import PrecisionWarning
 from catchment.readout import ForecastLimitWarning, Model, forecast, nrmse
 from catchment_lab.datasets import load
-from catchment_research.factors import FactoredRidge
 
 PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "statistics.md"
 UNITS, WASHOUT, N_CLIENTS, TRAIN, TEST = 300, 100, 5, 6000, 2000
 LOOP, STARTS, AHEAD = 84, 40, 10
-WAYS: dict[str, tuple[Any, Any]] = {
-    "sums, default bits": ("auto", "statistics"),
-    "sums, float64": (None, "statistics"),
-    "factors, default bits": ("auto", FactoredRidge),
-    "factors, float64": (None, FactoredRidge),
-}
+WAYS: dict[str, Any] = {"sums, default bits": "auto", "sums, float64": None}
 SCALES: dict[str, Any] = {"standardized": "federated", "as they are": "none"}
 Task = tuple[Recording, Callable[[Model], float]]
 
@@ -93,7 +87,7 @@ def measured(task: str, scale: str, seed: int) -> dict[str, Any]:
     recording, score = TASKS[task](seed)
     clients = {name: list(part) for name, part in contiguous(recording, N_CLIENTS).items()}
     found: dict[str, Any] = {"task": task, "inputs": scale, "seed": seed, "ways": {}}
-    for way, (grid, upload) in WAYS.items():
+    for way, grid in WAYS.items():
         described = EchoState(UNITS, washout=WASHOUT, seed=seed, bits=grid)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -101,7 +95,6 @@ def measured(task: str, scale: str, seed: int) -> dict[str, Any]:
             run = federate(
                 Pipeline(Preprocessing(scale=SCALES[scale]), described),
                 dict(clients),
-                upload=upload,
                 ridge="gcv",
                 threads=1,
             )
@@ -113,9 +106,9 @@ def measured(task: str, scale: str, seed: int) -> dict[str, Any]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the median errors over seeds, and the default's over factors': median and range."""
+    """Return the median errors over seeds, and the default's over float64's: median and range."""
     lines = [
-        f"| task | inputs | {' | '.join(WAYS)} | default bits over factors |",
+        f"| task | inputs | {' | '.join(WAYS)} | default bits over float64 |",
         f"|{'---|' * (3 + len(WAYS))}",
     ]
     for task in TASKS:
@@ -124,7 +117,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
             if not mine:
                 continue
             errors = {way: np.array([one[way]["error"] for one in mine]) for way in WAYS}
-            more = errors["sums, default bits"] / errors["factors, float64"]
+            more = errors["sums, default bits"] / errors["sums, float64"]
             told = [f"{np.median(each):.3g}" for each in errors.values()]
             told.append(f"{np.median(more):.2f} ({more.min():.2f} to {more.max():.2f})")
             lines.append(f"| {task} | {scale} | {' | '.join(told)} |")
@@ -133,7 +126,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def report(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return results/textbook.md."""
-    return f"# Textbook tasks: default bits, float64, QR factors\n\n{__doc__}\n{table(rows)}\n"
+    return f"# Textbook tasks: default bits and float64\n\n{__doc__}\n{table(rows)}\n"
 
 
 def with_table(page: str, rows: Sequence[Mapping[str, Any]]) -> str:

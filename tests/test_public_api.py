@@ -105,13 +105,9 @@ FACES = {
     "catchment_lab.watch": "Snapshot look watching",
     "catchment_research": "StochasticQuantization double_scroll from_reservoirpy "
     "kuramoto_sivashinsky logistic lorenz96 model_from_reservoirpy multiple_sines rossler",
-    "catchment_research.factors": (
-        "FactoredRidge RidgeFactors accumulate_factors choose_by_factor_blocks"
-    ),
     "catchment_research.learn": (
         "Adagrad Adam AlignedRidge ConjugateGradients DeepRidge Ensemble GradientAveraging Mean "
-        "Momentum ReservoirEnsemble ServerOptimizer StackedEnsemble Stacking Yogi cluster_clients "
-        "cluster_sums joint_features"
+        "Momentum ReservoirEnsemble ServerOptimizer StackedEnsemble Stacking Yogi joint_features"
     ),
     "catchment_research.partial": (
         "Dropout Examples FederatedTraining FollowTheLeader Freeze LocalSteps Maker NetworkModel "

@@ -21,6 +21,7 @@ from catchment.data import ACTIVITIES, CHANNELS, Recording, cohorts, scale_each,
 from catchment_lab.datasets import Dataset, cut
 from catchment_lab.datasets import load as load_library
 from reproductions.data.compact import wesad_statistics
+from reproductions.data.wesad import read as read_wesad
 from reproductions.places import find, load, locate
 
 SETS = ("uci_har", "motionsense", "wisdm_watch", "hhar", "wesad")
@@ -219,7 +220,7 @@ def _loaded(name: str, paper: Paper, directory: Path | None) -> Dataset:
         # A segment of one minute every 20 s; the mean alone would lose what 5 s windows averaged.
         return cut(wesad_statistics(place.directory, statistics=("mean", "std")), 24, step=8)
     if name == "wesad":
-        return load_library("wesad", directory=root, window=350 if paper == "incfed" else 700)
+        return cut(read_wesad(place.folder), 350 if paper == "incfed" else 700)
     if name == "hhar" and place.form != "compact" and paper == "incfed":
         return described(load_library("hhar", directory=root, window="whole"))
     return load(name, directory=directory)

@@ -133,11 +133,13 @@ def load(
     window, step
         As for `catchment_lab.datasets.load`.
     """
-    from reproductions.data import compact
+    from reproductions.data import compact, wesad
 
     place = locate(name, directory=directory)
     if place.form == "compact":
         return compact.read(name, place.directory, window=window, step=step)
+    if name == "wesad":
+        return loaders.cut(wesad.read(place.folder), window, step)
     # The place's parent is a data directory, which the library then searches by itself.
     return loaders.load(name, directory=place.directory.parent, window=window, step=step)
 

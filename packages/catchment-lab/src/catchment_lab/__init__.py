@@ -1,4 +1,4 @@
-"""Looking further: live page, diagnosis, audit, search, estimates, plots, public data sets."""
+"""Looking further: live page, diagnosis, audit, search, plots, public data sets."""
 
 from __future__ import annotations
 

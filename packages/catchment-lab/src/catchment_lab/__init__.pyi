@@ -5,9 +5,6 @@ from catchment_lab.dynamics import (
     memory_capacity as memory_capacity,
 )
 
-# For the other packages and the tests; may change without notice.
-from catchment_lab.estimates import estimate as estimate
-
 __all__ = [
     "echo_state_check",
     "effective_spectral_radius",

@@ -25,8 +25,8 @@ def data(tmp_path: Path) -> Path:
     (tmp_path / "sunspots" / "sunspots.csv").write_text("YEAR,SUNACTIVITY\n1700,5\n1701,11\n")
     (tmp_path / "uci_har").mkdir()
     (tmp_path / "uci_har" / "uci_har.packed.npz").write_bytes(b"damaged")
-    (tmp_path / "wesad").mkdir()
-    (tmp_path / "wesad" / "WESAD.zip").write_bytes(b"no zip")
+    (tmp_path / "hhar").mkdir()
+    (tmp_path / "hhar" / "hhar.zip").write_bytes(b"no zip")
     return tmp_path
 
 
@@ -58,7 +58,7 @@ def test_list_as_a_table(data: Path) -> None:
     assert "original" in lines["sunspots"]
     assert "0 kB" in lines["sunspots"]
     assert "packed" in lines["uci_har"]
-    assert "damaged" in lines["wesad"]
+    assert "damaged" in lines["hhar"]
     assert lines["fsdd"].endswith(" -")
 
 
@@ -97,8 +97,8 @@ def test_check_of_everything(data: Path) -> None:
     assert rows["sunspots"]["what"] == "1 sequence"
     assert rows["uci_har"]["state"] == "failed"
     assert "uci_har.packed.npz is damaged" in rows["uci_har"]["what"]
-    assert rows["wesad"]["state"] == "failed"
-    assert "WESAD.zip is damaged" in rows["wesad"]["what"]
+    assert rows["hhar"]["state"] == "failed"
+    assert "hhar.zip is damaged" in rows["hhar"]["what"]
     assert {row["state"] for name, row in rows.items() if not (data / name).exists()} == {"missing"}
 
 

@@ -150,7 +150,19 @@ _ENGINES = (
 IMAGES = {source.name: source for source in _IMAGES}
 TEXTS = {source.name: source for source in _TEXTS}
 ENGINES = {source.name: source for source in _ENGINES}
-SOURCES = {**CATALOGUE, **IMAGES, **TEXTS, **ENGINES}
+WESAD = Source(
+    name="wesad",
+    description="chest and wrist sensors, 8 chest channels, 700 Hz",
+    clients="15 subjects",
+    task="stress and affect, 4 classes",
+    home="https://archive.ics.uci.edu/dataset/465",
+    citation="Schmidt et al., Introducing WESAD, a Multimodal Dataset for Wearable Stress and "
+    "Affect Detection, ICMI 2018",
+    licence="academic, non-commercial; see the home page",
+    files="WESAD.zip, or unpacked as S2/S2.pkl ... S17/S17.pkl",
+    patterns=("S*/S*.pkl",),
+)
+SOURCES = {**CATALOGUE, WESAD.name: WESAD, **IMAGES, **TEXTS, **ENGINES}
 COMPACT = {
     "uci_har": Compact(
         "uci_har",

@@ -39,6 +39,7 @@ from reproductions.data.catalogue import COMPACT
 from reproductions.data.compact import STATISTICS
 from reproductions.data.images import cifar10, fashion_mnist, mnist_rows
 from reproductions.data.text import shakespeare, sst2, treebank_sentences
+from reproductions.data.wesad import read as read_wesad
 from reproductions.places import locate
 
 Arrays = dict[str, Any]  # arrays, and scalars such as a rate
@@ -241,7 +242,7 @@ def statistics_of(u: Array) -> Array:
 
 
 def _wesad(source: Path) -> Arrays:
-    data = load("wesad", directory=source, window="whole")
+    data = read_wesad(locate("wesad", directory=source).folder)
     rate = data.rate_hz or 0.0
     window, hop = round(5 * rate), round(2.5 * rate)
     rows: list[Array] = []

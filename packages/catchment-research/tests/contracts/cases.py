@@ -34,7 +34,6 @@ from catchment.federation.measure import (
 )
 from catchment.readout import LDA, CosineHead, Model, train
 from catchment_research import StochasticQuantization
-from catchment_research.factors import FactoredRidge
 from catchment_research.learn import (
     Adam,
     AlignedRidge,
@@ -152,8 +151,6 @@ def cases() -> tuple[Case, ...]:
         ),
         _case("ridge-gcv", FederatedRidge(features=z, ridge="gcv", per_output=True), series()),
         _case("ridge-classes", FederatedRidge(features=p, classes=CLASSES), waves()),
-        _case("factors", FactoredRidge(features=z), series()),
-        _case("factors-classes", FactoredRidge(features=p, classes=CLASSES), waves()),
         _case("ridge-scaled", FederatedRidge(features=z, standardize=True), series()),
         _case("ridge-increments", FederatedRidge(features=z, increments=2), series(), rounds=2),
         _case("ridge-forgetting", FederatedRidge(features=z, forgetting=0.5), series(), rounds=2),

@@ -85,7 +85,7 @@ def test_a_ridge_below_what_sums_can_tell_is_never_taken_in_silence(share: float
         except SingularError:
             return
     assert [one.category for one in told] == [PrecisionWarning]
-    assert "FactoredRidge" in str(told[0].message)
+    assert "scale the inputs" in str(told[0].message)
     of_rows = of_the_rows(z, y, ridge)
     lost = np.linalg.norm(from_sums.weights - of_rows.weights) / np.linalg.norm(of_rows.weights)
     assert lost > 0.01 or share > 0.1
@@ -148,7 +148,7 @@ def test_who_would_gain_by_a_smaller_ridge_is_told_once(errors: list[float], tol
         said = str(caught[0].message)
         assert "the Gram matrix has" in said
         assert "falls there by 29%" in said
-        assert said.endswith("(FactoredRidge)")
+        assert said.endswith("; scale the inputs")
 
 
 def test_a_choice_that_lies_within_is_as_it_was_and_nobody_is_warned() -> None:
@@ -184,7 +184,7 @@ def test_the_tables_of_the_docs_are_those_that_were_measured() -> None:
     assert written == precision.report(MEASURED)
 
 
-def test_what_the_docs_say_of_sums_and_factors_was_measured() -> None:
+def test_what_the_docs_say_of_sums_was_measured() -> None:
     def error(way: str, series: str, inputs: str, states: str) -> float:
         found = [
             row["ways"][way]["error"]
@@ -196,28 +196,20 @@ def test_what_the_docs_say_of_sums_and_factors_was_measured() -> None:
         return float(np.mean(found))
 
     hard = ("Mackey-Glass", "as they are", "float64")
-    assert error("sums, by clients", *hard) > 2.5 * error("factors, by clients", *hard)
-    assert error("sums, best", *hard) > 2 * error("factors, best", *hard)
-    assert error("factors, best", *hard) == pytest.approx(error("rows, best", *hard), rel=1e-3)
-    # What the guide says to try first, and what is not to be gained.
+    assert error("sums, best", *hard) == pytest.approx(2.7 * error("rows, best", *hard), rel=0.02)
+    # What the guide says to do, and what is not to be gained.
     scaled = ("Mackey-Glass", "standardized", "float64")
-    assert error("sums, by clients", *scaled) < 0.5 * error("factors, best", *hard)
-    assert error("sums, best", *scaled) < 1.05 * error("factors, best", *scaled)
+    assert error("sums, by clients", *scaled) < 0.5 * error("rows, best", *hard)
+    assert error("sums, best", *scaled) < 1.05 * error("rows, best", *scaled)
     for inputs in ("as they are", "standardized"):
         lorenz_ = ("Lorenz", inputs, "float64")
-        assert error("sums, best", *lorenz_) < 1.01 * error("factors, best", *lorenz_)
-    on_grid = ("Mackey-Glass", "as they are", "grid")
-    assert error("sums, by clients", *on_grid) > 1.05 * error("factors, by clients", *on_grid)
+        assert error("sums, best", *lorenz_) < 1.01 * error("rows, best", *lorenz_)
     for row in MEASURED:
         ways = row["ways"]
         could_gain = (row["series"], row["inputs"]) == ("Mackey-Glass", "as they are")
         assert could_gain or not any(one.get("warned") for one in ways.values())
         if (row["series"], row["inputs"], row["states"], row["units"]) == (*hard, 300):
             assert ways["sums, by clients"]["warned"]
-        # Integers of a grid travel in a few bits less.
-        most = 1.01 if row["states"] == "float64" else 1.15
-        assert ways["factors, gcv"]["bytes"] < most * ways["sums, gcv"]["bytes"]
-        assert row["off rows"] < 1e-6
         of_rows = ways["rows, best"]
         assert of_rows["by scipy"] == pytest.approx(of_rows["error"], rel=1e-6)
 
@@ -232,8 +224,8 @@ def test_what_the_docs_say_of_textbook_tasks_was_measured() -> None:
         for scale in textbook.SCALES:
             mine = [row["ways"] for row in rows if (row["task"], row["inputs"]) == (task, scale)]
             ratios = [
-                one["sums, default bits"]["error"] / one["factors, float64"]["error"]
-                for one in mine
+                one["sums, default bits"]["error"] / one["sums, float64"]["error"] for one in mine
             ]
             assert len(mine) == 5
-            assert np.median(ratios) < 1.05
+            left = np.median([one["sums, float64"]["error"] for one in mine]) > 1
+            assert left or np.median(ratios) < 1.05

@@ -52,15 +52,15 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "fleet": {"commands": "flower", "engines": "flower ray", "readers": "parquet"},
     "gpu": {"forms": "torch"},
     "lab": {
-        "commands": "audit data estimate search watch",
+        "commands": "audit data search watch",
         "sources": (
-            "fsdd hhar japanese_vowels motionsense santafe_laser sunspots uci_har wesad wisdm_watch"
+            "fsdd hhar japanese_vowels motionsense santafe_laser sunspots uci_har wisdm_watch"
         ),
         "reports": "served",
     },
     "research": {
         "algorithms": (
-            "aligned conjugate_gradients deep ensemble factors gradient partial prompt stacking"
+            "aligned conjugate_gradients deep ensemble gradient partial prompt stacking"
         ),
         "plasticity": "fedip moments",
         "protections": "rounded",

@@ -369,7 +369,7 @@ def federate(
     upload
         What clients send: "statistics"; or "auto", the same numbers in fewer where a client has
         fewer rows than features, and `.upload` says why; or another algorithm that makes a readout
-        of features, such as `ConjugateGradients` and `FactoredRidge` of catchment-research.
+        of features, such as `ConjugateGradients` of catchment-research.
     classes
         Names of the outputs if they are classes; those of the recordings if not given, and to be
         given if all clients are devices.

@@ -43,7 +43,6 @@ LEARN = {
     "balanced": "",
     "deep": "layers = 2\nwidth = 8",
     "conjugate_gradients": "ridge = 0.1",
-    "factors": "ridge = 0.1",
     "candidates": "[[candidates]]\nleak_rate = 0.2\n[[candidates]]\nleak_rate = 0.9",
     "partial": """network = "my_networks:small"
         freeze = ["1.weight"]

@@ -25,9 +25,8 @@ from tests.security.fleet import Fleet, released
 
 PACKAGES = Path(__file__).parents[3]
 SOURCES = sorted(PACKAGES.glob("*/src/**/*.py"))
-# Reads published pickles of one data set without running them; it never meets a message.
-# With a reader that runs nothing; what a process wrote for its own workers, in a folder of its own.
-READS_PICKLES = ("unpickle.py", "processes.py")
+# What a process wrote for its own workers, in a folder of its own.
+READS_PICKLES = ("processes.py",)
 
 
 def message(header: bytes, payload: bytes = b"", *, claimed: int | None = None) -> bytes:

@@ -18,14 +18,12 @@ from catchment_lab.datasets.series import read_santafe_laser, read_sunspots
 from catchment_lab.datasets.sources import source
 from catchment_lab.datasets.speech import mel_bands, read_fsdd, read_japanese_vowels
 from catchment_lab.datasets.values import Dataset, Option, Window, ahead, cut
-from catchment_lab.datasets.wesad import read as read_wesad
 
 _CUT: dict[str, Callable[..., Dataset]] = {
     "uci_har": read_uci_har,
     "motionsense": read_motionsense,
     "wisdm_watch": read_wisdm_watch,
     "hhar": read_hhar,
-    "wesad": read_wesad,
 }
 _SERIES = {"santafe_laser": read_santafe_laser, "sunspots": read_sunspots}
 _READ = _CUT | _SERIES | {"japanese_vowels": read_japanese_vowels, "fsdd": read_fsdd}
@@ -46,8 +44,7 @@ def load(
     Parameters
     ----------
     name
-        uci_har, motionsense, wisdm_watch, hhar, wesad, japanese_vowels, fsdd, santafe_laser or
-        sunspots.
+        uci_har, motionsense, wisdm_watch, hhar, japanese_vowels, fsdd, santafe_laser or sunspots.
     directory
         Data directory; the usual ones if not given.
     window
@@ -59,9 +56,9 @@ def load(
     horizon
         Of santafe_laser and sunspots: steps from input to target; 0 leaves the targets out.
     options
-        Of hhar: `model` (nexus4, s3, s3mini, samsungold) and `gyroscope`; of wesad: `average`, so
-        many samples become their mean; of wisdm_watch: `activities`, the publisher's letters in the
-        order of the classes. What is not given is as usual, or what a packed file has.
+        Of hhar: `model` (nexus4, s3, s3mini, samsungold) and `gyroscope`; of wisdm_watch:
+        `activities`, the publisher's letters in the order of the classes. What is not given is as
+        usual, or what a packed file has.
 
     >>> load("mnist")
     Traceback (most recent call last):

@@ -84,18 +84,6 @@ _SOURCES = (
         patterns=("Phones_accelerometer.csv",),
     ),
     Source(
-        name="wesad",
-        description="chest and wrist sensors, 8 chest channels, 700 Hz",
-        clients="15 subjects",
-        task="stress and affect, 4 classes",
-        home="https://archive.ics.uci.edu/dataset/465",
-        citation="Schmidt et al., Introducing WESAD, a Multimodal Dataset for Wearable Stress and "
-        "Affect Detection, ICMI 2018",
-        licence="academic, non-commercial; see the home page",
-        files="WESAD.zip, or unpacked as S2/S2.pkl ... S17/S17.pkl",
-        patterns=("S*/S*.pkl",),
-    ),
-    Source(
         name="japanese_vowels",
         description="12 cepstrum coefficients of /ae/, 7 to 29 frames",
         clients="9 speakers",

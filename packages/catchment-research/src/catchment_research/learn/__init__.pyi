@@ -1,8 +1,4 @@
 from catchment_research.learn.alignment import AlignedRidge as AlignedRidge
-from catchment_research.learn.clusters import (
-    cluster_clients as cluster_clients,
-    cluster_sums as cluster_sums,
-)
 from catchment_research.learn.conjugate_gradients import ConjugateGradients as ConjugateGradients
 from catchment_research.learn.deep import DeepRidge as DeepRidge
 from catchment_research.learn.ensemble import (
@@ -64,7 +60,5 @@ __all__ = [
     "StackedEnsemble",
     "Stacking",
     "Yogi",
-    "cluster_clients",
-    "cluster_sums",
     "joint_features",
 ]

@@ -35,7 +35,6 @@ from catchment.federation.measure import Comparisons, PersonalEvaluation
 from catchment.federation.measure.evaluation import Comparison
 from catchment.readout import Model, Readout, RidgeStatistics, train
 from catchment.wire import Message, join
-from catchment_research.learn import cluster_clients, cluster_sums
 
 pytestmark = pytest.mark.processor
 
@@ -290,48 +289,6 @@ def test_malformed_comparisons_are_refused() -> None:
             Comparison.from_message(wrong)
     with pytest.raises(CatchmentError):
         Comparison.from_message(join("comparison", named))
-
-
-def clients_of_two_kinds() -> dict[str, RidgeStatistics]:
-    rng = np.random.default_rng(5)
-    clients = {}
-    for k in range(8):
-        z = rng.normal(size=(200, 5)) * (1.0 if k % 2 else [1, 1, 3, 1, 1])
-        y = z[:, :1] * (1.0 if k % 2 else -1.0) + 0.1 * rng.normal(size=(200, 1))
-        clients[f"c{k}"] = RidgeStatistics.from_states(z, y)
-    return clients
-
-
-def test_clients_of_one_kind_are_one_group_whatever_their_size() -> None:
-    clients = clients_of_two_kinds()
-    clients["c3"] = clients["c3"].scaled(50.0)
-    groups = cluster_clients(clients, 2)
-    assert groups == {f"c{k}": k % 2 for k in range(8)}
-    sums = cluster_sums(clients, groups)
-    assert sums[0].n_rows == sums[1].n_rows == 800
-    assert float(sums[0].solve(1e-6).weights[0, 0]) == pytest.approx(-1.0, abs=0.05)
-    assert float(sums[1].solve(1e-6).weights[0, 0]) == pytest.approx(1.0, abs=0.05)
-
-
-def test_groups_do_not_depend_on_the_order_of_clients_or_the_units_of_features() -> None:
-    clients = clients_of_two_kinds()
-    groups = cluster_clients(clients, 3)
-    assert cluster_clients(dict(reversed(clients.items())), 3) == groups
-    assert cluster_clients(clients, 8) == {f"c{k}": k for k in range(8)}
-    assert set(cluster_clients(clients, 1).values()) == {0}
-    assert cluster_clients({"a": clients["c0"]}, 1) == {"a": 0}
-
-
-@pytest.mark.parametrize("n_clusters", [0, 9])
-def test_impossible_numbers_of_groups_are_refused(n_clusters: int) -> None:
-    with pytest.raises(ValueError, match="cannot make"):
-        cluster_clients(clients_of_two_kinds(), n_clusters)
-
-
-def test_a_client_without_rows_cannot_be_grouped() -> None:
-    clients = clients_of_two_kinds()
-    with pytest.raises(ValueError, match="no rows"):
-        cluster_clients({**clients, "x": RidgeStatistics.zero(5, 1)}, 2)
 
 
 def test_each_error_is_that_of_a_readout_fitted_without_the_block_by_scikit_learn() -> None:

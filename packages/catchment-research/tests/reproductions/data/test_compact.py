@@ -25,9 +25,9 @@ from tests.data import test_loaders_hhar as phones
 from tests.data import test_loaders_motion as motion
 from tests.data import test_loaders_series as series
 from tests.data import test_loaders_speech as speech
-from tests.data import test_loaders_wesad as chest
 from tests.reproductions.data import test_images as images
 from tests.reproductions.data import test_text as texts
+from tests.reproductions.data import test_wesad as chest
 
 
 def made(name: str, root: Path) -> tuple[Dataset, Dataset]:

@@ -2,7 +2,6 @@ from catchment.cli.commands import app as app, main as main
 
 # For the other packages and the tests; may change without notice.
 from catchment.cli.models import UseOption as UseOption, load_predictor as load_predictor
-from catchment.cli.runs import PlanArgument as PlanArgument
 from catchment.cli.show import (
     DataOption as DataOption,
     DeviceOption as DeviceOption,

@@ -36,7 +36,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "add-clients": models.add_clients,
 }
 GROUPS = {
-    "Train": "fit run plan search estimate demo",
+    "Train": "fit run plan search demo",
     "Use": "predict evaluate calibrate export",
     "Look": "report ledger diagnose watch verify audit",
     "Operate": "unlearn add-clients flower data",

@@ -44,7 +44,7 @@ from catchment.features.onnx_session import (
     locate as locate,
     runs_on_gpus as runs_on_gpus,
 )
-from catchment.features.pipeline import spoken as spoken, suited as suited
+from catchment.features.pipeline import suited as suited
 from catchment.features.random_fourier import (
     FARTHEST as FARTHEST,
     LARGEST_RELU as LARGEST_RELU,
@@ -55,7 +55,6 @@ from catchment.features.random_fourier import (
     WEIGHT_DIGITS as WEIGHT_DIGITS,
 )
 from catchment.features.random_projection import hadamard_sums as hadamard_sums
-from catchment.features.stacked import Part as Part
 from catchment.features.union import (
     DIGITS as DIGITS,
     RANGE as RANGE,

@@ -31,7 +31,6 @@ from catchment.federation.algorithm import (
     Upload as Upload,
     WeightedSum as WeightedSum,
     Weighting as Weighting,
-    added_by_key as added_by_key,
     check_weight as check_weight,
     client_weight as client_weight,
 )
@@ -42,7 +41,6 @@ from catchment.federation.checks import (
     MOST_HELD as MOST_HELD,
     Screen as Screen,
     _passes_whole as _passes_whole,
-    check_origin as check_origin,
     check_statistics as check_statistics,
     check_total as check_total,
     claimed as claimed,

@@ -42,8 +42,6 @@ from catchment.readout.statistics import Readout as Readout, RidgeStatistics as 
 from catchment.readout.accumulation import (
     accumulate_each as accumulate_each,
     accumulate_with_rows as accumulate_with_rows,
-    in_windows as in_windows,
-    recording_targets as recording_targets,
 )
 from catchment.readout.answers import (
     Table as Table,
@@ -93,23 +91,18 @@ from catchment.readout.model import (
 )
 from catchment.readout.online import BLOCK as BLOCK
 from catchment.readout.ridge_choice import (
-    FINEST_CLASSES as FINEST_CLASSES,
-    best_ridge as best_ridge,
     chosen_readout as chosen_readout,
     ridge_grid as ridge_grid,
 )
 from catchment.readout.solve import (
-    EPS as EPS,
     ExactSystem as ExactSystem,
     SPECTRUM_FROM as SPECTRUM_FROM,
     Spectrum as Spectrum,
-    checked_ridges as checked_ridges,
     feature_scale as feature_scale,
     for_raw_features as for_raw_features,
     path_errors as path_errors,
     rescaled as rescaled,
     scale_of as scale_of,
-    singular_error as singular_error,
     smallest_ridge as smallest_ridge,
     solve_path as solve_path,
     solve_readout as solve_readout,

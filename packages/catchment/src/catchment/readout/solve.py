@@ -16,9 +16,9 @@ the mean squared length g of a raw feature column. Errors of F^2 entries that ha
 with each other move eigenvalues by about eps g sqrt(F), and what solves the system rounds by eps
 times its largest eigenvalue. Below a few times that G + ridge I need not be positive, and its
 solution is one of the rounding: `smallest_ridge` is this limit. `benchmarks/results/precision.md`
-shows it measured. What lies below takes QR factors (FactoredRidge), or the rows themselves. The
-condition of G says nothing by itself: in directions with small eigenvalues there may be nothing to
-learn. Noise-free series are what has something there.
+shows it measured. What lies below takes the rows themselves. The condition of G says nothing by
+itself: in directions with small eigenvalues there may be nothing to learn. Noise-free series are
+what has something there.
 
 Statistics in fixed point are integers, so the normal equations with an intercept,
 
@@ -198,7 +198,7 @@ def warn_of_edge(statistics: RidgeStatistics, ridges: Array, errors: Array) -> N
     )
 
 
-REMEDY: Final = "scale the inputs, or use QR factors in the place of sums (FactoredRidge)"
+REMEDY: Final = "scale the inputs"
 
 
 def _condition(statistics: RidgeStatistics) -> str:

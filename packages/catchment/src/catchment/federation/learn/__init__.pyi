@@ -51,10 +51,8 @@ from catchment.federation.learn.ridge import (
     MANY as MANY,
     N_GROUPS as N_GROUPS,
     RidgeState as RidgeState,
-    check_choice as check_choice,
     chosen_ridge as chosen_ridge,
     learned as learned,
-    left_out as left_out,
     readout_figures as readout_figures,
 )
 from catchment.federation.learn.scaling import SentMoments as SentMoments

@@ -46,7 +46,6 @@ from catchment.federation.runs.verify import (
     SETTLED as SETTLED,
     Verification as Verification,
     WithoutClient as WithoutClient,
-    refuse_sum as refuse_sum,
     unlearn_from_run as unlearn_from_run,
 )
 

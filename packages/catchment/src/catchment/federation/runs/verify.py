@@ -87,7 +87,7 @@ class Described:
     @property
     def features(self) -> str:
         """The fingerprint of the map, where the model has just that one; nothing otherwise."""
-        if self.name not in ("FederatedRidge", "AlignedRidge", "BalancedRidge", "FactoredRidge"):
+        if self.name not in ("FederatedRidge", "AlignedRidge", "BalancedRidge"):
             return ""
         return _fingerprint(self._of_ridge.get("features"))
 
@@ -423,9 +423,7 @@ class _Said:
         if len(self.checks) > n_checks:
             return None
         if learned is None:
-            factored = told.name == "FactoredRidge"
-            kept = "merged factors, which are float64 and no sum" if factored else "no sum"
-            self.cannot("statistics", f"{told.name} keeps {kept} of statistics")
+            self.cannot("statistics", f"{told.name} keeps no sum of statistics")
             return None
         algorithm, state = learned
         sums = algorithm.tally(cast(Any, state))
@@ -676,7 +674,7 @@ UNLEARN: dict[type, Callable[..., object]] = {
     FederatedAnomalyDetector: unlearn_normal,
 }
 # Algorithms of other packages that can do without a client, by the names of their entry points.
-BY_PLUGIN = {"FactoredRidge": "factors", "ReservoirEnsemble": "ensemble"}
+BY_PLUGIN = {"ReservoirEnsemble": "ensemble"}
 
 
 def refuse_sum(by_client: Mapping[str, object], client: str, *, groups: bool = False) -> None:

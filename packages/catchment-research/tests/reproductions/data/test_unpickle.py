@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from catchment.errors import IntegrityError
-from catchment_lab.datasets.unpickle import unpickle
+from reproductions.data.unpickle import unpickle
 
 PLAIN = st.recursive(
     st.none()

@@ -1,6 +1,6 @@
 """WESAD: chest signals under stress and amusement.
 
-The publisher has one pickle per subject, read by `catchment_lab.datasets.unpickle`, with the chest
+The publisher has one pickle per subject, read by `reproductions.data.unpickle`, with the chest
 signals at 700 Hz and a label for every sample.
 """
 
@@ -13,9 +13,8 @@ import numpy as np
 
 from catchment import Array, Integers
 from catchment.errors import IntegrityError
-from catchment_lab.datasets.archive import Folder, require
-from catchment_lab.datasets.unpickle import unpickle
-from catchment_lab.datasets.values import Dataset, Segment, float_rows, gathered, runs
+from catchment_lab.datasets import Dataset, Folder, Segment, float_rows, gathered, require, runs
+from reproductions.data.unpickle import unpickle
 
 _SIGNALS = {"acc": 3, "ecg": 1, "emg": 1, "eda": 1, "temp": 1, "resp": 1}
 _CHEST = ("acc_x", "acc_y", "acc_z", "ecg", "emg", "eda", "temp", "resp")
@@ -23,33 +22,27 @@ _CLASSES = ("baseline", "stress", "amusement", "meditation")
 _RATE_HZ = 700
 
 
-def read(folder: Folder, average: int = 1) -> Dataset:
+def read(folder: Folder) -> Dataset:
     """Return WESAD: 15 subjects, 8 chest channels, four conditions; a sequence has one of them.
 
-    Parts without a condition are left out. `average` consecutive samples become their mean.
+    Parts without a condition are left out.
     """
-    if average < 1:
-        raise ValueError(f"average is {average}; pass 1 or more")
-    second = max(1, _RATE_HZ // average)
     return gathered(
         "wesad",
-        _recordings(folder, average),
+        _recordings(folder),
         channels=tuple(f"chest_{signal}" for signal in _CHEST),
         classes=_CLASSES,
-        rate_hz=_RATE_HZ / average,
-        usual=(second, second),
-        options={"average": average},
+        rate_hz=float(_RATE_HZ),
+        usual=(_RATE_HZ, _RATE_HZ),
     )
 
 
-def _recordings(folder: Folder, average: int) -> Iterator[Segment]:
+def _recordings(folder: Folder) -> Iterator[Segment]:
     for subject, name in subjects(folder):
         u, label = chest(folder, name)
         for start, stop in runs(label):
             if 1 <= label[start] <= len(_CLASSES):
-                part = _averaged(u[start:stop], average)
-                if len(part):
-                    yield Segment(f"S{subject}", int(label[start]) - 1, float_rows(part))
+                yield Segment(f"S{subject}", int(label[start]) - 1, float_rows(u[start:stop]))
 
 
 def subjects(folder: Folder) -> list[tuple[int, str]]:
@@ -60,12 +53,6 @@ def subjects(folder: Folder) -> list[tuple[int, str]]:
         if match is not None:
             found.append((int(match[1]), name))
     return sorted(found)
-
-
-def _averaged(u: Array, average: int) -> Array:
-    n_steps = len(u) // average
-    mean: Array = u[: n_steps * average].reshape(n_steps, average, u.shape[1]).mean(axis=1)
-    return mean
 
 
 def chest(folder: Folder, name: str) -> tuple[Array, Integers]:

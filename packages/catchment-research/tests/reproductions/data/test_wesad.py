@@ -12,7 +12,7 @@ import pytest
 
 from catchment.data import Recording
 from catchment.errors import IntegrityError
-from catchment_lab.datasets import load
+from reproductions.places import load
 
 WIDTHS = {"ACC": 3, "ECG": 1, "EMG": 1, "EDA": 1, "Temp": 1, "Resp": 1}
 
@@ -61,18 +61,12 @@ def test_subjects_as_published(tmp_path: Path, protocol: int) -> None:
     np.testing.assert_array_equal(data.clients["S2"][0].u, columns(two))
 
 
-def test_whole_and_averaged(tmp_path: Path) -> None:
-    content = subject("S3", LABEL)
-    write(tmp_path, "S3", content)
-    data = load("wesad", directory=tmp_path, window="whole", average=100)
-    assert [s.n_steps for s in data.clients["S3"]] == [15, 8, 7, 6]
+def test_whole(tmp_path: Path) -> None:
+    write(tmp_path, "S3", subject("S3", LABEL))
+    data = load("wesad", directory=tmp_path, window="whole")
+    assert [s.n_steps for s in data.clients["S3"]] == [1500, 800, 700, 699]
     assert labels(data.clients["S3"]) == [0, 1, 3, 2]
-    assert data.rate_hz == 7
-    means = columns(content)[5:1505].reshape(15, 100, 8).mean(axis=1)
-    np.testing.assert_allclose(data.clients["S3"][0].u, means, atol=1e-12)
-    assert load("wesad", directory=tmp_path, window=10, step=5, average=100).n_sequences == 2
-    with pytest.raises(ValueError, match="average is 0"):
-        load("wesad", directory=tmp_path, average=0)
+    assert load("wesad", directory=tmp_path, window=1000, step=500).n_sequences == 2
 
 
 class Attack:
