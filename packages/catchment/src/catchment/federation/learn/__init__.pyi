@@ -27,6 +27,7 @@ from catchment.federation.learn.unlearning import (
     unlearn_normal as unlearn_normal,
     unlearn_rows as unlearn_rows,
 )
+from catchment.federation.learn.yule_walker import FederatedYuleWalker as FederatedYuleWalker
 
 # For the other packages and the tests; may change without notice.
 from catchment.federation.learn.automatic import automatic_ridge as automatic_ridge
@@ -73,6 +74,7 @@ __all__ = [
     "FederatedAnomalyDetector",
     "FederatedRidge",
     "FederatedScaling",
+    "FederatedYuleWalker",
     "PersonalIncrements",
     "PersonalReadouts",
     "ReadoutAveraging",
