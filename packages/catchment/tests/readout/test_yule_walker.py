@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.linalg import solve_toeplitz
 
 from catchment.errors import UploadError
-from catchment.readout import Autocovariances, Equations, autocovariances, choose
+from catchment.readout import Autocovariances, Equations, autocovariances, choose, crossed
 from catchment.wire import Message
 
 UNIT = 2**12
@@ -122,7 +122,7 @@ def test_one_step_ahead_are_the_equations_of_yule_and_walker() -> None:
     x = np.cumsum(np.random.default_rng(3).normal(size=500)) / 9
     sums = autocovariances(x[:, None], 12)
     r = sums.products[0] / sums.pairs[0]
-    W, _ = Equations(sums, 8, 0, (1, 4), 4).solve(0.0)
+    W, _ = Equations(sums, 8, 0, (1, 4), (1, 4)).solve(0.0)
     np.testing.assert_allclose(W[:, 0], solve_toeplitz(r[:8], r[1:9]), rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(W[:, 1], solve_toeplitz(r[:8], r[4:12]), rtol=1e-6, atol=1e-9)
 
@@ -137,7 +137,7 @@ def test_a_circle_solves_as_ridge_regression_on_its_rows_does(mean: int) -> None
     level = z[:, :mean].mean(axis=1, keepdims=True) if mean else np.zeros((n, 1))
     a, b = z - level, y - level
     wanted = np.linalg.solve(a.T @ a / n + ridge * (x @ x) / n * np.eye(L), a.T @ b / n)
-    made = Equations(sums, L, mean, (1, 2, 3), H)
+    made = Equations(sums, L, mean, (1, 2, 3), (1, 2, 3))
     W, V = made.solve(ridge)
     np.testing.assert_allclose(W, wanted, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(z @ made.weights(W), a @ wanted + level, rtol=1e-6, atol=1e-6)
@@ -154,8 +154,12 @@ def test_covariates_stand_in_the_equations_as_columns_beside_the_lags(mean: int)
     late = np.concatenate([np.full((H, 1), np.nan), z[:-H, 1:]])  # not known ahead
     beside = np.hstack([z[:, :1], late])
     all_, old = slice(None), slice(0, L + H - 1)
-    parts = [autocovariances(x[s], L + H, covariates=beside[s]) for s in (all_, old)]
-    made = Equations(parts[0] - parts[1], L, mean, (1, 3), H, (True, False))
+    parts = []
+    for s in (all_, old):
+        one = autocovariances(x[s], L + H, covariates=beside[s])
+        both = crossed(x[s], z[s, :1], z[s, 1:], (1, 2, 3))
+        parts.append(replace(one, crossed=both))
+    made = Equations(parts[0] - parts[1], L, mean, (1, 3), (1, 2, 3), (True, False))
     W, V = made.solve(0.0)
     rows, ahead = rows_of(x[:, 0], L, H)
     level = rows[:, :mean].mean(axis=1, keepdims=True) if mean else np.zeros((n, 1))
@@ -176,7 +180,7 @@ def test_settings_are_chosen_by_series_that_are_left_out() -> None:
     for step in range(3, 2_000):
         x[step] += 0.7 * x[step - 3]
     parts = [autocovariances(x[:, [c]], 40) for c in range(4)]
-    about: Any = {"steps": (1,), "horizon": 1}
+    about: Any = {"steps": (1,)}
     tried = [(L, 0) for L in (32, 3, 2)]
     made = choose(reduce(add, parts), parts, tried, (1e-6, 1.0), **about)
     # Two values back say nothing of the third; 32 say no more than three, and are to be learned.

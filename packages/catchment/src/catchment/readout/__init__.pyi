@@ -144,7 +144,11 @@ from catchment.readout.storage import (
     to_bytes as to_bytes,
     typed as typed,
 )
-from catchment.readout.yule_walker import Equations as Equations, choose as choose
+from catchment.readout.yule_walker import (
+    Equations as Equations,
+    choose as choose,
+    crossed as crossed,
+)
 
 __all__ = [
     "Autocovariances",

@@ -42,6 +42,7 @@ from catchment.wire import ROWS, SAME, SIGNED, WEIGHT, Kind, Shape, Summable
 
 DIGITS = 12  # binary digits of inputs after the point
 LARGEST = 2**15 - 1  # of inputs, as integers: below 8
+Shape3 = tuple[int, int, int]
 EXACT = 1 << 22  # steps whose products add up exactly in float64
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 1e3)  # of the variance
 MOST_HORIZONS = 24  # by which settings are chosen
@@ -62,6 +63,9 @@ class Autocovariances(Summable):
         (1 + J, n) how many products each is the sum of.
     squares
         (J, J) sums of products of covariates, in the same units.
+    crossed
+        (H, A, B) sums of products of A covariates that are known ahead with B others so many steps
+        before, for each of H steps ahead; empty unless there are both.
     n_rows, weight
         Values that are there, over all series.
     fingerprint
@@ -88,20 +92,28 @@ class Autocovariances(Summable):
     products: Annotated[NDArray[Any], Shape("series", "lags"), SIGNED]
     pairs: Annotated[NDArray[Any], Shape("series", "lags"), SIGNED]
     squares: Annotated[NDArray[Any], Shape("covariates", "covariates"), SIGNED]
+    crossed: Annotated[NDArray[Any], Shape("steps", "known", "others"), SIGNED]
     n_rows: Annotated[int, ROWS]
     weight: Annotated[float, WEIGHT]
     fingerprint: Annotated[str, SAME] = ""
 
     @classmethod
-    def zero(cls, lags: int, covariates: int = 0, fingerprint: str = "") -> Autocovariances:
+    def zero(
+        cls, lags: int, covariates: int = 0, crossed: Shape3 = (0, 0, 0), fingerprint: str = ""
+    ) -> Autocovariances:
         """Return what no series at all has."""
-        sums = np.zeros((1 + covariates, lags), dtype=np.int64)
-        none = np.zeros((covariates, covariates), dtype=np.int64)
-        return cls(sums, sums.copy(), none, 0, 0.0, fingerprint)
+        shapes = ((1 + covariates, lags),) * 2, (covariates,) * 2, crossed
+        sums = [np.zeros(shape, dtype=np.int64) for shape in (*shapes[0], *shapes[1:])]
+        return cls(*sums, 0, 0.0, fingerprint)
 
     @property
     def n_lags(self) -> int:
         return int(self.products.shape[1])
+
+    @property
+    def n_targets(self) -> int:
+        """One: coefficients are shared by all series."""
+        return 1
 
     @property
     def is_exact(self) -> bool:
@@ -134,7 +146,7 @@ class Autocovariances(Summable):
     def digest(self) -> str:
         """Return the SHA-256 of the numbers, the same wherever and in any order they were added."""
         text = hashlib.sha256(f"{self.fingerprint} {self.n_rows} {self.weight:g}".encode())
-        for one in (self.products, self.pairs, self.squares):
+        for one in (self.products, self.pairs, self.squares, self.crossed):
             text.update(f"{one.shape}".encode() + np.ascontiguousarray(one).tobytes())
         return text.hexdigest()
 
@@ -220,9 +232,19 @@ def autocovariances(
                 n_pairs = own_there[earlier] @ mark[begin:] if not counted else len(own) - begin
                 pairs[place, k] += int(n_pairs)
     n = int(pairs[0, 0])
-    return Autocovariances(
-        products, pairs, np.rint(squares).astype(np.int64), n, float(n), fingerprint
-    )
+    whole, none = np.rint(squares).astype(np.int64), np.zeros((0, 0, 0), dtype=np.int64)
+    return Autocovariances(products, pairs, whole, none, n, float(n), fingerprint)
+
+
+def crossed(u: Array, known: Array, others: Array, steps: Sequence[int]) -> NDArray[np.int64]:
+    """Return the sums (H, A, B) of known covariates (T, A) with others (T, B), steps before.
+
+    Each product counts as often as there are values of u (T, I) at its later step.
+    """
+    weight = fixed_point(u)[1].sum(axis=1, keepdims=True)
+    (a, _), (b, _) = fixed_point(known), fixed_point(others)
+    sums = [(a * weight)[h:].T @ b[: max(len(b) - h, 0)] for h in steps]
+    return np.rint(np.array(sums)).astype(np.int64)
 
 
 def _dot(a: Array, b: Array) -> int:
@@ -261,8 +283,8 @@ class Equations:
         As in `Lags`.
     steps
         (H,) steps ahead.
-    horizon
-        The largest step that the sums reach.
+    reach
+        All steps ahead that the sums are made for.
     ahead
         (J,) whether each covariate is known ahead, and stands at the step that is predicted.
     """
@@ -271,12 +293,12 @@ class Equations:
     lookback: int
     mean: int
     steps: tuple[int, ...]
-    horizon: int
+    reach: tuple[int, ...]
     ahead: tuple[bool, ...] = ()
 
     @cached_property
     def system(self) -> tuple[Array, Array, Array, Array, Array, Array]:
-        """G' (L, L), C' (L, H), B' (H, L, J), s (H, J), Q (J, J) and c0 (H,)."""
+        """G' (L, L), C' (L, H), B' (H, L, J), s (H, J), Q (H, J, J) and c0 (H,)."""
         L, steps, r = self.lookback, np.array(self.steps), self.sums.moments
         ages = np.arange(L)
         G = r[0][np.abs(ages[:, None] - ages)]
@@ -288,7 +310,7 @@ class Equations:
         J = len(self.ahead)
         B, s = np.zeros((len(steps), L, J)), np.zeros((len(steps), J))
         for j, known in enumerate(self.ahead):
-            at = steps if known else np.full(len(steps), self.horizon)
+            at = steps if known else np.full(len(steps), max(self.reach))
             B[:, :, j] = r[1 + j][ages + at[:, None]]
             s[:, j] = r[1 + j][at - steps] - B[:, :, j] @ m
         if self.mean:  # P x = x - m'x
@@ -296,7 +318,12 @@ class Equations:
             C, B = C - m @ C, B - np.einsum("l,hlj->hj", m, B)[:, None, :]
             G = G - np.outer(np.ones(L), level)
             G = G - np.outer(G @ m, np.ones(L))
-        Q = self.sums.squares * 4.0**-DIGITS / max(self.sums.weight, 1.0)
+        Q = np.repeat(self.sums.squares[None], len(steps), axis=0)
+        if any(self.ahead) and not all(self.ahead):  # what is known ahead comes first
+            known = sum(self.ahead)
+            here = self.sums.crossed[[self.reach.index(h) for h in self.steps]]
+            Q[:, :known, known:], Q[:, known:, :known] = here, here.transpose(0, 2, 1)
+        Q = Q * 4.0**-DIGITS / max(self.sums.weight, 1.0)
         return (G + G.T) / 2.0, C, B, s, Q, c0
 
     @property
@@ -319,9 +346,8 @@ class Equations:
         if not self.ahead:
             return X, np.zeros((len(self.steps), 0))
         Y = np.einsum("la,a,hak->hlk", U, inverse, np.einsum("la,hlj->haj", U, B))
-        small = 1e-9 * (np.trace(Q) + 1e-300) * np.eye(len(Q))
+        small = (1e-9 + ridge) * self.variance * np.eye(len(self.ahead))
         S = Q + small - np.einsum("hlj,hlk->hjk", B, Y)
-        S = S + ridge * self.variance * np.eye(len(Q))
         V = np.linalg.solve(S, (s - np.einsum("hlj,lh->hj", B, X))[..., None])[..., 0]
         return X - np.einsum("hlj,hj->lh", Y, V), V
 
@@ -332,7 +358,7 @@ class Equations:
         if self.ahead:
             found = found - 2.0 * np.einsum("hj,hj->h", V, s)
             found = found + 2.0 * np.einsum("lh,hlj,hj->h", W, B, V)
-            found = found + np.einsum("hj,jk,hk->h", V, Q, V)
+            found = found + np.einsum("hj,hjk,hk->h", V, Q, V)
         return np.asarray(np.maximum(found, 0.0))
 
     def freedom(self, ridge: float) -> float:
@@ -422,8 +448,7 @@ def choose(
     tried: Sequence[tuple[int, int]],
     ridges: Sequence[float],
     *,
-    steps: Sequence[int],
-    horizon: int,
+    steps: tuple[int, ...],
     ahead: tuple[bool, ...] = (),
     by: str = "clients",
 ) -> LagChoice:
@@ -444,8 +469,8 @@ def choose(
         errors = np.zeros(len(ridges))
         for part in parts or (total,):
             rest = total - part if parts else total
-            known = Equations(rest, L, mean, few, horizon, ahead)
-            held = Equations(part, L, mean, few, horizon, ahead) if parts else known
+            known = Equations(rest, L, mean, few, steps, ahead)
+            held = Equations(part, L, mean, few, steps, ahead) if parts else known
             for k, ridge in enumerate(ridges):
                 W, V = known.solve(ridge)
                 error = float(held.errors(W, V).mean())
@@ -461,7 +486,7 @@ def choose(
     squared, best = np.zeros(len(steps)), made.best
     for part in parts or (total,):
         rest = total - part if parts else total
-        about = (best.lookback, best.mean, tuple(steps), horizon, ahead)
+        about = (best.lookback, best.mean, steps, steps, ahead)
         solved = Equations(rest, *about).solve(best.ridge)
         squared += part.weight * Equations(part, *about).errors(*solved)
     deviations = np.sqrt(squared / max(total.weight, 1.0))

@@ -24,6 +24,7 @@ from catchment.federation.learn.unlearning import (
     Certificate as Certificate,
     add_client as add_client,
     unlearn as unlearn,
+    unlearn_lags as unlearn_lags,
     unlearn_normal as unlearn_normal,
     unlearn_rows as unlearn_rows,
 )
@@ -89,6 +90,7 @@ __all__ = [
     "state_without_class",
     "towards",
     "unlearn",
+    "unlearn_lags",
     "unlearn_normal",
     "unlearn_rows",
 ]

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from annotated_types import Ge
@@ -40,8 +40,8 @@ from catchment.federation.algorithm import (
     added_by_key,
 )
 from catchment.federation.increments import Asked, Increments, OpenRecording, Progress
-from catchment.federation.learn.ridge import group_of
-from catchment.readout.model import Model
+from catchment.federation.learn.ridge import group_of, group_sums
+from catchment.readout.model import Model, fitted_pipeline
 from catchment.readout.ridge_choice import RidgeChoice
 from catchment.readout.statistics import Readout
 from catchment.readout.yule_walker import (
@@ -53,10 +53,13 @@ from catchment.readout.yule_walker import (
     autocovariances,
     candidates,
     choose,
+    crossed,
 )
 from catchment.wire import NOTHING, Message
 
 FOLDS = 8  # groups of clients that are left out in turn, where there are more clients
+LOOKBACK = 336  # values back, where nothing else is said
+LOOKBACKS = (336, 168, 96, 48, 24, 12)  # that are proposed
 LONG = 10  # times as many steps as lags, from which on edges of a series do not matter
 
 
@@ -192,42 +195,55 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
         self, received: Message, data: Data, context: RoundContext
     ) -> Autocovariances:
         prepare = context.preprocessing
-        if prepare is None or context.memory is None:
-            raise ValueError("autocovariances are an algorithm of their own; use them in a Plan")
+        if prepare is None or prepare.horizons != self.preprocessing.horizons:
+            raise ValueError(
+                "autocovariances are of raw recordings, and the plan around them prepares these "
+                "otherwise; pass the plan the algorithm's own preprocessing"
+            )
         if self.increments is not None:
             made = LagIncrements(self.features, prepare, learn=self)
-            return made.answer(Asked.from_message(received), data, context, context.memory)  # type: ignore[return-value]
+            memory = {} if context.memory is None else context.memory
+            answer: Any = made.answer(Asked.from_message(received), data, context, memory)
+            return cast(Autocovariances, answer)
         held = data if context.ledger is None else context.ledger.reading(data)
         return reduce(add, self.sums(held(), prepare), self.zero())
 
     def zero(self) -> Autocovariances:
         """Return the sums of a client without a value."""
-        return Autocovariances.zero(self.n_lags, len(self.ahead), self.statistics_name)
+        known = len(self.preprocessing.known)
+        sizes = (len(self.preprocessing.horizons), known, len(self.ahead) - known)
+        both = sizes if known and sizes[2] else (0, 0, 0)
+        return Autocovariances.zero(self.n_lags, len(self.ahead), both, self.statistics_name)
 
     def sums(
         self, recordings: Iterable[Recording], prepare: Preprocessing
     ) -> Iterable[Autocovariances]:
         """Yield the sums of each raw recording, prepared by a fitted preparation."""
         for number, raw in enumerate(recordings):
-            x, z = self.series(raw, prepare, number)
-            yield autocovariances(x, self.n_lags, covariates=z, fingerprint=self.statistics_name)
+            x, known, calendar = self.series(raw, prepare, number)
+            # Of the present and not of what is predicted: it stands as far before as sums reach.
+            late = np.full((self.horizon, calendar.shape[1]), np.nan)
+            z = np.hstack([known, np.concatenate([late, calendar])[: len(x)]])
+            made = autocovariances(x, self.n_lags, covariates=z, fingerprint=self.statistics_name)
+            if known.shape[1] and calendar.shape[1]:
+                made = replace(made, crossed=crossed(x, known, calendar, prepare.horizons))
+            yield made
 
-    def series(self, raw: Recording, prepare: Preprocessing, number: int) -> tuple[Array, Array]:
-        """Return the predicted channels (T, K) and the covariates (T, J), scaled, with gaps."""
+    def series(
+        self, raw: Recording, prepare: Preprocessing, number: int = 0
+    ) -> tuple[Array, Array, Array]:
+        """Return predicted channels (T, K), known ones (T, A) and calendar (T, B), with gaps."""
         steady = raw if prepare.rate is None else resample(replace(raw, y=None), prepare.rate)
         u, channels = steady.u, steady.channels or steady.n_inputs
         if prepare.gaps == "error" and np.isnan(u).any():
             raise ValueError(f"recording {number} has gaps, and gaps is 'error'; pass gaps='hold'")
         scaler, T = prepare.scaler, prepare.n_present(steady)
-        u = u if scaler is None else scaler(u)
-        known = channel_numbers("known", prepare.known, channels)
-        calendar = np.empty((len(u), 0))
+        u = (u if scaler is None else scaler(u))[:T]
+        calendar = np.empty((T, 0))
         if prepare.calendar:
-            # Of the present and not of what is predicted: it stands as far before as sums reach.
-            when = calendar_columns(steady, prepare.calendar, number)
-            late = np.full((min(self.horizon, len(u)), when.shape[1]), np.nan)
-            calendar = np.concatenate([late, when])[: len(u)]
-        return u[:T, prepare.predicted_of(channels)], np.hstack([u[:, known], calendar])[:T]
+            calendar = calendar_columns(steady, prepare.calendar, number)[:T]
+        known = channel_numbers("known", prepare.known, channels)
+        return u[:, prepare.predicted_of(channels)], u[:, known], calendar
 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[Autocovariances]:
         value = Autocovariances.from_message(parts)
@@ -267,7 +283,6 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
             tried,
             ridges,
             steps=self.preprocessing.horizons,
-            horizon=self.horizon,
             ahead=self.ahead,
             by="clients" if len(groups) == len(state.by_client) else "groups",
         )
@@ -280,6 +295,25 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
                 "no client has a value to learn from; run all rounds, with longer recordings"
             )
         return YuleWalkerSolution.of(self, total, choice)
+
+    def without_each(
+        self,
+        state: YuleWalkerState,
+        preprocessing: Preprocessing,
+        channels: Sequence[str] | None,
+    ) -> dict[int, Readout]:
+        """Return, by group of clients, the readout of everybody else's sums."""
+        groups, choice = group_sums(state.by_client), state.choice
+        if choice is None or state.total is None or len(groups) < 2:
+            raise FederationError(
+                f"the server keeps the sums of {len(groups)} groups of clients apart, and two are "
+                "needed to leave one out; calibrate on clients that did not train"
+            )
+        found = {}
+        for group, own in groups.items():
+            rest = YuleWalkerSolution.of(self, state.total - own, choice)
+            found[group] = rest.prepared_by(preprocessing, channels).readout
+        return found
 
     def sends(self, protections: Sequence[Any] = ()) -> str:
         """Return in one sentence what clients send."""
@@ -332,6 +366,15 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
         return replace(self, lookback=best.lookback, trailing_mean=best.mean, ridge=best.ridge)
 
 
+def longest_lookback(n_steps: float, horizon: int, times: float = LONG) -> int:
+    """Return how far back series of so many steps may look, 0 if they are too short to.
+
+    >>> longest_lookback(8_000, 24), longest_lookback(1_000, 24), longest_lookback(300, 24)
+    (336, 48, 0)
+    """
+    return next((L for L in LOOKBACKS if n_steps >= times * (L + horizon)), 0)
+
+
 def folds(by_client: Mapping[str, Autocovariances]) -> Mapping[Any, Autocovariances]:
     """Return what is left out in turn: clients, or of many groups of them."""
     if len(by_client) <= FOLDS:
@@ -368,7 +411,7 @@ class YuleWalkerSolution:
     ) -> YuleWalkerSolution:
         """Return the solution of a sum at the settings that were chosen."""
         best, steps = choice.best, learn.preprocessing.horizons
-        made = Equations(total, best.lookback, best.mean, steps, learn.horizon, learn.ahead)
+        made = Equations(total, best.lookback, best.mean, steps, steps, learn.ahead)
         W, V = made.solve(best.ridge)
         return cls(learn, made.weights(W), V, choice)
 
@@ -407,6 +450,28 @@ class YuleWalkerSolution:
         )
 
 
+def lags_of_run(
+    model: Model, settings: Mapping[str, Any], parts: Message
+) -> tuple[FederatedYuleWalker, YuleWalkerState]:
+    """Return the algorithm of a finished run, by its settings, and the state that was kept."""
+    told = {k: v for k, v in settings.items() if k not in ("features", "preprocessing")}
+    made = FederatedYuleWalker(features=model.features, preprocessing=model.preprocessing)
+    state = made.load_state(parts)
+    assert state.total is not None
+    longest: dict[str, Any] = {"delays": state.total.n_lags - made.horizon, "washout": 0}
+    return replace(made, features=replace(model.features, **longest), **told), state
+
+
+def fit_lags(pipeline: Pipeline, recordings: Sequence[Recording]) -> Model:
+    """Return what one owner learns from autocovariances, as a federation of one client does."""
+    ready = fitted_pipeline(pipeline, recordings)
+    prepare = ready.preprocessing
+    learn = FederatedYuleWalker(features=ready.features, preprocessing=prepare)
+    total = reduce(add, learn.sums(recordings, prepare), learn.zero())
+    solved = learn.solved(YuleWalkerState(total))
+    return learn.result(solved).prepared_by(prepare, recordings[0].channels)
+
+
 @dataclass(frozen=True, eq=False)
 class LagIncrements(Increments):
     """What is new of a client's recordings, of which the last values are remembered."""
@@ -427,14 +492,13 @@ class LagIncrements(Increments):
             read, past = opened.steps - segment.first_step, opened.waiting.u
             raw = segment.part(max(read, 0), segment.n_steps) if read < segment.n_steps else None
             if raw is not None:
-                x, z = learn.series(raw, self.preprocessing, 0)
-                before = learn.series(Recording(past, channels=raw.channels), self.preprocessing, 0)
-                made.append(
-                    autocovariances(
-                        x, learn.n_lags, covariates=z, before=before,
-                        fingerprint=learn.statistics_name,
-                    )
-                )  # fmt: skip
+                x, *_ = learn.series(raw, self.preprocessing)
+                before = None
+                if len(past):
+                    last = Recording(past, channels=raw.channels)
+                    before = learn.series(last, self.preprocessing)[:2]
+                told: Any = {"fingerprint": learn.statistics_name, "before": before}
+                made.append(autocovariances(x, learn.n_lags, **told))
                 past = np.concatenate([past, raw.u])[-(learn.n_lags - 1) :]
             stop = segment.first_step + segment.n_steps
             waiting = replace(opened.waiting, u=past)
