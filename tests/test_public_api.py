@@ -67,7 +67,8 @@ FACES = {
         "epsilon_spent forget_rounds generate_keys networked new_identity"
     ),
     "catchment.readout": (
-        "Autocovariances autocovariances ClassCounts Counts Detector ErrorSums Forecast LDA Grid Intervals KnownClasses Model "
+        "Autocovariances autocovariances ClassCounts Counts Detector ErrorSums Forecast LDA Grid "
+        "Intervals KnownClasses Model "
         "MahalanobisDetector OnlineRidge OpenSetModel PersonalModels Predictor Readout RidgeChoice "
         "RidgeStatistics CosineHead accumulate accuracy choose_by_blocks "
         "choose_by_gcv conformal_quantile forecasts log_edges nrmse "
@@ -81,7 +82,8 @@ FACES = {
         "plus deserialize split serialize"
     ),
     "catchment_edge": (
-        "Agreement CCode EdgeClient DeviceHello DevicePlan OnnxFile c_code to_c to_device to_onnx"
+        "Agreement CCode EdgeClient DeviceHello DevicePlan OnnxFile c_code lags_c_code to_c "
+        "to_device to_onnx"
     ),
     "catchment_edge.client": "EdgeClient DeviceHello",
     "catchment_edge.training": "TrainingDevice device_of sensor_bytes task_of to_device",

@@ -121,7 +121,7 @@ def test_sums_are_those_of_an_oracle_and_add(cut: int, lags: int, seed: int) -> 
 def test_one_step_ahead_are_the_equations_of_yule_and_walker() -> None:
     x = np.cumsum(np.random.default_rng(3).normal(size=500)) / 9
     sums = autocovariances(x[:, None], 12)
-    r = sums.products[0] / sums.pairs[0]
+    r = sums.products[0] / sums.pairs[0, 0]
     W, _ = Equations(sums, 8, 0, (1, 4), (1, 4)).solve(0.0)
     np.testing.assert_allclose(W[:, 0], solve_toeplitz(r[:8], r[1:9]), rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(W[:, 1], solve_toeplitz(r[:8], r[4:12]), rtol=1e-6, atol=1e-9)

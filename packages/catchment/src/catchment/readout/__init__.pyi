@@ -146,6 +146,7 @@ from catchment.readout.storage import (
 )
 from catchment.readout.yule_walker import (
     Equations as Equations,
+    candidates as candidates,
     choose as choose,
     crossed as crossed,
 )

@@ -20,20 +20,23 @@ z(t) and of z z': known ahead, they stand in the equations at t + h; others, suc
 t, for which what is multiplied is z(t - H).
 
 Inputs are integers of 16 bits, 12 of them binary digits; their products are added as integers of
-64 bits. Values that are missing are passed over, and pairs that are there are counted: r(k) is
-divided by their number. A series that comes in segments needs its last L + H - 1 values only.
+64 bits. All are divided by the number of values, so that no spectrum is negative and no error of
+any weights is. Values that are missing are passed over; pairs that are there, and those that are
+not, are counted, and r(k) is enlarged by their share. A series that comes in segments needs its
+last L + H - 1 values only.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import toeplitz
 
 from catchment.arrays import Array
 from catchment.errors import UploadError
@@ -59,8 +62,8 @@ class Autocovariances(Summable):
     products
         (1 + J, n) sums of x(t - k) x(t), and of x(t - k) z(t) for each of J covariates, in units of
         4^-12.
-    pairs
-        (1 + J, n) how many products each is the sum of.
+    pairs, missing
+        (1 + J, n) how many products each is the sum of, and how many gaps have left out of it.
     squares
         (J, J) sums of products of covariates, in the same units.
     crossed
@@ -91,6 +94,7 @@ class Autocovariances(Summable):
 
     products: Annotated[NDArray[Any], Shape("series", "lags"), SIGNED]
     pairs: Annotated[NDArray[Any], Shape("series", "lags"), SIGNED]
+    missing: Annotated[NDArray[Any], Shape("series", "lags"), SIGNED]
     squares: Annotated[NDArray[Any], Shape("covariates", "covariates"), SIGNED]
     crossed: Annotated[NDArray[Any], Shape("steps", "known", "others"), SIGNED]
     n_rows: Annotated[int, ROWS]
@@ -102,9 +106,10 @@ class Autocovariances(Summable):
         cls, lags: int, covariates: int = 0, crossed: Shape3 = (0, 0, 0), fingerprint: str = ""
     ) -> Autocovariances:
         """Return what no series at all has."""
-        shapes = ((1 + covariates, lags),) * 2, (covariates,) * 2, crossed
-        sums = [np.zeros(shape, dtype=np.int64) for shape in (*shapes[0], *shapes[1:])]
-        return cls(*sums, 0, 0.0, fingerprint)
+        wide = (1 + covariates, lags)
+        shapes: tuple[tuple[int, ...], ...] = (wide, wide, wide, (covariates,) * 2, crossed)
+        P, n, missing, Q, both = (np.zeros(shape, dtype=np.int64) for shape in shapes)
+        return cls(P, n, missing, Q, both, 0, 0.0, fingerprint)
 
     @property
     def n_lags(self) -> int:
@@ -128,8 +133,16 @@ class Autocovariances(Summable):
     @cached_property
     def moments(self) -> Array:
         """Mean products (1 + J, n); those of which there are no pairs are zero."""
-        pairs = np.maximum(self.pairs, 1.0) if self.is_counted else max(self.weight, 1.0)
-        return np.asarray(self.products * 4.0**-DIGITS / pairs)
+        n = max(self.weight, 1.0)
+        r = np.asarray(self.products * 4.0**-DIGITS / n, dtype=np.float64)
+        if not self.is_counted or not self.missing.any():
+            return r
+        every = self.pairs + self.missing
+        r = r * every * (n / every[0, 0]) / np.maximum(self.pairs, 1)
+        # What gaps have left out need not be as the rest: no spectrum may become negative.
+        least = np.linalg.eigvalsh(toeplitz(r[0]))[0]
+        r[0, 0] += max(-float(least), 0.0)
+        return r
 
     @property
     def noise(self) -> float:
@@ -146,12 +159,28 @@ class Autocovariances(Summable):
     def digest(self) -> str:
         """Return the SHA-256 of the numbers, the same wherever and in any order they were added."""
         text = hashlib.sha256(f"{self.fingerprint} {self.n_rows} {self.weight:g}".encode())
-        for one in (self.products, self.pairs, self.squares, self.crossed):
+        for one in (self.products, self.pairs, self.missing, self.squares, self.crossed):
             text.update(f"{one.shape}".encode() + np.ascontiguousarray(one).tobytes())
         return text.hexdigest()
 
-    def check(self, lags: int, covariates: int, fingerprint: str, *, noisy: bool = False) -> None:
-        """Raise UploadError for sums that no series of this plan can have."""
+    def check(
+        self,
+        lags: int,
+        covariates: int,
+        fingerprint: str,
+        *,
+        noisy: bool = False,
+        goes_on: bool = False,
+    ) -> None:
+        """Raise UploadError for sums that no series of this plan can have.
+
+        Parameters
+        ----------
+        noisy
+            Whether noise may be in them.
+        goes_on
+            Whether they may be of the end of a series, multiplied with what came before.
+        """
         if self.products.shape != (1 + covariates, lags):
             raise UploadError(
                 "shape", f"sums of shape {self.products.shape} came, not {(1 + covariates, lags)}"
@@ -160,13 +189,14 @@ class Autocovariances(Summable):
             raise UploadError("fingerprint", "the sums are of other lags or another preparation")
         if noisy:
             return
-        if any(one.dtype != np.int64 for one in (self.products, self.pairs, self.squares)):
+        if any(one.dtype != np.int64 for one in (self.products, self.pairs, self.missing)):
             raise UploadError("type", "autocovariances came as floats; they are integers")
         n, r = int(self.pairs[0, 0]), self.products[0]
         if not n == self.n_rows == self.weight or self.pairs.min() < 0 or self.pairs[0].max() > n:
             raise UploadError("count", f"{self.n_rows} values cannot have made these pairs")
         # |x(t - k) x(t)| adds up to at most the squares (Cauchy and Schwarz).
-        if not (np.abs(r).max() == r[0] <= n * LARGEST**2):
+        most = n * LARGEST**2 if goes_on else r[0]
+        if not (0 <= r[0] <= n * LARGEST**2 and np.abs(r).max() <= most):
             raise UploadError("bound", "a series cannot vary with its past more than with itself")
 
 
@@ -218,7 +248,7 @@ def autocovariances(
     squares = (z * there.sum(axis=1, keepdims=True))[first:].T @ z[first:]
     x, there, z, known = (np.ascontiguousarray(one.T) for one in (x, there, z, known))
     products = np.zeros((1 + len(z), lags), dtype=np.int64)
-    pairs = products.copy()
+    pairs, missing = products.copy(), products.copy()
     for channel, own in enumerate(x):
         own_there = there[channel]
         whole = bool(own_there.all())
@@ -229,11 +259,14 @@ def autocovariances(
                 begin = max(first, k)
                 earlier = slice(begin - k, len(own) - k)
                 products[place, k] += _dot(own[earlier], series[begin:])
-                n_pairs = own_there[earlier] @ mark[begin:] if not counted else len(own) - begin
-                pairs[place, k] += int(n_pairs)
+                n_pairs, every = len(own) - begin, len(own) - begin
+                if not counted:
+                    n_pairs = int(own_there[earlier] @ mark[begin:])
+                pairs[place, k] += n_pairs
+                missing[place, k] += every - n_pairs
     n = int(pairs[0, 0])
     whole, none = np.rint(squares).astype(np.int64), np.zeros((0, 0, 0), dtype=np.int64)
-    return Autocovariances(products, pairs, whole, none, n, float(n), fingerprint)
+    return Autocovariances(products, pairs, missing, whole, none, n, float(n), fingerprint)
 
 
 def crossed(u: Array, known: Array, others: Array, steps: Sequence[int]) -> NDArray[np.int64]:
@@ -244,7 +277,7 @@ def crossed(u: Array, known: Array, others: Array, steps: Sequence[int]) -> NDAr
     weight = fixed_point(u)[1].sum(axis=1, keepdims=True)
     (a, _), (b, _) = fixed_point(known), fixed_point(others)
     sums = [(a * weight)[h:].T @ b[: max(len(b) - h, 0)] for h in steps]
-    return np.rint(np.array(sums)).astype(np.int64)
+    return np.asarray(np.rint(np.array(sums)), dtype=np.int64)
 
 
 def _dot(a: Array, b: Array) -> int:
@@ -319,10 +352,10 @@ class Equations:
             G = G - np.outer(np.ones(L), level)
             G = G - np.outer(G @ m, np.ones(L))
         Q = np.repeat(self.sums.squares[None], len(steps), axis=0)
-        if any(self.ahead) and not all(self.ahead):  # what is known ahead comes first
-            known = sum(self.ahead)
+        n_known = sum(self.ahead)
+        if 0 < n_known < J:  # what is known ahead comes first
             here = self.sums.crossed[[self.reach.index(h) for h in self.steps]]
-            Q[:, :known, known:], Q[:, known:, :known] = here, here.transpose(0, 2, 1)
+            Q[:, :n_known, n_known:], Q[:, n_known:, :n_known] = here, here.transpose(0, 2, 1)
         Q = Q * 4.0**-DIGITS / max(self.sums.weight, 1.0)
         return (G + G.T) / 2.0, C, B, s, Q, c0
 
@@ -427,17 +460,17 @@ def candidates(lookback: int, *, forgets: bool) -> list[tuple[int, int]]:
     >>> candidates(8, forgets=False)
     [(8, 1), (8, 8), (4, 1), (4, 4), (2, 1), (2, 2), (1, 1)]
     """
-    found, L = [], lookback
+    L, found = lookback, list[tuple[int, int]]()
     while L >= 1 and len(found) < 12:
         found += [(L, mean) for mean in dict.fromkeys((0, 1, L) if forgets else (1, L))]
         L //= 2
     return found
 
 
-def some(steps: Sequence[int]) -> tuple[int, ...]:
+def some(steps: tuple[int, ...]) -> tuple[int, ...]:
     """Return evenly chosen ones of many steps ahead, the first and the last among them."""
     if len(steps) <= MOST_HORIZONS:
-        return tuple(steps)
+        return steps
     places = np.linspace(0, len(steps) - 1, MOST_HORIZONS).round().astype(int)
     return tuple(steps[k] for k in dict.fromkeys(places.tolist()))
 
@@ -463,31 +496,30 @@ def choose(
     ridges
         In units of the variance.
     """
-    few, parts = some(list(steps)), apart if len(apart) > 1 else ()
+    few = some(steps)
+    pairs = [(total - part, part) for part in apart] if len(apart) > 1 else [(total, total)]
+    left_out = len(apart) > 1
     rows: list[tuple[float, float, float, float]] = []
     for L, mean in tried:
         errors = np.zeros(len(ridges))
-        for part in parts or (total,):
-            rest = total - part if parts else total
+        for rest, part in pairs:
             known = Equations(rest, L, mean, few, steps, ahead)
-            held = Equations(part, L, mean, few, steps, ahead) if parts else known
+            held = Equations(part, L, mean, few, steps, ahead) if left_out else known
             for k, ridge in enumerate(ridges):
                 W, V = known.solve(ridge)
                 error = float(held.errors(W, V).mean())
-                if not parts:
+                if not left_out:
                     # Values of a series, or where noise hides them clients, of many values each.
                     n = max(total.weight, 1.0) if total.is_counted else np.inf
                     error /= max(1.0 - known.freedom(ridge) / n, 1e-3) ** 2
                     error += DOUBT * known.doubt(W)
-                errors[k] += error * part.weight
-        found = errors / max(total.weight, 1.0)
-        rows += [(L, mean, ridge, e) for ridge, e in zip(ridges, found, strict=True)]
-    made = LagChoice(*np.array(rows).T, np.zeros(0), by if parts else "gcv")
+                errors[k] += error * part.weight / max(total.weight, 1.0)
+        rows += [(L, mean, ridge, e) for ridge, e in zip(ridges, errors, strict=True)]
+    lookbacks, means, own, found = np.array(rows).T
+    made = LagChoice(lookbacks, means, own, found, np.zeros(0), by if left_out else "gcv")
     squared, best = np.zeros(len(steps)), made.best
-    for part in parts or (total,):
-        rest = total - part if parts else total
+    for rest, part in pairs:
         about = (best.lookback, best.mean, steps, steps, ahead)
         solved = Equations(rest, *about).solve(best.ridge)
         squared += part.weight * Equations(part, *about).errors(*solved)
-    deviations = np.sqrt(squared / max(total.weight, 1.0))
-    return LagChoice(made.lookbacks, made.means, made.ridges, made.errors, deviations, made.by)
+    return replace(made, deviations=np.sqrt(squared / max(total.weight, 1.0)))

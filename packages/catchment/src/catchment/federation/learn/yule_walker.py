@@ -249,7 +249,8 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
         value = Autocovariances.from_message(parts)
         changed = context.changed or not context.client  # by a protection, or within a sum of it
         noisy = changed and value.products.dtype == np.float64
-        value.check(self.n_lags, len(self.ahead), self.statistics_name, noisy=noisy)
+        told: dict[str, Any] = {"noisy": noisy, "goes_on": self.increments is not None}
+        value.check(self.n_lags, len(self.ahead), self.statistics_name, **told)
         return Tally.of(value, context.client if self.store_per_client else "")
 
     def server_update(
@@ -462,11 +463,11 @@ def lags_of_run(
     return replace(made, features=replace(model.features, **longest), **told), state
 
 
-def fit_lags(pipeline: Pipeline, recordings: Sequence[Recording]) -> Model:
+def fit_lags(pipeline: Pipeline, recordings: Sequence[Recording], **settings: Any) -> Model:
     """Return what one owner learns from autocovariances, as a federation of one client does."""
     ready = fitted_pipeline(pipeline, recordings)
     prepare = ready.preprocessing
-    learn = FederatedYuleWalker(features=ready.features, preprocessing=prepare)
+    learn = FederatedYuleWalker(features=ready.features, preprocessing=prepare, **settings)
     total = reduce(add, learn.sums(recordings, prepare), learn.zero())
     solved = learn.solved(YuleWalkerState(total))
     return learn.result(solved).prepared_by(prepare, recordings[0].channels)
