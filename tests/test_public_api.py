@@ -47,9 +47,10 @@ FACES = {
     ),
     "catchment.federation.learn": (
         "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge "
-        "FederatedScaling PersonalIncrements PersonalReadouts ReadoutAveraging SHARES "
+        "FederatedScaling FederatedYuleWalker PersonalIncrements PersonalReadouts "
+        "ReadoutAveraging SHARES "
         "SelectedRidge UnknownThreshold group_of add_client mixed personalize state_without_class "
-        "retired_by_class towards unlearn unlearn_normal unlearn_rows"
+        "retired_by_class towards unlearn unlearn_lags unlearn_normal unlearn_rows"
     ),
     "catchment.federation.measure": (
         "Calibration Comparison Drift Evaluation Flag Dummy ContributionBound Outcome "
@@ -66,7 +67,8 @@ FACES = {
         "epsilon_spent forget_rounds generate_keys networked new_identity"
     ),
     "catchment.readout": (
-        "ClassCounts Counts Detector ErrorSums Forecast LDA Grid Intervals KnownClasses Model "
+        "Autocovariances autocovariances ClassCounts Counts Detector ErrorSums Forecast LDA Grid "
+        "Intervals KnownClasses Model "
         "MahalanobisDetector OnlineRidge OpenSetModel PersonalModels Predictor Readout RidgeChoice "
         "RidgeStatistics CosineHead accumulate accuracy choose_by_blocks "
         "choose_by_gcv conformal_quantile forecasts log_edges nrmse "
@@ -80,7 +82,8 @@ FACES = {
         "plus deserialize split serialize"
     ),
     "catchment_edge": (
-        "Agreement CCode EdgeClient DeviceHello DevicePlan OnnxFile c_code to_c to_device to_onnx"
+        "Agreement CCode EdgeClient DeviceHello DevicePlan OnnxFile c_code lags_c_code to_c "
+        "to_device to_onnx"
     ),
     "catchment_edge.client": "EdgeClient DeviceHello",
     "catchment_edge.training": "TrainingDevice device_of sensor_bytes task_of to_device",

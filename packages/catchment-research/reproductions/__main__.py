@@ -15,6 +15,7 @@ from reproductions.data_commands import compact, data, pack
 from reproductions.forecast_command import forecast
 from reproductions.freeze_command import freeze
 from reproductions.keywords_command import keywords
+from reproductions.lags_command import lags
 from reproductions.life_command import life
 from reproductions.papers import papers
 from reproductions.pixels_command import pixels
@@ -37,6 +38,7 @@ app.command("freeze")(freeze)
 app.command("speech")(speech)
 app.command("sentences")(sentences)
 app.command("keywords")(keywords)
+app.command("lags")(lags)
 app.command("life")(life)
 app.command("pixels")(pixels)
 app.command("papers")(papers)

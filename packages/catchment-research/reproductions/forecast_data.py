@@ -30,7 +30,7 @@ WASHOUT = 48  # hours before a segment that are looked at, not predicted
 
 def station(directory: Path | str | None = None) -> ct.Recording:
     """Return ETTh1: 17,420 hours of six loads and the oil temperature, in raw units."""
-    path = _file("etth1", STATION, directory)
+    path = find_file("etth1", STATION, directory)
     with path.open(newline="") as stream:
         names, *rows = csv.reader(stream)
     u = np.array([[float(value) for value in row[1:]] for row in rows])
@@ -42,7 +42,7 @@ def regions(directory: Path | str | None = None) -> dict[str, ct.Recording]:
     """Return the 8,760 hours of each region, without the spikes that its README names."""
     found = {}
     for number in range(1, N_REGIONS + 1):
-        path = _file("weather_regions", REGIONS.format(number), directory)
+        path = find_file("weather_regions", REGIONS.format(number), directory)
         with gzip.open(path, "rt", encoding="utf-8") as stream:
             lines = stream.read().splitlines()
         end = next(k for k, line in enumerate(lines) if line.startswith("***"))
@@ -100,11 +100,11 @@ def _hourly(u: Array, channels: tuple[str, ...], first: datetime) -> ct.Recordin
     return ct.Recording(u, times=times, channels=channels, epoch=epoch)
 
 
-def _file(name: str, file: str, directory: Path | str | None) -> Path:
+def find_file(name: str, file: str, directory: Path | str | None) -> Path:
     roots = data_directories(directory)
     for root in roots:
         for path in (root / name / file, root / file):
-            if path.is_file():
+            if path.isfind_file():
                 return path
     places = ", ".join(str(root / name) for root in roots)
     raise MissingDataError(f"{file} is in none of {places}; put it there, or pass --data")

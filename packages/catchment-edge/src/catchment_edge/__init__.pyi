@@ -1,4 +1,5 @@
 from catchment_edge.c.code import CCode as CCode, c_code as c_code, to_c as to_c
+from catchment_edge.c.lags import lags_c_code as lags_c_code
 from catchment_edge.c.plan import Agreement as Agreement, DevicePlan as DevicePlan
 from catchment_edge.client.device import EdgeClient as EdgeClient
 from catchment_edge.client.hello import DeviceHello as DeviceHello
@@ -13,6 +14,7 @@ __all__ = [
     "EdgeClient",
     "OnnxFile",
     "c_code",
+    "lags_c_code",
     "to_c",
     "to_device",
     "to_onnx",

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from catchment.data import Recording, contiguous, label_skew, narma
+from catchment.data import Preprocessing, Recording, contiguous, label_skew, narma
 from catchment.engine import run_locally
-from catchment.features import EchoState, Reservoir
+from catchment.features import NVAR, EchoState, Reservoir
 from catchment.federation import Float32, LowRankUpload, Plan, Protection
 from catchment.federation.learn import (
     BalancedRidge,
@@ -22,6 +22,7 @@ from catchment.federation.learn import (
     FederatedAnomalyDetector,
     FederatedRidge,
     FederatedScaling,
+    FederatedYuleWalker,
     PersonalReadouts,
     ReadoutAveraging,
     SelectedRidge,
@@ -204,6 +205,7 @@ def cases() -> tuple[Case, ...]:
         _case("random", Dummy(how="uniform", classes=CLASSES), waves()),
         _case("persistence", Dummy(how="persistence", washout=3), series()),
         _case("input-scaling", FederatedScaling(channels=1), series()),
+        lags(),
         _case("ensemble", ReservoirEnsemble(features=z), series()),
         _case(
             "ensemble-classes",
@@ -250,6 +252,15 @@ def cases() -> tuple[Case, ...]:
             protections=(ContributionBound(limit=9.0),),
         ),
     )
+
+
+def lags() -> Case:
+    """Return the case of a forecast of the inputs, whose plan has a preparation."""
+    ahead = Preprocessing(horizon=(1, 3), scale="none")
+    features = NVAR(5, order=1).build(1, per_step=True)
+    learn = FederatedYuleWalker(features=features, preprocessing=ahead)
+    inputs = {name: [Recording(one.u) for one in held] for name, held in series().items()}
+    return Case("yule-walker", Plan(algorithm=learn, seed=7, preprocessing=ahead), inputs)
 
 
 def _case(

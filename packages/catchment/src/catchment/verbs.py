@@ -17,7 +17,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from catchment.arrays import check_type
 from catchment.data.clients import Clients, LazyClients
@@ -96,6 +96,7 @@ def fit(
     recordings: Iterable[Recording],
     *,
     ridge: Ridge = "auto",
+    upload: Literal["statistics", "autocovariances"] = "statistics",
     classes: Sequence[str] | None = None,
     threads: int | None = None,
 ) -> Model:
@@ -113,6 +114,8 @@ def fit(
         Raw, with targets.
     ridge
         A number; or "gcv", which "auto" is here: by generalized cross-validation.
+    upload
+        As of `federate`: "autocovariances" solves forecasts from those of the series.
     classes
         Names of the outputs if they are classes; those of the recordings if not given.
     threads
@@ -130,9 +133,15 @@ def fit(
         raise ValueError(
             'one owner has no clients to leave out; pass ridge="gcv" or a number, or use federate'
         )
+    described = as_pipeline(pipeline, Preprocessing())
+    if upload == "autocovariances":
+        from catchment.federation.learn.yule_walker import fit_lags
+
+        first_recording(OWNER, held)
+        return fit_lags(described, held)
     names = tuple(classes) if classes is not None else first_recording(OWNER, held).classes
     return learn(
-        as_pipeline(pipeline, Preprocessing()),
+        described,
         held if names is None else [one.among(names) for one in held],
         ridge="gcv" if ridge == "auto" else ridge,
         classes=names,
@@ -368,8 +377,10 @@ def federate(
         more than 1000 clients the second on the same terms, else "gcv".
     upload
         What clients send: "statistics"; or "auto", the same numbers in fewer where a client has
-        fewer rows than features, and `.upload` says why; or another algorithm that makes a readout
-        of features, such as `ConjugateGradients` of catchment-research.
+        fewer rows than features, and `.upload` says why; "autocovariances", for forecasts of long
+        series by `NVAR(336, order=1)`, a few kilobytes (`FederatedYuleWalker`); or another
+        algorithm that makes a readout of features, such as `ConjugateGradients` of
+        catchment-research.
     classes
         Names of the outputs if they are classes; those of the recordings if not given, and to be
         given if all clients are devices.
@@ -557,11 +568,11 @@ def calibrate(
     >>> bool(0.8 < np.mean((low <= left) & (left <= high)) <= 1.0)
     True
     """
-    from catchment.federation.measure.calibration import Calibration, without_each
+    from catchment.federation.measure.calibration import Calibration, readouts_without_each
 
     known: Any = model.model if isinstance(model, Run) else model
     edges = tuple(error_edges(known.deviation).tolist())
-    left_out = without_each(_trained_by(model, clients)) if isinstance(model, Run) else {}
+    left_out = readouts_without_each(_trained_by(model, clients)) if isinstance(model, Run) else {}
     algorithm = Calibration(
         model=known, edges=edges, cuts=tuple(cuts), rows=rows, left_out=left_out
     )
@@ -570,10 +581,12 @@ def calibrate(
     return made
 
 
-def _trained_by(run: Run, clients: Mapping[str, Source]) -> RidgeState:
-    """Return the state of a run; ValueError if these are not the clients that trained it."""
+def _trained_by(run: Run, clients: Mapping[str, Source]) -> Result[Any, Any]:
+    """Return a run's training; ValueError if these are not the clients that took part."""
+    from catchment.federation.learn.yule_walker import YuleWalkerState
+
     state = run.training.state
-    if not isinstance(state, RidgeState):
+    if not isinstance(state, RidgeState | YuleWalkerState):
         raise FederationError(
             f"{type(state).__name__} keeps no statistics by client; calibrate run.model on clients "
             "that did not train"
@@ -583,7 +596,7 @@ def _trained_by(run: Run, clients: Mapping[str, Source]) -> RidgeState:
             f"the run was trained by other clients than these, such as {others[0]!r}; pass those "
             "who trained, or run.model with clients that did not"
         )
-    return state
+    return run.training
 
 
 def _described(
@@ -605,17 +618,18 @@ def _described(
     check_type(upload, Upload, "upload")
     if hidden and ridge == "leave-one-group-out":
         raise ValueError(UNGROUPED)
-    if callable(upload) and (head is not None or earlier is not None or stride != 1):
+    other = callable(upload) or upload == "autocovariances"
+    if other and (head is not None or earlier is not None or stride != 1):
         raise ValueError(
-            f"{upload.__name__} leaves no sum of statistics for another head, a row_stride or to "
-            "join an earlier run; use upload='statistics'"
+            f"{getattr(upload, '__name__', upload)} leaves no sum of statistics for another head, "
+            "a row_stride or to join an earlier run; use upload='statistics'"
         )
     channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
     told: dict[str, Any] = {
         "n_inputs": preprocessing.n_inputs(channels),
         "per_step": shared.per_step,
     }
-    if not callable(upload):
+    if not other:
         remedy = "pass upload=ConjugateGradients of catchment-research, "
         refuse_large(described, **told, classes=names is not None, remedy=remedy)
     offered = offered_maps(described, **told, hidden=hidden, noisy=noisy, n_clients=n_clients)
@@ -631,6 +645,8 @@ def _described(
         n_clients += len(earlier.by_client) or (MANY if earlier.by_group else 0)
     known: dict[str, Any] = {"classes": names, "ridge": ridge, "n_clients": n_clients}
     known |= {"hidden": hidden, "head": head, "row_stride": stride}
+    if upload == "autocovariances":
+        upload = partial(_lags, preprocessing, hidden=hidden)
     smallest = upload == "auto" and not protections and not offered.several
     return Workflow(
         preprocessing=preprocessing,
@@ -656,6 +672,14 @@ def _learner(upload: Upload, settings: dict[str, Any], maps: Maps) -> Algorithm[
         given = {} if settings["ridge"] == "auto" else {"ridge": settings["ridge"]}
         return upload(features=maps[0], classes=classes, **given)
     return automatic_ridge(maps[0], **settings)
+
+
+def _lags(preprocessing: Preprocessing, *, hidden: bool, **known: Any) -> Any:
+    """Return the algorithm that sums autocovariances."""
+    from catchment.federation.learn.yule_walker import FederatedYuleWalker
+
+    settings = {"features": known["features"], "ridge": known.get("ridge", "auto")}
+    return FederatedYuleWalker(preprocessing=preprocessing, store_per_client=not hidden, **settings)
 
 
 def _local(

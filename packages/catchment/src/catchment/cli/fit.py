@@ -322,12 +322,33 @@ def _outcome(done: Run, folder: Path, seconds: float, said: Sequence[str]) -> li
         scored = f"on the part kept for the test: {metric} {scores[''][metric]:.2f}"
         scored += f", worst {worst} {scores[worst][metric]:.2f}" if worst else ""
     chosen = done.facts.get("map_chosen", "")
+    naive = naive_lines(done)
     lines.append((scored or "not tested") + (f"   map chosen: {chosen}" if chosen else ""))
     if worst and metric == "accuracy" and scores[worst][metric] < scores[""][metric] - WORSE:
         why = shlex.join(["catchment", "diagnose", str(folder), "--client", worst])
         lines.append(f"why {worst} is served badly: {why}")
+    lines += naive
     model, then = folder / MODEL, shlex.join(["catchment", "predict", str(folder), "new.csv"])
     return [*lines, f"saved {model} ({size(model.stat().st_size)})   next: {then}"]
+
+
+NAIVE = {"persistence": "last value", "seasonal": "seasonal naive"}
+
+
+def naive_lines(done: Run) -> list[str]:
+    """Return how the last value and the value of a season before do, beside a forecast."""
+    rows = {row.name: row for row in done.comparison or () if row.name in NAIVE}
+    if not rows:
+        return []
+    said = [f"{NAIVE[name]} {row.score:.2f}" for name, row in rows.items()]
+    lines = [f"beside it: {', '.join(said)} ({done.metric})"]
+    best, own = min(row.score for row in rows.values()), done.scores[""][done.metric]
+    if own > best:
+        lines.append(
+            "  ! the forecast is no better than the best of these; try longer recordings, another "
+            "--map, or use the naive one"
+        )
+    return lines
 
 
 def survey_json(found: Survey) -> dict[str, object]:

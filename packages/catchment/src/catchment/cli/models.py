@@ -92,6 +92,7 @@ def evaluate(
 
     Clients with a personal readout are scored by theirs.
     """
+    from catchment.engine.contenders import naive_scores
     from catchment.federation.measure.evaluation import metrics
     from catchment.verbs import evaluate as scored
 
@@ -99,6 +100,7 @@ def evaluate(
     clients = read_clients(model, files)
     with waiting("evaluating"):
         scores = scored(model, clients, device=device)
+        beside = naive_scores(model, clients)
     assert scores.total is not None
     if not scores.total.errors.n:
         raise ValueError("no row has a target to compare with; fill in the column of targets")
@@ -111,8 +113,10 @@ def evaluate(
         figures = {
             name: {**dict(metrics(score)), "rows": score.errors.n} for name, score in named.items()
         }
-        total = figures.pop("")
-        print_json({"total": total, "clients": figures, "worst": {"client": worst, "value": value}})
+        told: dict[str, object] = {"total": figures.pop(""), "clients": figures}
+        told["worst"] = {"client": worst, "value": value}
+        naive = {name: dict(metrics(one.total)) for name, one in beside.items() if one.total}
+        print_json(told | ({"naive": naive} if naive else {}))
         return
     metric_names = [name for name, _ in metrics(scores.total)]
     differ = len({score.value for score in scores.by_client.values()}) > 1
@@ -124,6 +128,10 @@ def evaluate(
         )
         for name, score in named.items()
     ]
+    for name, one in beside.items():
+        if one.total is not None:
+            figures_of = (f"{figure:.4f}" for _, figure in metrics(one.total))
+            rows.append((name, *figures_of, one.total.errors.n))
     print_table(("", *metric_names, "rows"), rows, right=(*metric_names, "rows"))
 
 

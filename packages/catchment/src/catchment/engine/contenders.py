@@ -8,21 +8,31 @@ from functools import reduce
 from operator import add
 from typing import Any, Literal
 
+from catchment.data.preprocessing import Preprocessing
 from catchment.engine.local import Source, Workers, data_of, run_locally
 from catchment.features.base import FeatureMap
 from catchment.federation.client import REFUSED
-from catchment.federation.measure.baselines import Comparison, Dummy, Outcome, Row, pooled
+from catchment.federation.measure.baselines import (
+    Comparison,
+    Dummy,
+    Outcome,
+    Row,
+    pooled,
+    season_of,
+)
 from catchment.federation.measure.evaluation import Evaluation, Score, Scores
 from catchment.federation.plan import Plan
 from catchment.federation.rows import Rows
 from catchment.parallel import ordered_map
 from catchment.readout.accumulation import accumulate
+from catchment.readout.predictor import Predictor
 from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.statistics import Readout
 
 Clients = Mapping[str, Source]
 Contender = Callable[[Clients, Clients], Outcome]
 AnyPlan = Plan[Any, Any, Any]
+SEASON_OF = 8  # clients by whose series a season is found
 
 
 def compare(
@@ -142,6 +152,33 @@ def local_only(
         return Outcome(Scores(total, by_model), note=f"{len(readouts)} models, nothing is sent")
 
     return contend
+
+
+def season_of_clients(preprocessing: Preprocessing, clients: Clients) -> int | None:
+    """Return the season of what is forecast, in steps, by the series of some clients."""
+    series = []
+    for name in sorted(clients)[:SEASON_OF]:
+        for one in data_of(clients[name])():
+            series.append(one.u[:, preprocessing.predicted_of(one.channels or one.n_inputs)])
+    return season_of(series)
+
+
+def naive_scores(model: Predictor, clients: Clients) -> dict[str, Scores]:
+    """Return how the last value, and that of a season before, do where a model forecasts.
+
+    Nothing for models of anything else than inputs ahead in time. The season is that of the same
+    recordings.
+    """
+    prepare = model.preprocessing
+    if prepare.horizon is None or prepare.window is not None:
+        return {}
+    told: Any = {"horizon": prepare.horizon, "washout": model.washout}
+    dummies = {"last value": Dummy(how="persistence", **told)}
+    if (season := season_of_clients(prepare, clients)) is not None:
+        name = f"seasonal naive ({season})"
+        dummies[name] = Dummy(how="seasonal", season=season, **told)
+    plans = {name: Plan(algorithm=one, preprocessing=prepare) for name, one in dummies.items()}
+    return {name: run_locally(plan, clients).state for name, plan in plans.items()}
 
 
 def guess(algorithm: Dummy, *, workers: int | Workers | None = None) -> Contender:

@@ -30,7 +30,8 @@ from catchment.federation.algorithm import Data, Memory, RoundContext
 from catchment.readout.accumulation import accumulate
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
-from catchment.wire import Fact, Kind, Message, Structure, join, split
+from catchment.readout.yule_walker import Autocovariances
+from catchment.wire import Fact, Kind, Message, Structure, deserialize, join, split
 
 KIND = "increments"
 STEPS = 4096  # of a recording that are turned into rows together
@@ -106,7 +107,7 @@ class Progress:
     """All that a client carries: its answer to the last request, open recordings, ended ones."""
 
     after: str = ""
-    answer: RidgeStatistics | None = None
+    answer: RidgeStatistics | Autocovariances | None = None
     recordings: Mapping[str, OpenRecording] = field(default_factory=dict)
     ended: Mapping[str, int] = field(default_factory=dict)
     noted: str = ""  # of which data the answer was made, for the client's ledger
@@ -131,7 +132,7 @@ class Progress:
             raise IntegrityError("what this client carried from round to round is damaged")
         return cls(
             str(facts.get("after")),
-            None if answer is None else RidgeStatistics.from_message(answer),
+            None if answer is None else deserialize(RidgeStatistics | Autocovariances, answer),
             {
                 name.removeprefix("recording "): OpenRecording.from_message(one)
                 for name, one in named.items()

@@ -1,7 +1,7 @@
-"""A forecaster with sktime's manners: frames with an index in, frames with an index out.
+"""Forecasters with sktime's manners: frames with an index in, frames with an index out.
 
-It is `catchment.sklearn.EchoStateForecaster` inside, to the bit; sktime looks after the index, the
-horizon, several instances, and pipelines.
+They are `catchment.sklearn`'s `EchoStateForecaster` and `YuleWalkerForecaster` inside, to the bit;
+sktime looks after the index, the horizon, several instances, and pipelines.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from catchment.errors import MissingExtraError
-from catchment.sklearn import regressor
+from catchment.sklearn import forecaster, regressor
 
 try:
     import pandas as pd
@@ -20,7 +20,64 @@ except ImportError as error:
     raise MissingExtraError("sktime", needed_for="forecasters of sktime") from error
 
 
-class EchoStateForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no types
+class SeriesForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no types
+    """What forecasters around one of scikit-learn's manners share; `_described` makes that."""
+
+    _tags: ClassVar[dict[str, Any]] = {
+        "authors": "The catchment authors",
+        "maintainers": "The catchment authors",
+        "y_inner_mtype": "pd.DataFrame",
+        "X_inner_mtype": "pd.DataFrame",
+        "capability:multivariate": True,
+        "capability:exogenous": True,
+        "capability:insample": False,
+        "capability:pred_int": True,
+        "capability:pred_int:insample": False,
+        "capability:missing_values": True,
+        "capability:categorical_in_X": False,
+        "requires-fh-in-fit": False,
+    }
+
+    def _described(self) -> Any:
+        raise NotImplementedError
+
+    def _fit(self, y: Any, X: Any, fh: Any) -> SeriesForecaster:
+        self.forecaster_ = self._described().fit(_numbers(y), None if X is None else _numbers(X))
+        return self
+
+    def _predict(self, fh: Any, X: Any) -> Any:
+        steps = self._steps(fh)
+        values = self.forecaster_.predict(steps, self._ahead(max(steps), X))
+        return pd.DataFrame(values, index=self._index(fh), columns=self._get_varnames())
+
+    def _predict_interval(self, fh: Any, X: Any, coverage: list[float]) -> Any:
+        steps = self._steps(fh)
+        names = self._get_varnames()
+        columns = pd.MultiIndex.from_product([names, coverage, ["lower", "upper"]])
+        found = pd.DataFrame(index=self._index(fh), columns=columns, dtype=np.float64)
+        ahead = self._ahead(max(steps), X)
+        for one in coverage:
+            ends = self.forecaster_.predict_interval(steps, ahead, one)
+            for end, values in zip(("lower", "upper"), ends, strict=True):
+                for k, name in enumerate(names):
+                    found[(name, one, end)] = values[:, k]
+        return found
+
+    def _steps(self, fh: Any) -> list[int]:
+        return [int(step) for step in fh.to_relative(self.cutoff).to_pandas()]
+
+    def _index(self, fh: Any) -> Any:
+        return fh.to_absolute(self.cutoff).to_pandas()
+
+    def _ahead(self, horizon: int, X: Any) -> Any:
+        """Return what is known of every step ahead; steps that X leaves out hold the one before."""
+        if X is None:
+            return None
+        steps = ForecastingHorizon(np.arange(1, horizon + 1), is_relative=True)
+        return _numbers(X.reindex(self._index(steps)).ffill().bfill())
+
+
+class EchoStateForecaster(SeriesForecaster):
     """The next values of one series or several, closed loop, with intervals of any coverage.
 
     Parameters
@@ -50,20 +107,8 @@ class EchoStateForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has n
     """
 
     _tags: ClassVar[dict[str, Any]] = {
-        "authors": "The catchment authors",
-        "maintainers": "The catchment authors",
-        "y_inner_mtype": "pd.DataFrame",
-        "X_inner_mtype": "pd.DataFrame",
-        "capability:multivariate": True,
-        "capability:exogenous": True,
-        "capability:insample": False,
-        "capability:pred_int": True,
-        "capability:pred_int:insample": False,
-        "capability:missing_values": True,
-        "capability:categorical_in_X": False,
         "capability:random_state": True,
         "property:randomness": "derandomized",
-        "requires-fh-in-fit": False,
     }
 
     def __init__(
@@ -100,43 +145,53 @@ class EchoStateForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has n
         """Return the settings that sktime's own checks run with."""
         return [{"units": 10}, {"units": 8, "leak_rate": 0.5, "settings": {"topology": "ring"}}]
 
-    def _fit(self, y: Any, X: Any, fh: Any) -> EchoStateForecaster:
+    def _described(self) -> Any:
         own = self.get_params(deep=False)
         more = own.pop("settings") or {}
-        described = regressor.EchoStateForecaster(**own | more)
-        self.forecaster_ = described.fit(_numbers(y), None if X is None else _numbers(X))
-        return self
+        return regressor.EchoStateForecaster(**own | more)
 
-    def _predict(self, fh: Any, X: Any) -> Any:
-        steps = self._steps(fh)
-        values = self.forecaster_.predict(steps, self._ahead(max(steps), X))
-        return pd.DataFrame(values, index=self._index(fh), columns=self._get_varnames())
 
-    def _predict_interval(self, fh: Any, X: Any, coverage: list[float]) -> Any:
-        steps = self._steps(fh)
-        names = self._get_varnames()
-        columns = pd.MultiIndex.from_product([names, coverage, ["lower", "upper"]])
-        found = pd.DataFrame(index=self._index(fh), columns=columns, dtype=np.float64)
-        ahead = self._ahead(max(steps), X)
-        for one in coverage:
-            ends = self.forecaster_.predict_interval(steps, ahead, one)
-            for end, values in zip(("lower", "upper"), ends, strict=True):
-                for k, name in enumerate(names):
-                    found[(name, one, end)] = values[:, k]
-        return found
+class YuleWalkerForecaster(SeriesForecaster):
+    """The next values of one series or several, from autocovariances, with intervals.
 
-    def _steps(self, fh: Any) -> list[int]:
-        return [int(step) for step in fh.to_relative(self.cutoff).to_pandas()]
+    Parameters
+    ----------
+    lookback, trailing_mean, ridge, gaps
+        As in `catchment.sklearn.YuleWalkerForecaster`.
 
-    def _index(self, fh: Any) -> Any:
-        return fh.to_absolute(self.cutoff).to_pandas()
+    Attributes
+    ----------
+    forecaster_
+        The fitted `catchment.sklearn.YuleWalkerForecaster`; its `model(fh)` can be saved.
 
-    def _ahead(self, horizon: int, X: Any) -> Any:
-        """Return what is known of every step ahead; steps that X leaves out hold the one before."""
-        if X is None:
-            return None
-        steps = ForecastingHorizon(np.arange(1, horizon + 1), is_relative=True)
-        return _numbers(X.reindex(self._index(steps)).ffill().bfill())
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from catchment.interop.sktime import YuleWalkerForecaster
+    >>> y = pd.Series(np.sin(np.arange(200) / 5), name="wave")
+    >>> YuleWalkerForecaster(20).fit(y).predict(fh=[1, 2]).round(2)["wave"].tolist()
+    [0.75, 0.86]
+    """
+
+    def __init__(
+        self,
+        lookback: int = 336,
+        trailing_mean: Any = "auto",
+        ridge: Any = "auto",
+        gaps: str = "hold",
+    ) -> None:
+        self.lookback = lookback
+        self.trailing_mean = trailing_mean
+        self.ridge = ridge
+        self.gaps = gaps
+        super().__init__()
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Return the settings that sktime's own checks run with."""
+        return [{"lookback": 8}, {"lookback": 5, "ridge": 0.01, "trailing_mean": 1}]
+
+    def _described(self) -> Any:
+        return forecaster.YuleWalkerForecaster(**self.get_params(deep=False))
 
 
 def _numbers(frame: Any) -> Any:

@@ -49,6 +49,7 @@ from catchment.federation.learn.automatic import (
 )
 from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.yule_walker import LOOKBACK, FederatedYuleWalker
 from catchment.federation.protection import LowRankUpload
 from catchment.federation.workflow import Maps, Workflow
 from catchment.plans.data import (
@@ -99,10 +100,11 @@ SECTIONS = (
 )
 DATA_SUFFIXES = (".csv", ".tsv", ".gz", ".parquet", ".npz")
 NORMAL_PLAN = "anomaly"
+LAGS_PLAN = "yule_walker"
 HOW_OFTEN = ("rounds", "client_fraction", "min_clients", "limits", "seed")
 WASHOUT = 50  # steps after which a reservoir is taken to have entered a recording
-Baseline = Literal["uniform", "most_frequent", "mean", "persistence", "autoregression", "local",
-                   "averaging", "centralized", "personalized"]  # fmt: skip
+Baseline = Literal["uniform", "most_frequent", "mean", "persistence", "seasonal", "autoregression",
+                   "local", "averaging", "centralized", "personalized"]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,8 +125,8 @@ class RunSettings:
         Names the draws of clients and the algorithm's own.
     baselines
         What to measure beside it; if not given, guesses: of classes random and majority, of
-        forecasts persistence and a linear autoregression. "personalized" needs test_after in
-        [data].
+        forecasts persistence, the value of a season before where there is a season, and a linear
+        autoregression. "personalized" needs test_after in [data].
     lags
         How many inputs back the autoregression sees.
     intervals
@@ -394,6 +396,8 @@ class PlanFile:
         return tuple(found)
 
     def _filled(self, table: Table) -> Table:
+        if self.algorithm == LAGS_PLAN:  # its map is the lags themselves
+            return {"map": "nvar", "order": 1, "delays": LOOKBACK, **table}
         needed = bool(self.plasticity or self.search) or self.algorithm in RESERVOIRS
         return with_map(table, reservoir=needed)
 
@@ -486,6 +490,7 @@ class PlanFile:
         table = self._learning(offered)
         hidden = any(one.hides for one in protections)
         given: dict[str, Any] = {"features": None, "classes": about.classes, "base": self.base}
+        given["preprocessing"] = self.preprocessing
         kind, rest = chosen(ALGORITHMS, table, "[learn]", key="algorithm", own=True)
         own: dict[str, Any] = {}
         if kind is FederatedRidge:
@@ -580,7 +585,7 @@ def _settled(made: Any, *, hidden: bool) -> Algorithm[Any, Any, Any]:
     """Return what [learn] describes as the algorithm that it is for those who take part."""
     if isinstance(made, PersonalReadouts) and made.ridge.carries:
         return PersonalIncrements(ridge=made.ridge, method=made.method)
-    if isinstance(made, FederatedAnomalyDetector) and hidden:
+    if isinstance(made, FederatedAnomalyDetector | FederatedYuleWalker) and hidden:
         return replace(made, store_per_client=False)
     learner: Algorithm[Any, Any, Any] = made if isinstance(made, Algorithm) else made.algorithm()
     return learner

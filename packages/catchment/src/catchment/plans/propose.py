@@ -17,6 +17,8 @@ import numpy as np
 
 from catchment.data.survey.look import length
 from catchment.data.tables import kind_of
+from catchment.federation.learn.yule_walker import LONG as LONG_SERIES
+from catchment.federation.learn.yule_walker import LOOKBACKS, longest_lookback
 from catchment.plans.data import FOLDS, Files, listed
 from catchment.plans.file import PlanFile, plan_of_tables
 
@@ -28,6 +30,8 @@ SHORTEST, USUAL, LONGEST = 16, 128, 1024  # steps of a window
 NICE = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0)
 LONG = 4  # windows that a recording of one label must have to be cut at all
 MARK = "# fit: "
+TESTED = 0.25  # of every recording that is forecast, its end
+GRAM = 3  # times as many rows as lags and horizon, for the Gram matrix of lags
 COLUMNS = ("label", "client", "recording", "time", "target", "inputs")
 Section = dict[str, tuple[object, str]]  # by setting: its value, and what is said of it
 
@@ -75,6 +79,11 @@ def propose(
         },
         "learn": {"algorithm": ("ridge", "exact: as if all rows had been in one place")},
     }
+    reason = ""
+    if horizon is not None and map is None and cut is None:
+        changed, reason = _forecaster(found, horizon)
+        sections |= changed
+        map_ = str(sections["features"]["map"][0])
     steps = [client.steps for client in found.clients]
     ratio = max(steps) / max(1.0, float(np.median(steps)))
     if ratio > 5:
@@ -85,7 +94,7 @@ def propose(
     tables: dict[str, object] = {"title": title}
     for name, section in sections.items():
         tables[name] = {setting: section[setting][0] for setting in section}
-    said = [f"map: {map_}"]
+    said = [f"map: {map_}{reason}"]
     said.append("whole recordings" if one_each else "one answer per row")
     if cut is not None:
         said[-1] = f"windows of {cut}{' rows' if isinstance(cut, int) else ''}"
@@ -173,12 +182,41 @@ def _data(found: Survey, files: Sequence[str], place: Path) -> Section:
 
 def _test(found: Survey, horizon: int | None) -> Section:
     if horizon is not None:
-        return {"test": (0.25, "the last quarter of every recording")}
+        return {"test": (TESTED, "the last quarter of every recording")}
     if len(found.clients) >= 3:
         said = "everyone trains, and is tested by a model that has not seen them"
         return {"test": ("folds", said), "folds": (min(FOLDS, len(found.clients)), "")}
     of = "steps" if found.per_step else "recordings"
     return {"test": (0.25, ""), "test_of": (of, "too few people to test on other people")}
+
+
+def _forecaster(found: Survey, horizon: int) -> tuple[dict[str, Section], str]:
+    """Return the map and the algorithm of a forecast, and why these.
+
+    Autocovariances where series are long enough that their ends do not matter, else the exact Gram
+    matrix of lags, and of short series the default map, as it was.
+    """
+    steps = float(np.median([one.steps for one in found.recordings] or [0]))
+    trained = steps * (1 - TESTED)
+    few, many = longest_lookback(trained, horizon, GRAM), longest_lookback(trained, horizon)
+    about = f"recordings have {steps:g} rows"
+    if not few:
+        need = f"{about}, too few for lags: {GRAM} times {LOOKBACKS[-1]} + {horizon}"
+        return {}, f" ({need})"
+    lags = many or few
+    sections: dict[str, Section] = {
+        "features": {
+            "map": ("nvar", 'the last values; or "default", a reservoir'),
+            "order": (1, "of which forecasts are linear"),
+            "delays": (lags, "how many values back, at most"),
+        }
+    }
+    long = f"{LONG_SERIES} times the {lags} + {horizon} that are looked at"
+    if not many:
+        sections["features"]["washout"] = (lags - 1, "until there are as many")
+        return sections, f" ({lags} lags, exact Gram matrix: {about}, fewer than {long})"
+    sections["learn"] = {"algorithm": ("yule_walker", "a few kilobytes of autocovariances each")}
+    return sections, f" ({lags} lags, from autocovariances: {about}, {long} or more)"
 
 
 def _prepare(

@@ -40,7 +40,15 @@ import numpy as np
 from catchment.data.preprocessing import RAW
 from catchment.data.recording import Recording
 from catchment.data.synthetic import seeded_generator
-from catchment.engine.contenders import Contender, centralized, compare, guess, local_only, trained
+from catchment.engine.contenders import (
+    Contender,
+    centralized,
+    compare,
+    guess,
+    local_only,
+    season_of_clients,
+    trained,
+)
 from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
 from catchment.features.base import FeatureMap, label_of
@@ -51,6 +59,7 @@ from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.increments import unread
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import EVERY, Result, model_of
 from catchment.federation.measure.baselines import (
     Dummy,
@@ -59,7 +68,7 @@ from catchment.federation.measure.baselines import (
     autoregression,
     constant_baseline,
 )
-from catchment.federation.measure.calibration import Calibration, without_each
+from catchment.federation.measure.calibration import Calibration, readouts_without_each
 from catchment.federation.measure.drawn import draw
 from catchment.federation.measure.evaluation import Evaluation, PersonalEvaluation, Score, Scores
 from catchment.federation.plan import Plan
@@ -237,7 +246,8 @@ class PlanRun:
         model, settings = result.predictor, self.file.run
         if not settings.intervals:
             return model
-        if not isinstance(model, Model) or not isinstance(result.state, RidgeState):
+        kept = RidgeState | YuleWalkerState
+        if not isinstance(model, Model) or not isinstance(result.state, kept):
             raise FederationError(
                 "the training kept no statistics of each client, from which intervals are made; "
                 "leave intervals out of [run], and call catchment.calibrate"
@@ -246,7 +256,7 @@ class PlanRun:
             model=model,
             edges=tuple(error_edges(model.deviation).tolist()),
             cuts=settings.bands,
-            left_out=without_each(result.state),
+            left_out=readouts_without_each(result),
         )
         plan = Plan(algorithm=algorithm, limits=settings.limits)
         counted = self.engines.run(CALIBRATION, plan, known, self.store)
@@ -523,7 +533,13 @@ class Beside:
     def _contenders(self, plan: AnyPlan, done: Done) -> dict[str, Contender]:
         """Return the baselines that stand beside the plan, by name; they take prepared data."""
         file, classes, features = self.file, self.held.about.classes, done.features
-        forecast = ("persistence", "autoregression") if features.per_step else ("mean",)
+        forecast: tuple[str, ...] = ("mean",)
+        season = None
+        if file.preprocessing.horizon is not None:
+            season = season_of_clients(file.preprocessing, self.held.train)
+        if features.per_step:
+            beside = ("persistence",) if season is None else ("persistence", "seasonal")
+            forecast = (*beside, "autoregression")
         usual: tuple[str, ...] = ("uniform", "most_frequent") if classes else forecast
         if file.algorithm == NORMAL_PLAN and not classes:
             usual = ()  # nothing is known that a guess could be compared with
@@ -550,6 +566,7 @@ class Beside:
             "most_frequent": lambda: training(constant_baseline(features, classes=classes)),
             "mean": lambda: training(constant_baseline(features)),
             "persistence": lambda: guessing(Dummy(how="persistence", **told)),
+            "seasonal": lambda: guessing(Dummy(how="seasonal", season=season or 1, **told)),
             "autoregression": lambda: training(autoregression(n_inputs, **lags)),
             "local": lambda: local_only(**own, threads=threads),
             "averaging": lambda: training(Plan(algorithm=ReadoutAveraging(ridge="gcv", **own))),

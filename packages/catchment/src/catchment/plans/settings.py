@@ -58,6 +58,7 @@ from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates, SelectedRidge
 from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.yule_walker import FederatedYuleWalker
 from catchment.federation.measure.outliers import ContributionBound
 from catchment.federation.protection import Float32, LowRankUpload
 from catchment.plugins import CHOICES, Named
@@ -83,12 +84,13 @@ ALGORITHMS = Named(
         "selected": SelectedRidge,
         "balanced": BalancedRidge,
         "anomaly": FederatedAnomalyDetector,
+        "yule_walker": FederatedYuleWalker,
     },
 )
 # Algorithms that need a reservoir: a plan of one of them that names no map has one.
 RESERVOIRS = frozenset({"ensemble", "stacking", "aligned", "partial", "prompt"})
 # Algorithms that sum no products of features, so that a map may have very many.
-WITHOUT_GRAM = frozenset({"gradient", "conjugate_gradients", "partial", "prompt"})
+WITHOUT_GRAM = frozenset({"gradient", "conjugate_gradients", "partial", "prompt", "yule_walker"})
 PLASTICITY = Named("plasticity", {})
 PROTECTIONS = Named(
     "protections",
@@ -107,7 +109,7 @@ HIDDEN = {
     Clip: ("reference",),
     MAPS["echo_state"]: ("n_inputs", "matrices"),
 }
-GIVEN = ("features", "classes", "base", "identities", "reservoir")
+GIVEN = ("features", "classes", "base", "identities", "reservoir", "preprocessing")
 BUILT: dict[str, object] = {"n_inputs": None}  # settings of a map that the data decide
 NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 # Settings of a table that are no fields of its dataclass, by the name of what it is.

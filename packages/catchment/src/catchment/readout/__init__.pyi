@@ -37,6 +37,10 @@ from catchment.readout.ridge_choice import (
     choose_by_gcv as choose_by_gcv,
 )
 from catchment.readout.statistics import Readout as Readout, RidgeStatistics as RidgeStatistics
+from catchment.readout.yule_walker import (
+    Autocovariances as Autocovariances,
+    autocovariances as autocovariances,
+)
 
 # For the other packages and the tests; may change without notice.
 from catchment.readout.accumulation import (
@@ -133,8 +137,15 @@ from catchment.readout.storage import (
     to_bytes as to_bytes,
     typed as typed,
 )
+from catchment.readout.yule_walker import (
+    Equations as Equations,
+    candidates as candidates,
+    choose as choose,
+    crossed as crossed,
+)
 
 __all__ = [
+    "Autocovariances",
     "ClassCounts",
     "CosineHead",
     "Counts",
@@ -156,6 +167,7 @@ __all__ = [
     "RidgeStatistics",
     "accumulate",
     "accuracy",
+    "autocovariances",
     "choose_by_blocks",
     "choose_by_gcv",
     "conformal_quantile",

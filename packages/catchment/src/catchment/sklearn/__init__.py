@@ -45,6 +45,7 @@ from catchment.sklearn.base import steps_of as steps_of
 from catchment.sklearn.base import time_first as time_first
 from catchment.sklearn.classifier import AnomalyDetector, EchoStateClassifier, TimeSeriesClassifier
 from catchment.sklearn.classifier import SequenceClassifier as SequenceClassifier
+from catchment.sklearn.forecaster import YuleWalkerForecaster
 from catchment.sklearn.regressor import EchoStateForecaster, EchoStateRegressor
 
 __all__ = [
@@ -55,4 +56,5 @@ __all__ = [
     "EchoStateRegressor",
     "SequenceScaler",
     "TimeSeriesClassifier",
+    "YuleWalkerForecaster",
 ]

@@ -253,7 +253,7 @@ class EchoStateForecaster(ReservoirEstimator):
         self._series = as_matrix(y, "y")
         self._narrowed = np.ndim(y) == 1
         refuse_nonfinite(self._series, "y", missing=True)
-        self._known = _known_values(X, len(self._series), "fit")
+        self._known = known_values(X, len(self._series), "fit")
         self.n_outputs_ = self._series.shape[1]
         needed = self.washout + 3
         if len(self._series) < needed:
@@ -328,7 +328,7 @@ class EchoStateForecaster(ReservoirEstimator):
             raise ValueError(
                 f"fit had X of {n_known} columns; pass X with a row for each of {horizon} steps"
             )
-        future = _known_values(X, horizon, "predict")
+        future = known_values(X, horizon, "predict")
         if future.shape[1] != n_known:
             raise ValueError(
                 f"X has {future.shape[1]} columns, fit had {n_known}; pass the same ones"
@@ -391,7 +391,7 @@ def steps_ahead(fh: int | Sequence[int]) -> list[int]:
     return [int(step) for step in steps]
 
 
-def _known_values(X: ArrayLike | None, n_steps: int, verb: str) -> Array:
+def known_values(X: ArrayLike | None, n_steps: int, verb: str) -> Array:
     """Return what is known of each step (n_steps, M); none is (n_steps, 0)."""
     if X is None:
         return np.zeros((n_steps, 0))

@@ -24,9 +24,11 @@ from catchment.federation.learn.unlearning import (
     Certificate as Certificate,
     add_client as add_client,
     unlearn as unlearn,
+    unlearn_lags as unlearn_lags,
     unlearn_normal as unlearn_normal,
     unlearn_rows as unlearn_rows,
 )
+from catchment.federation.learn.yule_walker import FederatedYuleWalker as FederatedYuleWalker
 
 # For the other packages and the tests; may change without notice.
 from catchment.federation.learn.automatic import automatic_ridge as automatic_ridge
@@ -71,6 +73,7 @@ __all__ = [
     "FederatedAnomalyDetector",
     "FederatedRidge",
     "FederatedScaling",
+    "FederatedYuleWalker",
     "PersonalIncrements",
     "PersonalReadouts",
     "ReadoutAveraging",
@@ -85,6 +88,7 @@ __all__ = [
     "state_without_class",
     "towards",
     "unlearn",
+    "unlearn_lags",
     "unlearn_normal",
     "unlearn_rows",
 ]

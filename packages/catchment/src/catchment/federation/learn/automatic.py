@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from catchment.federation.learn.candidates import SelectedRidge
 
 Ridge = float | Literal["auto", "leave-one-client-out", "leave-one-group-out", "gcv"]
-Upload = Literal["auto", "statistics"] | Callable[..., Algorithm[Any, Any, Any]]
+Upload = Literal["auto", "statistics", "autocovariances"] | Callable[..., Algorithm[Any, Any, Any]]
 UNGROUPED = (
     "ridge is 'leave-one-group-out', for which the server must see whose statistics it adds to "
     "which group, and secure aggregation shows it one sum; pass ridge='leave-one-client-out', "

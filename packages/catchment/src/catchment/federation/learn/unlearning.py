@@ -35,6 +35,7 @@ from catchment.federation.checks import check_statistics
 from catchment.federation.learn.anomaly import DetectorState, FederatedAnomalyDetector
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.ridge import FederatedRidge, RidgeState, group_of
+from catchment.federation.learn.yule_walker import FederatedYuleWalker, YuleWalkerState
 from catchment.federation.loop import Sums
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Structure, digest
@@ -181,6 +182,17 @@ def unlearn_by_class(algorithm: BalancedRidge, state: ByClass, client: str) -> U
     """
     after, kept, certificate = _taken_off(state, client)
     return Unlearned(algorithm.solved(ByClass(after, kept)), certificate)
+
+
+def unlearn_lags(
+    algorithm: FederatedYuleWalker, state: YuleWalkerState, client: str
+) -> Unlearned[YuleWalkerState]:
+    """Return the state of a forecast from autocovariances as if a client had never been there."""
+    before = _learned(state.total)
+    kept, removed = kept_and_removed(state.by_client, client)
+    after, about = before - removed, (before.fingerprint, removed.n_rows)
+    certificate = certified(client, ALL, before, after, removed, "equality", *about)
+    return Unlearned(algorithm.solved(YuleWalkerState(after, kept)), certificate)
 
 
 def _taken_off(state: RidgeState | ByClass, client: str) -> tuple[Any, Any, Certificate]:

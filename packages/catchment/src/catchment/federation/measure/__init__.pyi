@@ -24,7 +24,11 @@ from catchment.federation.measure.outliers import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment.federation.measure.baselines import delay_line as delay_line, pooled as pooled
+from catchment.federation.measure.baselines import (
+    delay_line as delay_line,
+    pooled as pooled,
+    season_of as season_of,
+)
 from catchment.federation.measure.evaluation import (
     Comparisons as Comparisons,
     evaluate as evaluate,

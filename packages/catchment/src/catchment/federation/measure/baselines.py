@@ -10,7 +10,7 @@ Ways to learn, side by side: what each scores, on whom it does worst, and what i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -29,6 +29,7 @@ from catchment.federation.messages import Record
 from catchment.federation.plan import Plan
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.yule_walker import autocovariances
 from catchment.wire import Message
 
 RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
@@ -114,7 +115,8 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
     ----------
     how
         "uniform": each class alike, drawn anew for each row. "persistence": the target of `horizon`
-        steps before, which for a forecast of the inputs is the present input.
+        steps before, which for a forecast of the inputs is the present input. "seasonal": the last
+        one that is whole seasons before.
     classes
         Names of the outputs, if they are classes.
     horizon
@@ -122,12 +124,15 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
         of columns, one for each.
     washout
         Steps at the start of each sequence that are not predicted.
+    season
+        Steps of a season, for "seasonal".
     """
 
-    how: Literal["uniform", "persistence"]
+    how: Literal["uniform", "persistence", "seasonal"]
     classes: tuple[str, ...] | None = None
     horizon: PositiveInt | tuple[PositiveInt, ...] = 1
     washout: NonNegativeInt = 0
+    season: PositiveInt = field(default=1, metadata={"later": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -155,12 +160,14 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
             raise ValueError("a recording has no target; evaluation compares with targets")
         # No guess needs inputs, but all are to be scored on the rows that a model is scored on.
         refuse_nonfinite(sequence.u, "inputs")
-        if self.how == "persistence":
+        if self.how != "uniform":
             if not sequence.per_step:
                 raise ValueError("persistence needs a target per step; recordings have one each")
-            y, first = sequence.y, max(self.washout, *self.horizons)
-            blocks = zip(self.horizons, np.hsplit(y, len(self.horizons)), strict=True)
-            guess = np.hstack([block[first - h : max(len(y) - h, 0)] for h, block in blocks])
+            s = self.season if self.how == "seasonal" else 1
+            y, before = sequence.y, [s * -(-h // s) for h in self.horizons]
+            first = max(self.washout, *before)
+            blocks = zip(before, np.hsplit(y, len(before)), strict=True)
+            guess = np.hstack([block[first - n : max(len(y) - n, 0)] for n, block in blocks])
             y = y[first:]
         else:
             y = sequence.y[self.washout :] if sequence.per_step else sequence.y[None]
@@ -179,6 +186,38 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
 
     def figures(self, state: Scores) -> dict[str, float]:
         return state.figures
+
+
+LONGEST_SEASON = 400  # steps
+SEASONAL = 0.1  # correlation of changes a season apart, from which on there is one
+
+
+def season_of(series: Iterable[Array]) -> int | None:
+    """Return the season of some series (T, I) in steps, None if they have none.
+
+    It is where changes from step to step are most like those before, whatever the level does.
+
+    >>> rng = np.random.default_rng(0)
+    >>> day = np.sin(np.arange(400) * np.pi / 12)[:, None] + 0.1 * rng.normal(size=(400, 1))
+    >>> season_of([day]), season_of([rng.normal(size=(400, 1))])
+    (24, None)
+    """
+    total: Array | float = 0.0
+    for u in series:
+        scale = np.maximum(np.nanstd(u, axis=0), 1e-300)
+        changes = np.clip(np.diff(u, axis=0) / scale, -7.9, 7.9)
+        if len(changes) > 4:
+            total = total + autocovariances(changes, LONGEST_SEASON).moments[0]
+    r = np.atleast_1d(total)
+    if not r[0] > 0:
+        return None
+    inner = r[1:-1]
+    peaks = 1 + np.flatnonzero((inner > r[:-2]) & (inner >= r[2:]))
+    peaks = peaks[peaks > 1]
+    if not len(peaks) or r[peaks].max() < SEASONAL * r[0]:
+        return None
+    # Two seasons are as alike as one: the shortest that is nearly as good.
+    return int(peaks[r[peaks] > 0.9 * r[peaks].max()][0])
 
 
 def pooled(clients: Mapping[str, Sequence[Recording]]) -> dict[str, list[Recording]]:

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from catchment.arrays import Array, PositiveInt
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Algorithm, Data, RoundContext
 from catchment.federation.learn.ridge import RidgeState, group_of, group_sums
+from catchment.federation.learn.yule_walker import FederatedYuleWalker, YuleWalkerState
+from catchment.federation.loop import Result
 from catchment.federation.measure.evaluation import targets_and_outputs
 from catchment.readout.intervals import Counts, Intervals, checked_cuts, error_counts
 from catchment.readout.model import Model
@@ -133,6 +136,15 @@ class Calibration(Algorithm[Counts, Counts, Intervals]):
     @cached_property
     def _sha256(self) -> str:
         return hashlib.sha256(to_bytes(self.model)).hexdigest()
+
+
+def readouts_without_each(result: Result[Any, Any]) -> dict[int, Readout]:
+    """Return, by group of clients, the readout of everybody else in a training."""
+    state, plan = result.state, result.plan
+    if isinstance(state, YuleWalkerState):
+        learn: FederatedYuleWalker = plan.algorithm
+        return learn.without_each(state, plan.preprocessing, plan.channels)
+    return without_each(state)
 
 
 def without_each(state: RidgeState) -> dict[int, Readout]:

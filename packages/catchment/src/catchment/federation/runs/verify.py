@@ -51,8 +51,10 @@ from catchment.federation.learn.unlearning import (
     summed,
     unlearn,
     unlearn_by_class,
+    unlearn_lags,
     unlearn_normal,
 )
+from catchment.federation.learn.yule_walker import FederatedYuleWalker, lags_of_run
 from catchment.federation.runs.folder import MODEL, SEAL
 from catchment.federation.runs.read import Run, last_state, read_digests, read_run
 from catchment.plugins import plugin
@@ -654,6 +656,8 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Any) -> Witho
         known = {**told.settings, "classes": None if labels is None else tuple(labels)}
         algorithm = FederatedAnomalyDetector(**{**known, "features": shared.features})
         state = algorithm.load_state(parts)
+    elif isinstance(shared, Model) and told.name == "FederatedYuleWalker":
+        algorithm, state = lags_of_run(shared, told.settings, parts)
     elif isinstance(shared, Model) and told.name in BY_PLUGIN:
         without = plugin("algorithms", BY_PLUGIN[told.name]).without_client
         made: WithoutClient | None = without(told, shared, parts, client)
@@ -672,6 +676,7 @@ UNLEARN: dict[type, Callable[..., object]] = {
     FederatedRidge: unlearn,
     BalancedRidge: unlearn_by_class,
     FederatedAnomalyDetector: unlearn_normal,
+    FederatedYuleWalker: unlearn_lags,
 }
 # Algorithms of other packages that can do without a client, by the names of their entry points.
 BY_PLUGIN = {"ReservoirEnsemble": "ensemble"}

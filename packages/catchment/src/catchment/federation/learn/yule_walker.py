@@ -1,0 +1,510 @@
+"""Federated forecasts from autocovariances: one upload of L + H sums, and all settings from it.
+
+Every client sends the autocovariances of its series up to the longest lookback and the largest
+horizon (`catchment.readout.yule_walker`): 1 056 integers where 336 values back and 720 ahead are
+looked at, and as many counts of pairs, against 298 000 numbers of a Gram matrix and its products
+with the targets. They add as any sum does, under secure aggregation and noise, are taken off again
+by `-`, and go on where a recording does. Coefficients are shared by all predicted channels.
+
+Clients left out of the sum choose the lookback, the trailing mean and the ridge; where the server
+sees only a sum, generalized cross-validation does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from operator import add
+from typing import Annotated, Any, Literal, cast
+
+import numpy as np
+from annotated_types import Ge
+
+from catchment.arrays import Array, NonNegativeInt, PositiveInt
+from catchment.data.preprocessing import Preprocessing, Waiting
+from catchment.data.recording import Recording
+from catchment.data.steps import COLUMNS, calendar_columns, channel_numbers, resample
+from catchment.errors import FederationError
+from catchment.features.base import FeatureMap
+from catchment.features.nvar import NVAR
+from catchment.features.pipeline import Pipeline
+from catchment.federation.algorithm import (
+    Algorithm,
+    Data,
+    Kept,
+    Requirements,
+    RoundContext,
+    Tally,
+    added_by_key,
+)
+from catchment.federation.increments import Asked, Increments, OpenRecording, Progress
+from catchment.federation.learn.ridge import group_of, group_sums
+from catchment.readout.model import Model, fitted_pipeline
+from catchment.readout.ridge_choice import RidgeChoice
+from catchment.readout.statistics import Readout
+from catchment.readout.yule_walker import (
+    DIGITS,
+    RIDGES,
+    Autocovariances,
+    Equations,
+    LagChoice,
+    autocovariances,
+    candidates,
+    choose,
+    crossed,
+)
+from catchment.wire import NOTHING, Message
+
+FOLDS = 8  # groups of clients that are left out in turn, where there are more clients
+LOOKBACK = 336  # values back, where nothing else is said
+LOOKBACKS = (336, 168, 96, 48, 24, 12)  # that are proposed
+LONG = 10  # times as many steps as lags, from which on edges of a series do not matter
+
+
+@dataclass(frozen=True, eq=False)
+class YuleWalkerState:
+    """The sum of all autocovariances, each client's own where they are kept, and the settings."""
+
+    total: Autocovariances | None = None
+    by_client: Mapping[str, Autocovariances] = field(default_factory=dict)
+    choice: LagChoice | None = None
+    begun: str = ""
+    missed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any]):
+    """Forecasts by the Yule-Walker equations, from one sum of autocovariances.
+
+    Parameters
+    ----------
+    features
+        `NVAR(336, order=1)`: how far back a forecast may look.
+    preprocessing
+        The plan's: its horizons are predicted, of its predicted channels, with its known ones and
+        its calendar beside them.
+    lookback
+        How many of the last values are looked at; "auto" chooses from those that `features` has.
+    trailing_mean
+        Over how many of the last values the mean is taken that inputs and targets are differences
+        from; 0 for none. "auto" chooses one value or the whole lookback, or none where values far
+        back tell nothing of the level.
+    ridge
+        In units of the series' variance, or "auto".
+    store_per_client
+        Whether the server keeps each client's sums, to choose by clients left out and to unlearn.
+        Without, settings are chosen by generalized cross-validation.
+    increments
+        "new": clients hand in what is new since the last round, and remember the last values.
+
+    >>> from catchment import Plan, Preprocessing, Recording, federate
+    >>> rng = np.random.default_rng(0)
+    >>> def series():
+    ...     x = rng.normal(size=600)
+    ...     for t in range(2, 600):
+    ...         x[t] += 1.6 * x[t - 1] - 0.9 * x[t - 2]
+    ...     return [Recording(x / 4)]
+    >>> clients = {name: series() for name in ("ann", "bob", "cid")}
+    >>> prepare = Preprocessing(horizon=(1, 3), scale="none")
+    >>> lags = NVAR(32, order=1).build(1, per_step=True)
+    >>> learn = FederatedYuleWalker(features=lags, preprocessing=prepare)
+    >>> run = federate(Plan(algorithm=learn, preprocessing=prepare), clients)
+    >>> (run.model.deviation * 4).round(1).tolist()  # noise of 1, 2.5 three steps ahead
+    [1.0, 2.6]
+    """
+
+    features: FeatureMap
+    preprocessing: Preprocessing
+    lookback: PositiveInt | Literal["auto"] = "auto"
+    trailing_mean: NonNegativeInt | Literal["auto"] = "auto"
+    ridge: Annotated[float, Ge(0)] | Literal["auto"] = "auto"
+    store_per_client: bool = True
+    increments: Literal["new"] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        prepare, lags = self.preprocessing, self.features
+        # Plans are described by tiny stand-ins before their maps are built.
+        if isinstance(lags, NVAR) and (lags.order != 1 or lags.stride != 1):
+            raise ValueError(
+                f"the map has order {lags.order} and stride {lags.stride}; autocovariances are of "
+                "plain lags, NVAR(336, order=1)"
+            )
+        if prepare.horizon is None or prepare.window is not None or prepare.scale == "own":
+            raise ValueError(
+                f"horizon is {prepare.horizon}, window {prepare.window} and scale "
+                f"{prepare.scale!r}; autocovariances are of whole series on one scale: pass a "
+                'horizon, no window, and scale="federated" or "none"'
+            )
+        if self.lookback != "auto" and self.lookback > self.longest:
+            raise ValueError(
+                f"lookback is {self.lookback}, and the map has {self.longest} lags; raise its "
+                "delays"
+            )
+
+    @property
+    def longest(self) -> int:
+        """The longest lookback, of which sums are made."""
+        return self.features.delays if isinstance(self.features, NVAR) else 1
+
+    @property
+    def horizon(self) -> int:
+        """The largest step ahead."""
+        return max(self.preprocessing.horizons)
+
+    @property
+    def ahead(self) -> tuple[bool, ...]:
+        """Whether each covariate is known ahead: channels that are, and then the calendar."""
+        prepare = self.preprocessing
+        return (True,) * len(prepare.known) + (False,) * (COLUMNS * len(prepare.calendar))
+
+    @property
+    def n_lags(self) -> int:
+        return self.longest + self.horizon
+
+    @cached_property
+    def statistics_name(self) -> str:
+        """The fingerprint that clients' sums carry."""
+        told = f"{self.longest} {self.horizon} {self.ahead} {DIGITS}"
+        told += f" {self.preprocessing.predicted} {self.preprocessing.known}"
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    @property
+    def requirements(self) -> Requirements:
+        apart = "it keeps clients apart; pass store_per_client=False"
+        return Requirements(each_client=apart if self.store_per_client else "", other_targets=True)
+
+    @property
+    def carries(self) -> bool:
+        """True: clients see their recordings as they are, with what is missing in them."""
+        return True
+
+    def start(self) -> YuleWalkerState:
+        return YuleWalkerState()
+
+    def broadcast(self, state: YuleWalkerState, context: RoundContext) -> Message:
+        """Return which sum increments are added to, where clients hand in what is new."""
+        if self.increments is None:
+            return NOTHING
+        after = "" if state.total is None else state.total.digest()
+        return Asked(state.begun or context.plan, after, state.missed).parts()
+
+    def client_update(
+        self, received: Message, data: Data, context: RoundContext
+    ) -> Autocovariances:
+        prepare = context.preprocessing
+        if prepare is None or prepare.horizons != self.preprocessing.horizons:
+            raise ValueError(
+                "autocovariances are of raw recordings, and the plan around them prepares these "
+                "otherwise; pass the plan the algorithm's own preprocessing"
+            )
+        if self.increments is not None:
+            made = LagIncrements(self.features, prepare, learn=self)
+            memory = {} if context.memory is None else context.memory
+            answer: Any = made.answer(Asked.from_message(received), data, context, memory)
+            return cast(Autocovariances, answer)
+        held = data if context.ledger is None else context.ledger.reading(data)
+        return reduce(add, self.sums(held(), prepare), self.zero())
+
+    def zero(self) -> Autocovariances:
+        """Return the sums of a client without a value."""
+        known = len(self.preprocessing.known)
+        sizes = (len(self.preprocessing.horizons), known, len(self.ahead) - known)
+        both = sizes if known and sizes[2] else (0, 0, 0)
+        return Autocovariances.zero(self.n_lags, len(self.ahead), both, self.statistics_name)
+
+    def sums(
+        self, recordings: Iterable[Recording], prepare: Preprocessing
+    ) -> Iterable[Autocovariances]:
+        """Yield the sums of each raw recording, prepared by a fitted preparation."""
+        for number, raw in enumerate(recordings):
+            x, known, calendar = self.series(raw, prepare, number)
+            # Of the present and not of what is predicted: it stands as far before as sums reach.
+            late = np.full((self.horizon, calendar.shape[1]), np.nan)
+            z = np.hstack([known, np.concatenate([late, calendar])[: len(x)]])
+            made = autocovariances(x, self.n_lags, covariates=z, fingerprint=self.statistics_name)
+            if known.shape[1] and calendar.shape[1]:
+                made = replace(made, crossed=crossed(x, known, calendar, prepare.horizons))
+            yield made
+
+    def series(
+        self, raw: Recording, prepare: Preprocessing, number: int = 0
+    ) -> tuple[Array, Array, Array]:
+        """Return predicted channels (T, K), known ones (T, A) and calendar (T, B), with gaps."""
+        steady = raw if prepare.rate is None else resample(replace(raw, y=None), prepare.rate)
+        u, channels = steady.u, steady.channels or steady.n_inputs
+        if prepare.gaps == "error" and np.isnan(u).any():
+            raise ValueError(f"recording {number} has gaps, and gaps is 'error'; pass gaps='hold'")
+        scaler, T = prepare.scaler, prepare.n_present(steady)
+        u = (u if scaler is None else scaler(u))[:T]
+        calendar = np.empty((T, 0))
+        if prepare.calendar:
+            calendar = calendar_columns(steady, prepare.calendar, number)[:T]
+        known = channel_numbers("known", prepare.known, channels)
+        return u[:, prepare.predicted_of(channels)], u[:, known], calendar
+
+    def read_update(self, parts: Message, context: RoundContext) -> Tally[Autocovariances]:
+        value = Autocovariances.from_message(parts)
+        changed = context.changed or not context.client  # by a protection, or within a sum of it
+        noisy = changed and value.products.dtype == np.float64
+        told: dict[str, Any] = {"noisy": noisy, "goes_on": self.increments is not None}
+        value.check(self.n_lags, len(self.ahead), self.statistics_name, **told)
+        return Tally.of(value, context.client if self.store_per_client else "")
+
+    def server_update(
+        self, state: YuleWalkerState, total: Tally[Autocovariances], context: RoundContext
+    ) -> YuleWalkerState:
+        whole = total.total if state.total is None else state.total + total.total
+        after = YuleWalkerState(whole, added_by_key(state.by_client, total.by_client))
+        if self.increments is not None:
+            asked = {*state.missed, *(context.cohort if self.store_per_client else ())}
+            missed = tuple(sorted(asked.difference(total.by_client)))
+            after = replace(after, begun=state.begun or context.plan, missed=missed)
+        return self.solved(after)
+
+    def solved(self, state: YuleWalkerState) -> YuleWalkerState:
+        """Return the state with its settings chosen."""
+        total = state.total
+        if total is None or not total.weight > 0:
+            return state
+        whole = self.longest if self.lookback == "auto" else self.lookback
+        tried = candidates(whole, forgets=total.forgets)
+        if self.lookback != "auto":
+            tried = [one for one in tried if one[0] == whole]
+        if self.trailing_mean != "auto":
+            lookbacks = dict.fromkeys(L for L, _ in tried)
+            tried = [(L, min(self.trailing_mean, L)) for L in lookbacks]
+        ridges = RIDGES if self.ridge == "auto" else (float(self.ridge),)
+        groups = folds(state.by_client)
+        choice = choose(
+            total,
+            list(groups.values()),
+            tried,
+            ridges,
+            steps=self.preprocessing.horizons,
+            ahead=self.ahead,
+            by="clients" if len(groups) == len(state.by_client) else "groups",
+        )
+        return replace(state, choice=choice)
+
+    def result(self, state: YuleWalkerState) -> YuleWalkerSolution:
+        total, choice = state.total, state.choice
+        if total is None or choice is None:
+            raise FederationError(
+                "no client has a value to learn from; run all rounds, with longer recordings"
+            )
+        return YuleWalkerSolution.of(self, total, choice)
+
+    def without_each(
+        self,
+        state: YuleWalkerState,
+        preprocessing: Preprocessing,
+        channels: Sequence[str] | None,
+    ) -> dict[int, Readout]:
+        """Return, by group of clients, the readout of everybody else's sums."""
+        groups, choice = group_sums(state.by_client), state.choice
+        if choice is None or state.total is None or len(groups) < 2:
+            raise FederationError(
+                f"the server keeps the sums of {len(groups)} groups of clients apart, and two are "
+                "needed to leave one out; calibrate on clients that did not train"
+            )
+        found = {}
+        for group, own in groups.items():
+            rest = YuleWalkerSolution.of(self, state.total - own, choice)
+            found[group] = rest.prepared_by(preprocessing, channels).readout
+        return found
+
+    def sends(self, protections: Sequence[Any] = ()) -> str:
+        """Return in one sentence what clients send."""
+        return (
+            f"each client sends {self.n_lags:,} autocovariances and their counts of pairs, "
+            f"{self.longest} for the lookback and {self.horizon} for the horizon"
+        )
+
+    def figures(self, state: YuleWalkerState) -> dict[str, float]:
+        """Return the values, the settings and their error on clients left out."""
+        told = {} if state.total is None else {"rows": float(state.total.n_rows)}
+        if state.choice is not None:
+            best = state.choice.best
+            told |= {"lookback": best.lookback, "trailing mean": best.mean, "ridge": best.ridge}
+            told["held-out error"] = float(state.choice.errors.min())
+        return told
+
+    def kept(self, state: YuleWalkerState) -> Kept:
+        """Return the rows of clients and the path of ridges at the lookback that was chosen."""
+        rows = {name: one.n_rows for name, one in state.by_client.items()}
+        if state.choice is None:
+            return Kept(rows)
+        made, best = state.choice, state.choice.best
+        here = (made.lookbacks == best.lookback) & (made.means == best.mean)
+        path = RidgeChoice(made.ridges[here], made.errors[here][:, None], best.ridge)
+        return Kept(rows, choice=path)
+
+    def tally(self, state: YuleWalkerState) -> Tally[Autocovariances] | None:
+        """Return the sum of all autocovariances, and each client's own where they are kept."""
+        return None if state.total is None else Tally(state.total, state.by_client)
+
+    def clip(self, length: float) -> float:
+        """Return the bound of a `Clip` for autocovariances of this length, in units of variance.
+
+        A series of variance 1 whose correlation decays as a^k has a length of about
+        sqrt(1 / (1 - a^2)).
+
+        >>> from catchment import Preprocessing
+        >>> lags = NVAR(8, order=1).build(1, per_step=True)
+        >>> FederatedYuleWalker(features=lags, preprocessing=Preprocessing(horizon=1)).clip(2.0)
+        33554432.0
+        """
+        return length * 4.0**DIGITS
+
+    def alone(self, state: YuleWalkerState) -> FederatedYuleWalker:
+        """Return the algorithm with the settings that were chosen: alone, nobody is left out."""
+        if state.choice is None:
+            return self
+        best = state.choice.best
+        return replace(self, lookback=best.lookback, trailing_mean=best.mean, ridge=best.ridge)
+
+
+def longest_lookback(n_steps: float, horizon: int, times: float = LONG) -> int:
+    """Return how far back series of so many steps may look, 0 if they are too short to.
+
+    >>> longest_lookback(8_000, 24), longest_lookback(1_000, 24), longest_lookback(300, 24)
+    (336, 48, 0)
+    """
+    return next((L for L in LOOKBACKS if n_steps >= times * (L + horizon)), 0)
+
+
+def folds(by_client: Mapping[str, Autocovariances]) -> Mapping[Any, Autocovariances]:
+    """Return what is left out in turn: clients, or of many groups of them."""
+    if len(by_client) <= FOLDS:
+        return {name: by_client[name] for name in sorted(by_client)}
+    sums: dict[int, Autocovariances] = {}
+    for name in sorted(by_client):
+        group = group_of(name) % FOLDS
+        sums = added_by_key(sums, {group: by_client[name]})
+    return sums
+
+
+@dataclass(frozen=True, eq=False)
+class YuleWalkerSolution:
+    """Weights of lags and covariates; with a preparation it is a model.
+
+    Parameters
+    ----------
+    learn
+        The algorithm that it is of.
+    weights, beside
+        (L, H) of a channel's last values, the present one first, and (H, J) of covariates.
+    choice
+        How the settings did.
+    """
+
+    learn: FederatedYuleWalker
+    weights: Array
+    beside: Array
+    choice: LagChoice
+
+    @classmethod
+    def of(
+        cls, learn: FederatedYuleWalker, total: Autocovariances, choice: LagChoice
+    ) -> YuleWalkerSolution:
+        """Return the solution of a sum at the settings that were chosen."""
+        best, steps = choice.best, learn.preprocessing.horizons
+        made = Equations(total, best.lookback, best.mean, steps, steps, learn.ahead)
+        W, V = made.solve(best.ridge)
+        return cls(learn, made.weights(W), V, choice)
+
+    def prepared_by(
+        self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
+    ) -> Model:
+        """Return the model: a readout of the lags, the same for every predicted channel."""
+        W, V, features = self.weights, self.beside, self.learn.features
+        assert isinstance(features, NVAR)
+        n = features.known_inputs
+        n_channels = n - preprocessing.n_inputs(0)
+        predicted = preprocessing.predicted_of(channels or n_channels)
+        (L, H), K, known = W.shape, len(predicted), len(preprocessing.known)
+        lags = replace(features, delays=L, washout=L - 1)
+        scaler = preprocessing.scaler
+        mean, scale = np.zeros(n_channels), np.ones(n_channels)
+        if scaler is not None:
+            mean, scale = scaler.mean, scaler.scale
+        weights = np.zeros((lags.n_features, H, K))
+        for place, channel in enumerate(predicted):
+            own = scale[channel]
+            weights[1 + channel + n * np.arange(L), :, place] = W * own
+            for h in range(H):
+                first = 1 + n_channels + h * known
+                weights[first : first + known, h, place] += V[h, :known] * own
+            calendar = 1 + n_channels + H * known
+            weights[calendar : calendar + V.shape[1] - known, :, place] += V[:, known:].T * own
+        intercept = np.tile(mean[predicted], H)
+        readout = Readout(weights.reshape(-1, H * K), intercept, self.choice.best.ridge)
+        deviation = np.outer(self.choice.deviations, scale[predicted]).ravel()
+        return Model(
+            Pipeline(preprocessing, lags),
+            readout,
+            channels=None if channels is None else tuple(channels),
+            deviation=deviation,
+        )
+
+
+def lags_of_run(
+    model: Model, settings: Mapping[str, Any], parts: Message
+) -> tuple[FederatedYuleWalker, YuleWalkerState]:
+    """Return the algorithm of a finished run, by its settings, and the state that was kept."""
+    told = {k: v for k, v in settings.items() if k not in ("features", "preprocessing")}
+    made = FederatedYuleWalker(features=model.features, preprocessing=model.preprocessing)
+    state = made.load_state(parts)
+    assert state.total is not None
+    longest: dict[str, Any] = {"delays": state.total.n_lags - made.horizon, "washout": 0}
+    return replace(made, features=replace(model.features, **longest), **told), state
+
+
+def fit_lags(pipeline: Pipeline, recordings: Sequence[Recording], **settings: Any) -> Model:
+    """Return what one owner learns from autocovariances, as a federation of one client does."""
+    ready = fitted_pipeline(pipeline, recordings)
+    prepare = ready.preprocessing
+    learn = FederatedYuleWalker(features=ready.features, preprocessing=prepare, **settings)
+    total = reduce(add, learn.sums(recordings, prepare), learn.zero())
+    solved = learn.solved(YuleWalkerState(total))
+    return learn.result(solved).prepared_by(prepare, recordings[0].channels)
+
+
+@dataclass(frozen=True, eq=False)
+class LagIncrements(Increments):
+    """What is new of a client's recordings, of which the last values are remembered."""
+
+    learn: FederatedYuleWalker | None = None
+
+    def _zero(self, n_targets: int) -> Any:
+        assert self.learn is not None
+        return self.learn.zero()
+
+    def _read(self, new: Iterable[Recording], known: Progress) -> tuple[list[Any], Progress]:
+        assert self.learn is not None
+        learn, made = self.learn, []
+        recordings, ended = dict(known.recordings), dict(known.ended)
+        for segment in new:
+            own = recordings.pop(segment.name, None) if segment.name else None
+            opened = own or OpenRecording(0, Waiting.at_first(segment))
+            read, past = opened.steps - segment.first_step, opened.waiting.u
+            raw = segment.part(max(read, 0), segment.n_steps) if read < segment.n_steps else None
+            if raw is not None:
+                x, *_ = learn.series(raw, self.preprocessing)
+                before = None
+                if len(past):
+                    last = Recording(past, channels=raw.channels)
+                    before = learn.series(last, self.preprocessing)[:2]
+                told: Any = {"fingerprint": learn.statistics_name, "before": before}
+                made.append(autocovariances(x, learn.n_lags, **told))
+                past = np.concatenate([past, raw.u])[-(learn.n_lags - 1) :]
+            stop = segment.first_step + segment.n_steps
+            waiting = replace(opened.waiting, u=past)
+            if segment.goes_on:
+                recordings[segment.name] = replace(opened, steps=stop, waiting=waiting)
+            elif segment.name:
+                ended[segment.name] = stop
+        return made, Progress("", None, recordings, ended)

@@ -1,0 +1,244 @@
+"""Forecasts from summed autocovariances: any split, hidden, noisy, taken off, going on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import catchment as ct
+from catchment.engine import run_locally
+from catchment.errors import FederationError
+from catchment.federation import ByRound
+from catchment.federation.learn import FederatedYuleWalker, unlearn_lags
+from catchment.readout import Autocovariances, autocovariances, forecasts
+
+AHEAD = ct.Preprocessing(horizon=(1, 3))
+LAGS = ct.NVAR(24, order=1)
+
+
+def wave(n: int, seed: int, level: float = 10.0) -> Any:
+    """Return an autoregression of two lags whose noise has deviation 1, around a level."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n + 100)
+    for t in range(2, len(x)):
+        x[t] += 1.6 * x[t - 1] - 0.9 * x[t - 2]
+    return level + x[100:]
+
+
+def clients(n: int = 4, steps: int = 700) -> dict[str, list[ct.Recording]]:
+    return {f"c{k}": [ct.Recording(wave(steps, k), channels=("load",))] for k in range(n)}
+
+
+def federated(held: Any, **more: Any) -> Any:
+    return ct.federate(ct.Pipeline(AHEAD, LAGS), held, upload="autocovariances", **more)
+
+
+def total_of(run: Any) -> Autocovariances:
+    total = run.training.state.total
+    assert isinstance(total, Autocovariances)
+    return total
+
+
+def test_the_error_is_that_of_the_best_forecast() -> None:
+    run = federated(clients(6, 2_000))
+    # Of an autoregression: 1, and 1 + 1.6^2 + (1.6^2 - 0.9)^2 three steps ahead.
+    best = np.sqrt([1.0, 1.0 + 1.6**2 + (1.6**2 - 0.9) ** 2])
+    np.testing.assert_allclose(run.model.deviation, best, rtol=0.03)
+    new = ct.Recording(wave(4_000, 99), channels=("load",))
+    errors = ct.evaluate(run.model, {"new": [new]}).total.errors
+    np.testing.assert_allclose(np.sqrt(errors.squared_error / errors.n), best, rtol=0.05)
+    (ahead,) = forecasts(run.model, [new])
+    assert ahead.values.shape == (2, 1)
+    assert ahead.lower is not None
+    assert (ahead.lower < ahead.values).all()
+
+
+def test_predictions_are_those_of_the_equations_written_out() -> None:
+    held = clients(3)
+    run = ct.federate(
+        ct.Plan(
+            algorithm=FederatedYuleWalker(
+                features=LAGS.build(1, per_step=True),
+                preprocessing=replace(AHEAD, scale="none"),
+                lookback=5,
+                trailing_mean=5,
+                ridge=0.01,
+            ),
+            preprocessing=replace(AHEAD, scale="none"),
+        ),
+        {name: [ct.Recording((one.u - 10) / 4)] for name, (one,) in held.items()},
+    )
+    q = [np.rint((one.u[:, 0] - 10) / 4 * 4096) / 4096 for (one,) in held.values()]
+    r = np.array([sum(x[: len(x) - k] @ x[k:] for x in q) for k in range(8)])
+    r = r / sum(map(len, q))
+    G = np.array([[r[abs(i - j)] for j in range(5)] for i in range(5)])
+    P = np.eye(5) - np.full((5, 5), 0.2)
+    for h, place in ((1, 0), (3, 1)):
+        C = P @ (np.array([r[d + h] for d in range(5)]) - G @ np.full(5, 0.2))
+        w = P.T @ np.linalg.solve(P @ G @ P.T + 0.01 * r[0] * np.eye(5), C) + 0.2
+        np.testing.assert_allclose(run.model.readout.weights[1:, place], w, rtol=1e-8)
+
+
+def test_any_split_and_order_give_the_same_model_to_the_bit() -> None:
+    held = clients(4)
+    one = total_of(federated(held))
+    paired = {"x": held["c3"] + held["c0"], "y": held["c2"] + held["c1"]}
+    assert total_of(federated(paired)).digest() == one.digest()
+    assert total_of(federated(dict(reversed(held.items())), threads=2)).digest() == one.digest()
+
+
+def test_one_owner_learns_what_a_federation_of_one_does() -> None:
+    held = clients(1)
+    pipeline = ct.Pipeline(AHEAD, LAGS)
+    alone = ct.fit(pipeline, held["c0"], upload="autocovariances")
+    run = federated(held)
+    assert (alone.readout.weights == run.model.readout.weights).all()
+    assert run.training.state.choice.by == "gcv"
+
+
+def test_secure_aggregation_gives_the_same_sum_and_says_how_it_chose() -> None:
+    held = clients(10, 200)
+    keys = ct.generate_keys(held)
+    hidden = federated(held, protections=[ct.SecureAggregation(keys)])
+    assert total_of(hidden).digest() == total_of(federated(held)).digest()
+    assert hidden.training.state.choice.by == "gcv"
+    assert not hidden.training.state.by_client
+
+
+def noisy(n: int, epsilon: float) -> float:
+    """Return the error, three steps ahead, of a model with noise, over that without."""
+    held = {f"c{k}": [ct.Recording(wave(300, k, 0.0) / 4)] for k in range(n)}
+    prepare = ct.Preprocessing(horizon=(1, 3), scale="none")
+    learn = FederatedYuleWalker(
+        features=LAGS.build(1, per_step=True), preprocessing=prepare, store_per_client=False
+    )
+    noise = ct.GaussianNoise(epsilon=epsilon, delta=1e-5, clip=ct.Clip(bound=learn.clip(3.0)))
+    plan = ct.Plan(algorithm=learn, preprocessing=prepare, protections=(noise,))
+    run = ct.federate(plan, held)
+    assert run.state.total.noise > 0
+    assert not run.state.total.is_counted
+    scores = ct.evaluate(run.model, {"new": [ct.Recording(wave(3_000, 999, 0.0) / 4)]})
+    return float(np.sqrt(scores.total.errors.squared_error[1] / scores.total.errors.n)) * 4
+
+
+def test_noise_bounds_a_client_and_leaves_a_forecast() -> None:
+    errors = [noisy(200, epsilon) for epsilon in (1.0, 50.0)]
+    assert errors[1] < 2.7  # the best has 2.51, the mean of the series 3.9
+    assert errors[0] < 4.0
+
+
+def test_a_client_is_taken_off_as_if_it_had_never_been_there() -> None:
+    held = clients(4)
+    run, rest = federated(held), {name: one for name, one in held.items() if name != "c2"}
+    algorithm = run.training.plan.algorithm
+    without = unlearn_lags(algorithm, run.training.state, "c2")
+    again = ct.federate(replace(run.training.plan), rest)
+    assert without.state.total.digest() == again.state.total.digest()
+    assert (without.certificate.how, without.certificate.n_rows) == ("equality", 700)
+    assert without.certificate.confirms(total_of(run), without.state.total)
+    one = algorithm.result(without.state).prepared_by(AHEAD.fitted(_scaler(run)), ("load",))
+    assert (one.readout.weights == again.model.readout.weights).all()
+
+
+def _scaler(run: Any) -> Any:
+    return run.model.preprocessing.scale
+
+
+def test_what_is_new_is_added_and_only_the_last_values_are_remembered() -> None:
+    held = clients(3)
+    fitted = federated(held).model.preprocessing
+    algorithm = FederatedYuleWalker(
+        features=LAGS.build(1, per_step=True), preprocessing=fitted, increments="new"
+    )
+    plan = ct.Plan(algorithm=algorithm, preprocessing=fitted, rounds=3)
+    parts, memories = {}, {name: dict[str, bytes]() for name in held}
+    for name, (one,) in held.items():
+        whole = replace(one, name="ward 3", goes_on=True)
+        parts[name] = ByRound(
+            [whole.part(0, 100)], [whole.part(100, 110)], [replace(whole, goes_on=False)]
+        )
+    run = run_locally(plan, parts, memories=memories)
+    once = run_locally(replace(plan, algorithm=replace(algorithm, increments=None), rounds=1), held)
+    assert run.state.total.digest() == once.state.total.digest()
+    assert (run.model.readout.weights == once.model.readout.weights).all()
+    # 27 lags: 26 values, and the last answer, with room for names.
+    sizes = [len(kept) for memory in memories.values() for kept in memory.values()]
+    assert max(sizes) < 3_000
+
+
+def test_gaps_are_pairs_that_are_not_there() -> None:
+    rng, held = np.random.default_rng(5), {}
+    for name, (one,) in clients(3, 2_000).items():
+        gone = rng.random(one.u.shape) < 0.3
+        held[name] = [replace(one, u=np.where(gone, np.nan, one.u))]
+    run = federated(held)
+    scaler = _scaler(run)
+    sums = [autocovariances(scaler(one.u), 27) for (one,) in held.values()]
+    assert (total_of(run).pairs == sum(one.pairs for one in sums)).all()
+    assert (total_of(run).products == sum(one.products for one in sums)).all()
+    assert (total_of(run).pairs + total_of(run).missing)[0, 3] == 3 * (2_000 - 3)
+    # Values that are held where they are missing look far smoother than they are.
+    new = {"new": [ct.Recording(wave(4_000, 99), channels=("load",))]}
+    exact = ct.federate(ct.Pipeline(AHEAD, LAGS), held).model
+    errors = [ct.evaluate(model, new).total.errors for model in (run.model, exact)]
+    ours, theirs = (np.sqrt(one.squared_error / one.n) for one in errors)
+    assert (ours < 0.95 * theirs).all()
+    assert (ours < run.model.deviation).all()
+
+
+def test_a_calendar_and_what_is_known_ahead_stand_beside_the_lags() -> None:
+    rng = np.random.default_rng(6)
+    held = {}
+    for k in range(4):
+        hours, price = np.arange(1_500.0), rng.normal(size=1_500)
+        day = 2 * np.sin(hours * np.pi / 12 + 1)
+        load = day + 3 * price + rng.normal(size=1_500) * 0.5
+        held[f"c{k}"] = [
+            ct.Recording(
+                np.stack([load, price], axis=1),
+                times=3600 * hours,
+                epoch=0.0,
+                channels=("load", "price"),
+            )
+        ]
+    prepare = ct.Preprocessing(horizon=(1, 5), known=("price",), calendar=("hour",))
+    run = ct.federate(ct.Pipeline(prepare, ct.NVAR(43, order=1)), held, upload="autocovariances")
+    np.testing.assert_allclose(run.model.deviation, 0.5, rtol=0.1)
+    errors = ct.evaluate(run.model, held).total.errors
+    np.testing.assert_allclose(np.sqrt(errors.squared_error / errors.n), 0.5, rtol=0.1)
+
+
+def test_intervals_are_calibrated_by_clients_left_out() -> None:
+    held = clients(6, 1_000)
+    model = ct.calibrate(federated(held), held)
+    new = wave(4_000, 77)[:, None]
+    low, high = model.interval(model.predict(new), coverage=0.8)
+    truth = np.hstack([np.roll(new, -1), np.roll(new, -3)])[model.washout : -3]
+    inside = ((low[:-3] <= truth) & (truth <= high[:-3])).mean(axis=0)
+    np.testing.assert_allclose(inside, 0.8, atol=0.05)
+
+
+def test_a_model_says_the_same_from_its_file(tmp_path: Path) -> None:
+    run = federated(clients(2, 300))
+    path = run.model.save(tmp_path / "model.safetensors")
+    new = wave(100, 5)[:, None]
+    assert (ct.load(path).predict(new) == run.model.predict(new)).all()
+
+
+def test_settings_that_cannot_be_are_refused_with_a_remedy() -> None:
+    lags = LAGS.build(1, per_step=True)
+    for wrong, said in (
+        ({"preprocessing": ct.Preprocessing()}, "pass a horizon"),
+        ({"preprocessing": ct.Preprocessing(horizon=1, scale="own")}, "federated"),
+        ({"features": ct.NVAR(5).build(1, per_step=True)}, "order=1"),
+        ({"lookback": 25}, "24 lags"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            FederatedYuleWalker(**{"features": lags, "preprocessing": AHEAD} | wrong)
+    plan = ct.Plan(algorithm=FederatedYuleWalker(features=lags, preprocessing=AHEAD))
+    with pytest.raises(FederationError, match="raw recordings"):
+        ct.federate(plan, clients(2))
