@@ -101,7 +101,7 @@ def test_seeds_name_series_and_lengths_are_checked() -> None:
         one, same, other = make(5, seed=1), make(5, seed=1), make(5, seed=2)
         assert np.array_equal(one, same)
         assert not np.allclose(one, other)
-    with pytest.raises(ValueError, match="n_steps 0"):
+    with pytest.raises(ValueError, match="n_steps is 0"):
         rossler(0)
     with pytest.raises(ValueError, match="dimension is 3"):
         lorenz96(5, dimension=3)

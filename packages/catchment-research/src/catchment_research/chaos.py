@@ -14,17 +14,30 @@ every machine; `catchment.data` has NARMA, Mackey-Glass and Lorenz, which are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment import Array
-from catchment.data import seeded_generator
+from catchment.data import orbit, seeded_generator
 
 Waves = NDArray[np.complex128]
 SINES = (0.2, 0.311, 0.42, 0.51, 0.63, 0.74, 0.85, 0.97)
 CIRCLE = 32  # points of the contour integrals that make the exponential form's coefficients
+
+
+class Integration(TypedDict, total=False):
+    """How a flow is followed, as `catchment.data.orbit` says: 0.01, 4 and 500 if not given."""
+
+    step: float
+    substeps: int
+    warm_up: int
+
+
+ROSSLER: Integration = {"step": 0.1}
+RING: Integration = {"substeps": 1, "warm_up": 1000}
 
 
 def rossler(
@@ -33,21 +46,17 @@ def rossler(
     a: float = 0.2,
     b: float = 0.2,
     c: float = 5.7,
-    step: float = 0.1,
-    substeps: int = 4,
     seed: int = 0,
-    warm_up: int = 500,
+    **how: Unpack[Integration],
 ) -> Array:
     """Return a Rössler trajectory (T, 3).
 
     Parameters
     ----------
-    step, substeps
-        Time between two points returned, and integration steps within it.
     seed
         Names the start.
-    warm_up
-        Points that are simulated and left out.
+    step, substeps, warm_up
+        Time between two points (0.1), steps of integration within it (4), points left out (500).
 
     >>> rossler(200).shape
     (200, 3)
@@ -57,8 +66,7 @@ def rossler(
         x, y, z = p
         return np.array([-y - z, x + a * y, b + z * (x - c)])
 
-    start = seeded_generator(seed).uniform(-1, 1, 3)
-    return _orbit(slope, start, n_steps, step, substeps, warm_up)
+    return orbit(slope, _drawn(seed, 3), n_steps, **(ROSSLER | how))
 
 
 def double_scroll(
@@ -67,10 +75,8 @@ def double_scroll(
     a: float = 40.0,
     b: float = 3.0,
     c: float = 28.0,
-    step: float = 0.01,
-    substeps: int = 4,
     seed: int = 0,
-    warm_up: int = 500,
+    **how: Unpack[Integration],
 ) -> Array:
     """Return a trajectory (T, 3) of Chen's attractor; parameters are those of `rossler`.
 
@@ -82,8 +88,8 @@ def double_scroll(
         x, y, z = p
         return np.array([a * (y - x), (c - a) * x - x * z + c * y, x * y - b * z])
 
-    start = np.array([-0.1, 0.5, -0.6]) + 0.1 * seeded_generator(seed).uniform(-1, 1, 3)
-    return _orbit(slope, start, n_steps, step, substeps, warm_up)
+    start = np.array([-0.1, 0.5, -0.6]) + 0.1 * _drawn(seed, 3)
+    return orbit(slope, start, n_steps, **how)
 
 
 def lorenz96(
@@ -91,10 +97,8 @@ def lorenz96(
     *,
     dimension: int = 36,
     forcing: float = 8.0,
-    step: float = 0.01,
-    substeps: int = 1,
     seed: int = 0,
-    warm_up: int = 1000,
+    **how: Unpack[Integration],
 ) -> Array:
     """Return a trajectory (T, dimension) of Lorenz's ring; parameters are those of `rossler`.
 
@@ -108,8 +112,12 @@ def lorenz96(
         moved: Array = (np.roll(x, -1) - np.roll(x, 2)) * np.roll(x, 1) - x + forcing
         return moved
 
-    start = forcing + 0.01 * seeded_generator(seed).uniform(-1, 1, dimension)
-    return _orbit(slope, start, n_steps, step, substeps, warm_up)
+    start = forcing + 0.01 * _drawn(seed, dimension)
+    return orbit(slope, start, n_steps, **(RING | how))
+
+
+def _drawn(seed: int, n: int) -> Array:
+    return seeded_generator(seed).uniform(-1, 1, n)
 
 
 def kuramoto_sivashinsky(
@@ -133,7 +141,7 @@ def kuramoto_sivashinsky(
     (50, 64)
     """
     if start is None:
-        start = 0.1 * seeded_generator(seed).uniform(-1, 1, points)
+        start = 0.1 * _drawn(seed, points)
     q = 2 * np.pi / length * np.arange(points // 2 + 1)
     linear = q**2 - q**4
     turned = step * linear[:, None] + np.exp(1j * np.pi * (np.arange(CIRCLE) + 0.5) / CIRCLE)
@@ -183,29 +191,3 @@ def multiple_sines(n_steps: int, *, frequencies: Sequence[float] = SINES[:2]) ->
     """
     summed: Array = np.sin(np.outer(np.arange(n_steps), frequencies)).sum(axis=1, keepdims=True)
     return summed
-
-
-def _orbit(
-    slope: Callable[[Array], Array],
-    p: Array,
-    n_steps: int,
-    step: float,
-    substeps: int,
-    warm_up: int,
-) -> Array:
-    """Return points (T, n) by Runge-Kutta of order 4, the first some of them left out."""
-    if n_steps < 1 or warm_up < 0 or step <= 0 or substeps < 1:
-        raise ValueError(
-            f"n_steps {n_steps}, warm_up {warm_up}, step {step} and substeps {substeps} must be "
-            "positive, warm_up at least 0"
-        )
-    h, points = step / substeps, [p]
-    for _ in range(warm_up + n_steps - 1):
-        for _ in range(substeps):
-            k1 = slope(p)
-            k2 = slope(p + 0.5 * h * k1)
-            k3 = slope(p + 0.5 * h * k2)
-            k4 = slope(p + h * k3)
-            p = p + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
-        points.append(p)
-    return np.array(points[warm_up:])

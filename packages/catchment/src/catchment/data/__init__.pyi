@@ -73,6 +73,7 @@ from catchment.data.steps import (
 )
 from catchment.data.synthetic import (
     CHANNELS as CHANNELS,
+    orbit as orbit,
     seeded_generator as seeded_generator,
     wearable_user as wearable_user,
 )

@@ -27,6 +27,7 @@ These are synthetic signals, for demonstrations and tests. Results on them say n
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -159,10 +160,8 @@ def lorenz(
 
     Parameters
     ----------
-    step
-        Time between two points returned.
-    substeps
-        Integration steps per point returned.
+    step, substeps
+        Time between two points returned, and integration steps within it.
     start
         The point at time 0; drawn within 5 of (0, 0, 25) by the seed if not given.
     warm_up
@@ -171,10 +170,6 @@ def lorenz(
     >>> lorenz(400).shape
     (400, 3)
     """
-    _refuse_length(n_steps, warm_up)
-    if step <= 0 or substeps < 1:
-        raise ValueError(f"step is {step} and substeps is {substeps}; both must be positive")
-    h = step / substeps
 
     def slope(point: Array) -> Array:
         x, y, z = point.tolist()
@@ -184,7 +179,29 @@ def lorenz(
         p = 10.0 * seeded_generator(seed).random(3) - 5.0 + np.array([0.0, 0.0, 25.0])
     else:
         p = np.array(start)
-    points = [p]
+    return orbit(slope, p, n_steps, step=step, substeps=substeps, warm_up=warm_up)
+
+
+def orbit(
+    slope: Callable[[Array], Array],
+    start: Array,
+    n_steps: int,
+    *,
+    step: float = 0.01,
+    substeps: int = 4,
+    warm_up: int = 500,
+) -> Array:
+    """Return the points (T, n) of a flow from its start (n,) on, by Runge-Kutta of order 4.
+
+    They are a `step` apart, in which there are `substeps`; the first `warm_up` are left out.
+
+    >>> orbit(lambda p: -p, np.ones(1), 3, step=1.0, warm_up=0).round(3).ravel()
+    array([1.   , 0.368, 0.135])
+    """
+    _refuse_length(n_steps, warm_up)
+    if step <= 0 or substeps < 1:
+        raise ValueError(f"step is {step} and substeps is {substeps}; both must be positive")
+    h, p, points = step / substeps, start, [start]
     for _ in range(warm_up + n_steps - 1):
         for _ in range(substeps):
             k1 = slope(p)
