@@ -37,7 +37,7 @@ def check(told: dict[str, Any], names: dict[str, Any]) -> None:
     same(told["input"], layer.W_in.values, "input weights", 1e-15)
     same(told["bias"], layer.bias, "biases", 1e-15)
     if wiring.wiring.topology == "random":
-        assert told["radius"] == common_radius(raw_matrix(wiring.wiring))[0], "spectral radius"
+        assert told["radius"] == common_radius(raw_matrix(wiring))[0], "spectral radius"
     scaler = run.model.preprocessing.scale
     same([told["mean"], told["deviation"]], [*scaler.mean, *scaler.scale], "scale", 1e-12)
     states = reservoir.states(scaler(past[:, None]))

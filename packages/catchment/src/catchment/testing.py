@@ -21,7 +21,7 @@ from catchment.data import RAW, Recording
 from catchment.engine import run_locally
 from catchment.errors import CatchmentError, ClippingWarning
 from catchment.features import FeatureMap, Pipeline
-from catchment.features.base import restored
+from catchment.features.recipes import restored
 from catchment.federation import Algorithm, Plan, RoundContext
 from catchment.federation.loop import model_of
 from catchment.readout import accumulate, train

@@ -11,7 +11,7 @@ import pytest
 import catchment as ct
 from catchment import Array
 from catchment.errors import ClippingWarning
-from catchment.features import DiagonalReservoir, stacked
+from catchment.features import DiagonalReservoir, base
 from catchment.features.diagonal import Nonlinearity
 from catchment.readout import accumulate
 
@@ -126,7 +126,7 @@ def test_statistics_do_not_depend_on_blocks_or_threads(monkeypatch: pytest.Monke
     y = np.concatenate([one.y[3:] for one in data if one.y is not None])
     weight = np.repeat([one.weight for one in data], [one.n_steps - 3 for one in data])
     np.testing.assert_allclose(together.floats.cross, z.T @ (weight[:, None] * y), atol=1e-8)
-    monkeypatch.setattr(stacked, "TOGETHER", 8 * features.n_features * 70)
+    monkeypatch.setattr(base, "TOGETHER", 8 * features.n_features * 70)
     assert accumulate(features, data, threads=2) == together
 
 

@@ -152,7 +152,7 @@ def read_clients(
 
 def load_predictor(path: Path, use: list[str] | None = None) -> Predictor:
     """Return what predicts, of a file or of a run's folder."""
-    from catchment.features.base import imported
+    from catchment.features.recipes import imported
     from catchment.federation.runs.folder import MODEL
     from catchment.readout.storage import load
 
@@ -253,7 +253,7 @@ def diagnose(
     The client is judged by a model that has not learned from it.
     """
     lab = plugin("reports", "served", needed_for="reasons why a client is served badly")
-    from catchment.features.base import imported
+    from catchment.features.recipes import imported
 
     found: Any = lab.how_served(
         folder, client, files=files or [], data=data, use=[imported(name) for name in use or []]
@@ -290,7 +290,7 @@ def verify(
     Weights, map and preparation, every client's statistics, their sum, the readout, and the
     certificate of what was forgotten. With the recordings at hand their statistics too.
     """
-    from catchment.features.base import imported
+    from catchment.features.recipes import imported
     from catchment.plans.verify import verify_run
 
     with waiting("verifying", quiet=as_json):
@@ -366,7 +366,7 @@ def add_clients(
 
     The model is that of a run with all of them from the start, prepared as the run's was.
     """
-    from catchment.features.base import imported
+    from catchment.features.recipes import imported
     from catchment.new_classes import add_clients as added
 
     before = load_predictor(folder, use)

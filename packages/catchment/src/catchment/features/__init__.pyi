@@ -26,15 +26,10 @@ from catchment.features.base import (
     LEARNED as LEARNED,
     LIBRARY as LIBRARY,
     OR_WIDER as OR_WIDER,
-    building_only as building_only,
+    Part as Part,
     digits_after_point as digits_after_point,
-    form as form,
-    form_maker as form_maker,
-    imported as imported,
-    library_class as library_class,
     name_of as name_of,
     on_grid as on_grid,
-    restored as restored,
     warn_of_clipping as warn_of_clipping,
 )
 from catchment.features.nvar import LIMIT as LIMIT, R_DELAY as R_DELAY
@@ -55,6 +50,14 @@ from catchment.features.random_fourier import (
     WEIGHT_DIGITS as WEIGHT_DIGITS,
 )
 from catchment.features.random_projection import hadamard_sums as hadamard_sums
+from catchment.features.recipes import (
+    building_only as building_only,
+    form as form,
+    form_maker as form_maker,
+    imported as imported,
+    library_class as library_class,
+    restored as restored,
+)
 from catchment.features.union import (
     DIGITS as DIGITS,
     RANGE as RANGE,

@@ -31,30 +31,24 @@ digits after the point and 2^r_j is the feature's bound, rounded up to a power o
 from __future__ import annotations
 
 import hashlib
-import importlib
-import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import count
 from operator import attrgetter, methodcaller
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from annotated_types import Ge, Le
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from catchment.arrays import Array, Booleans, Integers, as_matrix, check_fields, refuse_nonfinite
-from catchment.errors import ClippingWarning, IntegrityError, UnknownMapError
-from catchment.features.stacked import Part, stacked_rows
+from catchment.errors import ClippingWarning, IntegrityError
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Message
-from catchment.wire.kept import kept, kept_setting, renamed
 
 KIND, CARRIED = "own_map", "carried"  # of the parts of a map, and of what goes on with a recording
 # The maps of this library by their names in plan files and in kept models: module and class.
@@ -84,7 +78,13 @@ LEAST_BITS, MOST_BITS = 4, 24
 Bits = Annotated[int, Ge(LEAST_BITS), Le(MOST_BITS)]  # of features in fixed point
 MANY_CLIPPED = 0.01  # share of values beyond the range that is worth a warning
 OR_WIDER = ", or pass a larger input_range"
+BLOCK = 2048  # rows of a block that sums of products take
+TOGETHER = 1 << 25  # bytes of the rows of short recordings that are asked for together
 Arrays = tuple[Array, ...]
+# Rows that one thread works on: asked with a number of buffers it yields blocks, each the number of
+# its rows and [Z; Y'; 1] (F + K + 1, n), columns being rows with their targets, or zeros. A block
+# stays valid until so many more were taken. None: all blocks before are void, others replace them.
+Part = Callable[[int], Iterator[tuple[int, Array] | None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,7 +391,65 @@ class FeatureMap(ABC):
         rounded
             Whether features lie on their grid; False if who takes them rounds them anyway.
         """
-        return stacked_rows(self, inputs, targets, roots, threads=threads)
+        n_rows = max(1, TOGETHER // (8 * self.n_features))
+        groups: list[list[int]] = [[]]
+        steps = 0
+        for k, u in enumerate(inputs):
+            if groups[-1] and steps + len(u) > n_rows:  # type: ignore[arg-type]  # they have steps
+                groups.append([])
+                steps = 0
+            groups[-1].append(k)
+            steps += len(u)  # type: ignore[arg-type]
+        inside = threads if len(groups) == 1 else 1
+
+        def part(group: list[int]) -> Part:
+            def blocks(n_buffers: int) -> Iterator[tuple[int, Array]]:
+                size, K = self.n_features, targets[0].shape[-1]
+                block, filled = np.empty((BLOCK, size + K + 1)), 0
+                for k, z, y in self._known_rows(group, inputs, targets, n_rows, inside):
+                    done = 0
+                    while done < len(z):
+                        n = min(len(z) - done, BLOCK - filled)
+                        into = block[filled : filled + n]
+                        into[:, :size], into[:, size:-1] = z[done : done + n], y[done : done + n]
+                        into[:, -1] = 1.0
+                        if roots[k] != 1:
+                            into *= roots[k]
+                        done, filled = done + n, filled + n
+                        if filled == BLOCK:
+                            yield BLOCK, block.T
+                            block, filled = np.empty_like(block), 0
+                yield filled, block[:filled].T
+
+            return blocks
+
+        return [part(group) for group in groups]
+
+    def _known_rows(
+        self,
+        group: Sequence[int],
+        inputs: Sequence[ArrayLike],
+        targets: Sequence[Array],
+        n_rows: int,
+        threads: int | None,
+    ) -> Iterator[tuple[int, Array, Array]]:
+        """Yield numbers of recordings, rows (n, F) whose targets are known, and these (n, K).
+
+        Rows of steps without a target are not asked for where the map gives a few at once.
+        """
+        rows = None if self.streams else self.rows([inputs[k] for k in group], threads=threads)
+        for place, k in enumerate(group):
+            n_steps = len(inputs[k])  # type: ignore[arg-type]
+            y = np.broadcast_to(targets[k], (n_steps, targets[k].shape[-1]))
+            wanted: Booleans = np.logical_not(np.isnan(y).any(axis=1))
+            wanted[: self.washout] = False
+            if rows is not None:
+                yield k, rows[place][wanted[self.washout :]], y[wanted]
+                continue
+            done, known = 0, y[wanted]
+            for z in self.row_blocks(inputs[k], wanted, n_rows):
+                yield k, z, known[done : done + len(z)]
+                done += len(z)
 
     def stacked_each(
         self, inputs: Sequence[ArrayLike], targets: Sequence[Array], roots: Array
@@ -482,22 +540,9 @@ class FeatureMap(ABC):
 
     def parts(self) -> Message:
         """Return the recipe as it travels and is kept; `restored` rebuilds the map from it."""
-        name = name_of(self)
-        if "__dataclass_fields__" not in vars(type(self)):
-            raise TypeError(
-                f"{name} is no dataclass; write @dataclass(frozen=True) above it, so that its "
-                "settings are known"
-            )
-        facts: dict[str, Fact] = {"class": kept(name), "version": self.version}
-        if self.bits is not None:
-            facts["grid"] = self.bits
-        arrays: list[NDArray[Any]] = []
-        settings: dict[str, Fact] = {}
-        for one in fields(self):
-            if not one.metadata.get("local"):
-                value = getattr(self, one.name)
-                settings[kept_setting(one.name)] = _told(value, f"{name}.{one.name}", arrays)
-        return Message(KIND, facts | {"settings": settings}, tuple(arrays))
+        from catchment.features.recipes import recipe_of
+
+        return recipe_of(self)
 
     def describes(
         self,
@@ -530,42 +575,9 @@ class FeatureMap(ABC):
 
     def is_told_by(self, parts: Message, *, adapted: bool) -> bool:
         """Return whether parts are those of this bound map, as `describes` compares."""
-        if not self.inner_maps:
-            return self.parts().to_bytes() == parts.to_bytes()
-        facts = {"class": kept(name_of(self)), "version": self.version}
-        facts |= {} if self.bits is None else {"grid": self.bits}
-        settings = parts.facts.get("settings")
-        own = [one.name for one in fields(self) if not one.metadata.get("local")]
-        return (
-            parts.kind == KIND
-            and {**parts.facts, "settings": None} == {**facts, "settings": None}
-            and isinstance(settings, dict)
-            and settings.keys() == {*map(kept_setting, own)}
-            and all(
-                _is_told(getattr(self, k), settings[kept_setting(k)], parts, adapted) for k in own
-            )
-        )
+        from catchment.features.recipes import is_recipe_of
 
-
-def _is_told(own: object, told: object, parts: Message, adapted: bool) -> bool:
-    """Return whether what was told is one's own setting."""
-    match told:
-        case list():
-            return (
-                isinstance(own, tuple | list)
-                and len(told) == len(own)
-                and all(_is_told(a, b, parts, adapted) for a, b in zip(own, told, strict=True))
-            )
-        case {"map": {"kind": str(kind), "facts": dict(facts), "arrays": list(places)}}:
-            if not isinstance(own, FeatureMap) or not set(places) <= set(range(len(parts.arrays))):
-                return False
-            inside = Message(kind, facts, tuple(parts.arrays[k] for k in places))
-            return own.is_told_by(inside, adapted=adapted)
-        case {"array": int(k)}:
-            if not isinstance(own, np.ndarray) or not 0 <= k < len(parts.arrays):
-                return False
-            return np.array_equal(own, parts.arrays[k])
-    return isinstance(own, bool) is isinstance(told, bool) and own == told
+        return is_recipe_of(parts, self, adapted=adapted)
 
 
 def _raise_unbound(features: FeatureMap) -> Any:
@@ -604,72 +616,6 @@ class Carried:
         return cls(steps, parts.arrays)
 
 
-Made = TypeVar("Made", bound=Callable[..., Any])
-_FORMS: dict[tuple[str, type], Callable[..., Any]] = {}
-
-
-def form(what: str, *kinds: type[FeatureMap]) -> Callable[[Made], Made]:
-    """Register a function as what makes another form of some maps; it stands above the function.
-
-    Parameters
-    ----------
-    what
-        "torch", "onnx", "c", or whatever else a package makes of maps.
-
-    >>> from catchment import NVAR
-    >>> @form("words", NVAR)
-    ... def in_words(one):
-    ...     return f"{one.delays} delays"
-    >>> form_maker("words", NVAR(3))(NVAR(3))
-    '3 delays'
-    """
-
-    def registered(make: Made) -> Made:
-        _FORMS.update(((what, kind), make) for kind in kinds)
-        return make
-
-    return registered
-
-
-def form_maker(what: str, features: FeatureMap) -> Callable[..., Any] | None:
-    """Return what makes a form of a map, None if it has none; a subclass has none of its own."""
-    return _FORMS.get((what, type(features)))
-
-
-def known_map(value: object) -> FeatureMap:
-    """Return a map, or the one of a name as it is when nothing is set.
-
-    >>> known_map("echo_state").units
-    200
-    >>> known_map("echo_sate")
-    Traceback (most recent call last):
-    ValueError: there is no map 'echo_sate'; choose from echo_state, default, auto, ...
-    """
-    if isinstance(value, str):
-        kind = library_class(value)
-        if kind is None:
-            known = ", ".join(one for one in LIBRARY if one not in LEARNED)
-            raise ValueError(f"there is no map {value!r}; choose from {known}")
-        try:
-            value = kind()
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{value!r} needs settings ({error}); pass {kind.__name__}(...) in place of the "
-                "name"
-            ) from error
-    if not isinstance(value, FeatureMap):
-        kind = value if isinstance(value, type) else type(value)
-        raise TypeError(
-            f"{kind.__name__} is no feature map; write class {kind.__name__}(FeatureMap), with "
-            "n_features, bounds and compute_rows, as catchment.features.base shows"
-        )
-    if value.is_bound:
-        if not isinstance(value.n_features, int) or value.n_features < 1:
-            raise ValueError(f"n_features is {value.n_features!r}; give an integer from 1 on")
-        value.fingerprint  # noqa: B018  # raises now if a setting cannot travel
-    return value
-
-
 def name_of(features: FeatureMap) -> str:
     """Return what a map is called, as a plan file names it: a user's own by its class."""
     kind = type(features)
@@ -677,172 +623,6 @@ def name_of(features: FeatureMap) -> str:
         return f"{kind.__module__}:{kind.__qualname__}"
     place = (kind.__module__.removeprefix("catchment.features."), kind.__qualname__)
     return NAMES.get(place, kind.__qualname__)
-
-
-def label_of(features: FeatureMap) -> str:
-    """Return what people read of a map: its name, maps inside it, and its number of features.
-
-    >>> from catchment import FeatureUnion, EchoState
-    >>> label_of(EchoState(50).build(3, per_step=True))
-    'echo_state (50 units), 53 features'
-    >>> label_of(FeatureUnion(EchoState(5), EchoState(10, seed=1)).build(1, per_step=True))
-    'echo_state (5 units) + echo_state (10 units), 17 features'
-    """
-    return f"{features.title()}, {features.n_features} features"
-
-
-def library_class(name: str) -> type | None:
-    """Return the class of a map of this library, None if there is none of this name.
-
-    >>> library_class("nothing") is None
-    True
-    """
-    if name not in LIBRARY:
-        return None
-    module, inside = LIBRARY[name]
-    kind: type = getattr(importlib.import_module(f"catchment.features.{module}"), inside)
-    return kind
-
-
-Allowed = Callable[[Message], bool]
-_ALLOWED: ContextVar[Allowed | None] = ContextVar("allowed", default=None)
-
-
-@contextmanager
-def building_only(allowed: Allowed) -> Iterator[None]:
-    """Within this, build only maps whose parts are allowed, and of classes that are named.
-
-    For requests and files of somebody else: what they ask for is compared before it costs anything.
-    """
-    token = _ALLOWED.set(allowed)
-    try:
-        yield
-    finally:
-        _ALLOWED.reset(token)
-
-
-def restored(parts: Message, classes: Iterable[type] = ()) -> FeatureMap:
-    """Return the map that `parts` describes; no eigenvalue is solved.
-
-    A file does not import anything: the class is one of the library, of `classes`, or of a module
-    that this program has imported already; within `building_only` imported modules do not count.
-
-    Parameters
-    ----------
-    parts
-        As a map's `parts` made them.
-    classes
-        A user's own maps that may be meant.
-    """
-    guard = _ALLOWED.get()
-    if guard is not None and not guard(parts):
-        raise IntegrityError("the feature map is not one that was agreed on; nothing was built")
-    own: Any = library_class(parts.kind)
-    if own is not None and own.message_kind == parts.kind:
-        found: FeatureMap = own.from_message(parts)
-        return found
-    if parts.kind != KIND:
-        raise IntegrityError(
-            f"there is no feature map of kind {parts.kind[:40]!r}; upgrade catchment"
-        )
-    name, settings = renamed(str(parts.facts.get("class"))), parts.facts.get("settings")
-    if not isinstance(settings, dict):
-        raise IntegrityError(f"the map {name!r} lacks its settings")
-    named = tuple(classes)
-    if name == "thinned" and "map" in settings:  # once a map, now the `row_stride` of sums
-        inside: FeatureMap = _value(settings["map"], parts.arrays, named)
-        return inside
-    kind: Any = library_class(name) or _found(name, named, only_named=guard is not None)
-    try:
-        values = map(partial(_value, arrays=parts.arrays, classes=named), settings.values())
-        names = [k if k in kind.__dataclass_fields__ else renamed(k) for k in settings]
-        made = known_map(kind(**dict(zip(names, values, strict=True))))
-    except (AttributeError, TypeError, KeyError, IndexError) as error:
-        raise IntegrityError(f"the settings of the map {name!r} are not valid: {error}") from error
-    if made.version != parts.facts.get("version"):
-        raise IntegrityError(
-            f"{name} has version {made.version!r} here, what was kept used "
-            f"{parts.facts.get('version')!r}; install that version of its module"
-        )
-    return made
-
-
-def imported(name: str) -> Any:
-    """Return the class or function that `module:Name` names, importing the module.
-
-    >>> imported("collections:OrderedDict").__name__
-    'OrderedDict'
-    """
-    module, _, inside = name.partition(":")
-    if not module or not inside:
-        raise ValueError(f"{name!r} names no class; write module:Class")
-    try:
-        value: Any = importlib.import_module(module)
-    except ImportError as error:
-        raise ValueError(
-            f"{name!r} cannot be imported ({error}); check the module's name"
-        ) from error
-    for part in inside.split("."):
-        if not hasattr(value, part):
-            raise ValueError(f"{module} has no {inside!r}; check the name")
-        value = getattr(value, part)
-    return value
-
-
-def _found(name: str, classes: Iterable[type], *, only_named: bool) -> Any:
-    for kind in classes:
-        if f"{kind.__module__}:{kind.__qualname__}" == name:
-            return kind
-    module, _, inside = name.partition(":")
-    value: Any = None if only_named else sys.modules.get(module)
-    for part in inside.split("."):
-        value = getattr(value, part, None)
-    if not isinstance(value, type) or not issubclass(value, FeatureMap):
-        raise UnknownMapError(
-            f"the model uses the feature map {name}, which is not known here; import its module "
-            f"first, pass its class to load, or on the command line say --use {name}"
-        )
-    return value
-
-
-def _told(value: object, where: str, arrays: list[NDArray[Any]]) -> Fact:
-    """Return a setting as plain JSON; its arrays are appended and named by their places."""
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
-        case np.ndarray():
-            arrays.append(value)
-            return {"array": len(arrays) - 1}
-        case tuple() | list():
-            return list(map(partial(_told, where=where, arrays=arrays), value))
-        case FeatureMap():
-            parts = value.parts()
-            first = len(arrays)
-            arrays.extend(parts.arrays)
-            places = list(range(first, len(arrays)))
-            return {"map": {"kind": parts.kind, "facts": parts.facts, "arrays": places}}
-    raise TypeError(
-        f"{where} is a {type(value).__name__}; settings of a map are numbers, text, arrays, maps, "
-        "and tuples of those"
-    )
-
-
-def _value(told: Any, arrays: Sequence[NDArray[Any]], classes: tuple[type, ...]) -> Any:
-    """Return the setting that `_told` told of."""
-    match told:
-        case {"array": int(place)}:
-            return arrays[place]
-        case {"map": {"kind": str(kind), "facts": dict(facts), "arrays": list(places)}}:
-            inside = Message(kind, facts, tuple(map(arrays.__getitem__, places)))
-            if _ALLOWED.get() is None:
-                return restored(inside, classes)
-            with building_only(lambda _: True):  # it was compared with the map around it
-                return restored(inside, classes)
-        case list():
-            return tuple(map(partial(_value, arrays=arrays, classes=classes), told))
-        case dict():
-            raise TypeError(f"{str(told)[:40]} is no setting")
-    return told
 
 
 def digits_after_point(bounds: Array, bits: int) -> Integers:

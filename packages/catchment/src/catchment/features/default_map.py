@@ -13,8 +13,9 @@ from math import comb
 from typing import Any, Literal
 
 from catchment.arrays import PositiveInt
-from catchment.features.base import UNBOUND, FeatureMap, library_class
+from catchment.features.base import UNBOUND, FeatureMap
 from catchment.features.minirocket import MiniRocket
+from catchment.features.recipes import library_class
 from catchment.features.union import AppendNorm, FeatureUnion
 from catchment.features.window_statistics import WindowStatistics
 

@@ -21,7 +21,8 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.compiling import njit
-from catchment.features.base import FeatureMap, handed, known_map, name_of
+from catchment.features.base import FeatureMap, handed, name_of
+from catchment.features.recipes import known_map
 
 
 @dataclass(frozen=True, init=False)

@@ -45,10 +45,11 @@ from pydantic_core import PydanticCustomError
 from catchment.arrays import LIMITS, Array
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.scaling import Scaler
-from catchment.features.base import LEARNED, LIBRARY, FeatureMap, imported, known_map, library_class
+from catchment.features.base import LEARNED, LIBRARY, FeatureMap
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.settings import RANGES, Uniform
 from catchment.features.encoder import Encoder
+from catchment.features.recipes import imported, known_map, library_class
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import Limits
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector

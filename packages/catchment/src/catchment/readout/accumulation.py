@@ -21,8 +21,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
-from catchment.features.base import FeatureMap
-from catchment.features.stacked import Part
+from catchment.features.base import FeatureMap, Part
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.readout.device import (
     DEVICE_SEQUENCES,

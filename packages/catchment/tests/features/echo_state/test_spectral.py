@@ -20,8 +20,10 @@ from catchment import single_blas_thread
 from catchment.errors import FinerRadiusWarning
 from catchment.features import Reservoir
 from catchment.features.echo_state import (
+    LayerSettings as Wiring,
+)
+from catchment.features.echo_state import (
     SparseRows,
-    Wiring,
     common_radius,
     raw_matrix,
     rounded_radius,

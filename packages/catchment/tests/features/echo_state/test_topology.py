@@ -9,17 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment.features import Reservoir
-from catchment.features.echo_state import TOPOLOGIES, Wiring, known_radius, raw_matrix
+from catchment.features.echo_state import TOPOLOGIES, known_radius, raw_matrix
+from catchment.features.echo_state import LayerSettings as Layer
 
 
-def graph(wiring: Wiring) -> nx.DiGraph:
+def graph(wiring: Layer) -> nx.DiGraph:
     """Return the graph with an edge from sender to receiver."""
     return nx.from_numpy_array(raw_matrix(wiring).to_dense().T, create_using=nx.DiGraph)
 
 
 def small_world(units: int, connections: int, rewiring: float, seed: int = 0) -> nx.Graph:
     return graph(
-        Wiring(
+        Layer(
             topology="small_world",
             units=units,
             connections=connections,
@@ -41,7 +42,7 @@ def test_rows_are_sorted_and_free_of_repeats(topology: str, units: int) -> None:
 
 @given(units=st.integers(1, 40), density=st.floats(0, 1), seed=st.integers(0, 2**64 - 1))
 def test_density_gives_the_exact_number_of_nonzeros(units: int, density: float, seed: int) -> None:
-    W = raw_matrix(Wiring(topology="random", units=units, density=density, seed=seed))
+    W = raw_matrix(Layer(topology="random", units=units, density=density, seed=seed))
     assert W.n_nonzero == round(density * units**2)
     assert (np.abs(W.values) <= 1.0).all()
 
@@ -49,12 +50,12 @@ def test_density_gives_the_exact_number_of_nonzeros(units: int, density: float, 
 @given(units=st.integers(1, 40), data=st.data())
 def test_connections_give_each_unit_the_same_number(units: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(0, units))
-    W = raw_matrix(Wiring(topology="random", units=units, connections=k))
+    W = raw_matrix(Layer(topology="random", units=units, connections=k))
     assert (np.diff(W.starts) == k).all()
 
 
 def test_random_graph_has_the_degrees_of_an_erdos_renyi_graph() -> None:
-    ours = graph(Wiring(topology="random", units=400, density=0.05, seed=1))
+    ours = graph(Layer(topology="random", units=400, density=0.05, seed=1))
     theirs = nx.gnm_random_graph(400, ours.number_of_edges(), seed=1, directed=True)
     for degrees in ("in_degree", "out_degree"):
         our_spread = np.var([d for _, d in getattr(ours, degrees)()])
@@ -99,7 +100,7 @@ def test_fully_rewired_small_world_is_like_a_random_graph() -> None:
 
 
 def test_scale_free_has_hubs_like_those_of_networkx() -> None:
-    wiring = Wiring(topology="scale_free", units=1000, connections=6, seed=2)
+    wiring = Layer(topology="scale_free", units=1000, connections=6, seed=2)
     ours = graph(wiring).to_undirected()
     theirs = nx.barabasi_albert_graph(1000, 3, seed=2)
     assert ours.number_of_edges() == theirs.number_of_edges()
@@ -123,10 +124,11 @@ def test_the_two_directions_of_an_edge_have_weights_of_their_own(topology: str) 
 
 def test_ring_is_one_cycle_and_delay_line_one_path() -> None:
     assert nx.utils.graphs_equal(
-        graph(Wiring(topology="ring", units=7)), nx.cycle_graph(7, create_using=weighted())
+        graph(Layer(topology="ring", units=7)), nx.cycle_graph(7, create_using=weighted())
     )
     assert nx.utils.graphs_equal(
-        graph(Wiring(topology="delay_line", units=7)), nx.path_graph(7, create_using=weighted())
+        graph(Layer(topology="delay_line", units=7)),
+        nx.path_graph(7, create_using=weighted()),
     )
 
 
@@ -141,14 +143,14 @@ def weighted() -> nx.DiGraph:
 
 
 def test_permutation_has_one_nonzero_in_each_row_and_column() -> None:
-    P = raw_matrix(Wiring(topology="permutation", units=30, seed=5)).to_dense()
+    P = raw_matrix(Layer(topology="permutation", units=30, seed=5)).to_dense()
     np.testing.assert_array_equal(P @ P.T, np.eye(30))
     assert set(P.ravel()) == {0.0, 1.0}
     assert not np.array_equal(P, np.eye(30))
 
 
 def test_cycle_jumps_links_both_ways_and_leaves_the_rest_a_cycle() -> None:
-    W = raw_matrix(Wiring(topology="cycle_jumps", units=9, jump=3, jump_weight=0.5)).to_dense()
+    W = raw_matrix(Layer(topology="cycle_jumps", units=9, jump=3, jump_weight=0.5)).to_dense()
     cycle = np.roll(np.eye(9), 1, axis=0)
     jumps = np.zeros((9, 9))
     for one, other in [(0, 3), (3, 6), (6, 0)]:
@@ -169,22 +171,22 @@ def test_random_signs_change_nothing_but_signs(topology: str) -> None:
 @pytest.mark.parametrize("random_signs", [False, True])
 @pytest.mark.parametrize("topology", ["ring", "permutation"])
 def test_known_radius_of_permutations(topology: str, random_signs: bool) -> None:
-    wiring = Wiring(topology=topology, units=41, random_signs=random_signs, seed=4)
+    wiring = Layer(topology=topology, units=41, random_signs=random_signs, seed=4)
     eigenvalues = np.linalg.eigvals(raw_matrix(wiring).to_dense())
     assert known_radius(wiring) == 1.0
     np.testing.assert_allclose(np.abs(eigenvalues), 1.0, rtol=1e-12)
 
 
 def test_known_radius_of_orthogonal_and_delay_line() -> None:
-    eigenvalues = np.linalg.eigvals(raw_matrix(Wiring(topology="orthogonal", units=40)).to_dense())
+    eigenvalues = np.linalg.eigvals(raw_matrix(Layer(topology="orthogonal", units=40)).to_dense())
     np.testing.assert_allclose(np.abs(eigenvalues), 1.0, rtol=1e-13)
-    assert known_radius(Wiring(topology="orthogonal", units=40)) == 1.0
-    assert known_radius(Wiring(topology="delay_line", units=40)) == 0.0
+    assert known_radius(Layer(topology="orthogonal", units=40)) == 1.0
+    assert known_radius(Layer(topology="delay_line", units=40)) == 0.0
 
 
 @given(jump=st.integers(2, 9), periods=st.integers(2, 8), weight=st.floats(0, 5))
 def test_known_radius_of_cycles_with_dividing_jumps(jump: int, periods: int, weight: float) -> None:
-    wiring = Wiring(topology="cycle_jumps", units=jump * periods, jump=jump, jump_weight=weight)
+    wiring = Layer(topology="cycle_jumps", units=jump * periods, jump=jump, jump_weight=weight)
     dense = np.abs(np.linalg.eigvals(raw_matrix(wiring).to_dense())).max()
     assert known_radius(wiring) == pytest.approx(dense, rel=1e-9)
 
@@ -192,16 +194,16 @@ def test_known_radius_of_cycles_with_dividing_jumps(jump: int, periods: int, wei
 @pytest.mark.parametrize(
     "wiring",
     [
-        Wiring(topology="cycle_jumps", units=10, jump=3, jump_weight=0.5),
-        Wiring(topology="cycle_jumps", units=10, jump=5, jump_weight=-0.5),
-        Wiring(topology="cycle_jumps", units=10, jump=5, jump_weight=0.5, random_signs=True),
-        Wiring(topology="random", units=10, density=0.5),
+        Layer(topology="cycle_jumps", units=10, jump=3, jump_weight=0.5),
+        Layer(topology="cycle_jumps", units=10, jump=5, jump_weight=-0.5),
+        Layer(topology="cycle_jumps", units=10, jump=5, jump_weight=0.5, random_signs=True),
+        Layer(topology="random", units=10, density=0.5),
     ],
 )
-def test_no_radius_is_claimed_without_a_formula(wiring: Wiring) -> None:
+def test_no_radius_is_claimed_without_a_formula(wiring: Layer) -> None:
     assert known_radius(wiring) is None
 
 
 def test_unknown_topology_lists_the_known() -> None:
     with pytest.raises(ValueError, match="'star'; choose one of random, small_world"):
-        raw_matrix(Wiring(topology="star", units=3))
+        raw_matrix(Layer(topology="star", units=3))

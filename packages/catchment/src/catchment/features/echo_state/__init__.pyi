@@ -49,11 +49,15 @@ from catchment.features.echo_state.run import (
     segment_starts as segment_starts,
 )
 from catchment.features.echo_state.settings import (
+    LayerSettings as LayerSettings,
     Linspace as Linspace,
     LogUniform as LogUniform,
     LongTail as LongTail,
     MixedActivation as MixedActivation,
+    TOPOLOGIES as TOPOLOGIES,
     Uniform as Uniform,
+    known_radius as known_radius,
+    raw_matrix as raw_matrix,
 )
 from catchment.features.echo_state.weights import (
     ACTIVATIONS as ACTIVATIONS,
@@ -64,17 +68,13 @@ from catchment.features.echo_state.weights import (
     Purpose as Purpose,
     ROUND as ROUND,
     SparseRows as SparseRows,
-    TOPOLOGIES as TOPOLOGIES,
-    Wiring as Wiring,
     Words as Words,
     common_radius as common_radius,
     distinct as distinct,
     integers as integers,
-    known_radius as known_radius,
     log_uniform as log_uniform,
     orthogonal as orthogonal,
     permutation as permutation,
-    raw_matrix as raw_matrix,
     rounded as rounded,
     rounded_radius as rounded_radius,
     signs as signs,

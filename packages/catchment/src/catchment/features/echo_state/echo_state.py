@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, NonNegativeInt, PositiveInt
 from catchment.errors import IntegrityError
-from catchment.features.base import Arrays, FeatureMap, checked_bits, on_grid
+from catchment.features.base import Arrays, FeatureMap, Part, checked_bits, on_grid
 from catchment.features.echo_state.reservoir import Program, Reservoir, shared
 from catchment.features.echo_state.run import (
     Batch,
@@ -52,7 +52,6 @@ from catchment.features.echo_state.settings import (
     power_of_two,
 )
 from catchment.features.echo_state.weights import DEFAULT_RANGE, ROUND, layer_arrays, layers_of
-from catchment.features.stacked import Part
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Message
 from catchment.wire.kept import kept, today

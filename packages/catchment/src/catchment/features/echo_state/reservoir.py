@@ -44,8 +44,10 @@ from catchment.features.echo_state.settings import (
     cut_of,
     from_plain,
     grid_digits,
+    known_radius,
     plain,
     power_of_two,
+    raw_matrix,
     settings_of,
 )
 from catchment.features.echo_state.weights import (
@@ -57,11 +59,8 @@ from catchment.features.echo_state.weights import (
     LayerWeights,
     Purpose,
     SparseRows,
-    Wiring,
     common_radius,
     distinct,
-    known_radius,
-    raw_matrix,
     rounded,
     rounded_radius,
     state_bounds,
@@ -216,12 +215,12 @@ def fingerprint(
 
 def _scale(layer: LayerSettings) -> float:
     """Return the factor that gives the raw recurrent matrix its spectral radius."""
-    if layer.wiring.topology == "delay_line":
+    if layer.topology == "delay_line":
         return layer.spectral_radius
     radius, finer = _raw_radius(layer.wiring)
     if finer:
         warnings.warn(
-            f"the spectral radius of layer {layer.wiring.layer} as drawn, {radius!r}, lies within "
+            f"the spectral radius of layer {layer.layer} as drawn, {radius!r}, lies within "
             f"1e-9 of the middle between two numbers of {RADIUS_BITS} bits; {RADIUS_BITS + 1} are "
             "kept, on every machine, and nothing is to be done",
             FinerRadiusWarning,
@@ -229,18 +228,17 @@ def _scale(layer: LayerSettings) -> float:
         )
     if radius > 0.0:
         return layer.spectral_radius / radius
-    wiring = layer.wiring
-    nothing_asked = wiring.density == 0.0 or (wiring.density is None and wiring.connections == 0)
+    nothing_asked = layer.density == 0.0 or (layer.density is None and layer.connections == 0)
     if nothing_asked or layer.spectral_radius == 0.0:
         return 0.0
     raise ValueError(
-        f"layer {wiring.layer} was drawn without any cycle, so no scale gives it spectral "
+        f"layer {layer.layer} was drawn without any cycle, so no scale gives it spectral "
         f"radius {layer.spectral_radius}; use more connections or another seed"
     )
 
 
 @lru_cache(maxsize=1024)
-def _raw_radius(wiring: Wiring) -> tuple[float, bool]:
+def _raw_radius(wiring: LayerSettings) -> tuple[float, bool]:
     """Return the radius of the raw matrix and whether it has one bit more than others.
 
     A search over scales and leaks needs it only once.
@@ -254,17 +252,17 @@ def _raw_radius(wiring: Wiring) -> tuple[float, bool]:
 def _drawn(layer: LayerSettings, scale: float) -> LayerWeights:
     """Return the weights of a layer, its recurrent matrix multiplied by a scale."""
     N, k = layer.units, layer.input_connections
-    columns = distinct(layer.wiring.words(Purpose.INPUT_PLACES), N, k, layer.inputs)
-    rng = layer.wiring.words(Purpose.INPUT_VALUES)
+    columns = distinct(layer.words(Purpose.INPUT_PLACES), N, k, layer.inputs)
+    rng = layer.words(Purpose.INPUT_VALUES)
     W_in = SparseRows(
         starts=np.arange(N + 1, dtype=np.int64) * k,
         columns=columns.ravel().astype(np.uint32),
         values=uniform(rng, N * k, -layer.input_scaling, layer.input_scaling),
         n_columns=layer.inputs,
     )
-    rng = layer.wiring.words(Purpose.BIAS)
+    rng = layer.words(Purpose.BIAS)
     return LayerWeights(
-        W=raw_matrix(layer.wiring).times(scale),
+        W=raw_matrix(layer).times(scale),
         W_in=W_in,
         bias=frozen(uniform(rng, N, -layer.bias_scaling, layer.bias_scaling)),
         leak=frozen(layer.leaks),

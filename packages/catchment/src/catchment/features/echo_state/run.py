@@ -39,8 +39,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from catchment.arrays import LINE, Array, Integers, aligned
+from catchment.features.base import Part
 from catchment.features.echo_state.weights import ROUND, Purpose, Words, uniform
-from catchment.features.stacked import Part
 from catchment.parallel import single_blas_thread
 
 if TYPE_CHECKING:

@@ -1,10 +1,18 @@
-"""The settings of a reservoir: the checks that each passes once, and what a layer has of them."""
+"""The settings of a reservoir: the checks that each passes once, and the matrix of each layer.
+
+Of the recurrent matrices `random`, `small_world` (Watts and Strogatz 1998) and `scale_free`
+(Barabási and Albert 1999) have weights uniform in (-1, 1); both directions of an edge of the last
+two get a weight of their own. `ring`, `delay_line`, `permutation` and `cycle_jumps` (Rodan and Tiňo
+2011, 2012) have weight 1, or a random sign each. `orthogonal` is a product of rotations. Row i
+holds what unit i receives.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from decimal import Context, Decimal
 from functools import partial
 from math import isqrt
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,24 +20,40 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, choice, flag, real, whole
+from catchment.arrays import Array, Integers, choice, flag, real, whole
 from catchment.features.echo_state.weights import (
     ACTIVATIONS,
     LEAST_DIGITS,
     MOST_DIGITS,
-    SIGNED,
-    TOPOLOGIES,
     Purpose,
-    Wiring,
+    SparseRows,
     Words,
+    distinct,
     geometric,
+    integers,
     log_uniform,
+    orthogonal,
     permutation,
+    signs,
     uniform,
 )
 
 if TYPE_CHECKING:
     from catchment.features.echo_state.reservoir import Reservoir
+
+
+TOPOLOGIES = (
+    "random",
+    "small_world",
+    "scale_free",
+    "ring",
+    "delay_line",
+    "cycle_jumps",
+    "permutation",
+    "orthogonal",
+)
+DECIMALS, BISECTIONS = Context(prec=40), 80
+SIGNED = ("ring", "delay_line", "cycle_jumps", "permutation")
 
 
 def grid_digits(value: object, name: str) -> int | None:
@@ -179,35 +203,48 @@ def _or(kind: type, check: Callable[[object, str], object]) -> Callable[[object,
 
 @dataclass(frozen=True, kw_only=True)
 class LayerSettings:
-    """The settings of one layer, with every default filled in."""
+    """The settings of one layer, with every default filled in; a topology reads only its own."""
 
+    topology: str
     units: int
-    inputs: int
-    wiring: Wiring
-    spectral_radius: float
-    input_scaling: float
-    input_connections: int
-    bias_scaling: float
-    leak_rate: float | Uniform
-    activation: str | MixedActivation
-    gain: float
-    shift: float
+    density: float | None = None
+    connections: int = 0
+    rewiring: float = 0.0
+    jump: int = 1
+    jump_weight: float = 0.0
+    random_signs: bool = False
+    seed: int = 0
+    layer: int = 0
+    inputs: int = 1
+    spectral_radius: float = 1.0
+    input_scaling: float = 1.0
+    input_connections: int = 1
+    bias_scaling: float = 0.0
+    leak_rate: Uniform = Uniform(1.0, 1.0)
+    activation: MixedActivation = MixedActivation(tanh=1.0)
+    gain: float = 1.0
+    shift: float = 0.0
+
+    def words(self, purpose: Purpose) -> Words:
+        return Words(seed=self.seed, layer=self.layer, purpose=purpose)
+
+    @property
+    def wiring(self) -> LayerSettings:
+        """What of it decides the raw matrix, the rest being left as it is by default."""
+        return LayerSettings(**{name: getattr(self, name) for name in _OF_WIRING})
 
     @property
     def leaks(self) -> Array:
         """Leak rates (N,) of the units."""
-        if isinstance(self.leak_rate, Uniform):
-            return self.leak_rate.rates(self.wiring.words(Purpose.LEAK), self.units)
-        return np.full(self.units, self.leak_rate)
+        return self.leak_rate.rates(self.words(Purpose.LEAK), self.units)
 
     @property
     def activations(self) -> NDArray[np.uint8]:
         """Places (N,) in `ACTIVATIONS` of the units' activations."""
-        if isinstance(self.activation, MixedActivation):
-            return self.activation.codes(self.wiring.words(Purpose.ACTIVATION), self.units)
-        return np.full(self.units, ACTIVATIONS.index(self.activation), dtype=np.uint8)
+        return self.activation.codes(self.words(Purpose.ACTIVATION), self.units)
 
 
+_OF_WIRING = [one.name for one in fields(LayerSettings)][:10]
 DEFAULT_CONNECTIONS = 10
 DEFAULT_REWIRING = 0.1
 DEFAULT_JUMP_WEIGHT = 0.5
@@ -304,12 +341,18 @@ def settings_of(reservoir: Reservoir, index: int) -> LayerSettings:
             f"input_connections is {at['input_connections']} in layer {index}, which has {inputs} "
             f"inputs; give at most {inputs}"
         )
-    own = {field.name: at[field.name] for field in fields(LayerSettings) if field.name in at}
-    wiring = _wiring(at, units, index, reservoir.seed)
-    return LayerSettings(**own, inputs=inputs, wiring=wiring)
+    leak, activation = at["leak_rate"], at["activation"]
+    if not isinstance(leak, Uniform):
+        at["leak_rate"] = Uniform(leak, leak)
+    if not isinstance(activation, MixedActivation):
+        at["activation"] = MixedActivation(**{activation: 1.0})
+    _fill_wiring(at, units, index)
+    del at["scale"]
+    return LayerSettings(**at, inputs=inputs, seed=reservoir.seed, layer=index)
 
 
-def _wiring(at: dict[str, Any], units: int, index: int, seed: int) -> Wiring:
+def _fill_wiring(at: dict[str, Any], units: int, index: int) -> None:
+    """Fill in the defaults of a topology; ValueError for settings that it does not have."""
     topology = at["topology"]
     for name, topologies in _APPLIES.items():
         if at[name] is not None and at[name] is not False and topology not in topologies:
@@ -327,29 +370,20 @@ def _wiring(at: dict[str, Any], units: int, index: int, seed: int) -> Wiring:
         raise ValueError(
             f"density {density} and connections {connections} both set layer {index}; give one"
         )
-    small_world, cycle_jumps = topology == "small_world", topology == "cycle_jumps"
-    rewiring, weight = at["rewiring"], at["jump_weight"]
-    if rewiring is None:
-        rewiring = DEFAULT_REWIRING if small_world else 0.0
-    if weight is None:
-        weight = DEFAULT_JUMP_WEIGHT if cycle_jumps else 0.0
-    jump = max(2, isqrt(units)) if at["jump"] is None else at["jump"]
-    if cycle_jumps and not 2 <= jump <= units // 2:
+    at["connections"] = _connections(topology, units, density, connections)
+    if at["rewiring"] is None:
+        at["rewiring"] = DEFAULT_REWIRING if topology == "small_world" else 0.0
+    if topology != "cycle_jumps":
+        at["jump"], at["jump_weight"] = 1, 0.0
+        return
+    if at["jump_weight"] is None:
+        at["jump_weight"] = DEFAULT_JUMP_WEIGHT
+    if at["jump"] is None:
+        at["jump"] = max(2, isqrt(units))
+    if not 2 <= at["jump"] <= units // 2:
         raise ValueError(
-            f"jump is {jump}; for {units} units give an integer from 2 to {units // 2}"
+            f"jump is {at['jump']}; for {units} units give an integer from 2 to {units // 2}"
         )
-    return Wiring(
-        topology=topology,
-        units=units,
-        density=density,
-        connections=_connections(topology, units, density, connections),
-        rewiring=rewiring,
-        jump=jump if cycle_jumps else 1,
-        jump_weight=weight,
-        random_signs=at["random_signs"],
-        seed=seed,
-        layer=index,
-    )
 
 
 def _connections(topology: str, units: int, density: float | None, given: int | None) -> int:
@@ -367,3 +401,145 @@ def _connections(topology: str, units: int, density: float | None, given: int | 
     if topology != "random" and (given % 2 or given < 2):
         raise ValueError(f"connections is {given}; topology {topology!r} needs an even number >= 2")
     return given
+
+
+def raw_matrix(layer: LayerSettings) -> SparseRows:
+    """Return the recurrent matrix (N, N) before scaling.
+
+    >>> raw_matrix(LayerSettings(topology="ring", units=3)).to_dense()
+    array([[0., 0., 1.],
+           [1., 0., 0.],
+           [0., 1., 0.]])
+    """
+    N = layer.units
+    if layer.topology == "orthogonal":
+        return SparseRows.from_dense(orthogonal(layer.words(Purpose.RECURRENT_VALUES), N))
+    rows, columns = _places(layer)
+    rng = layer.words(Purpose.RECURRENT_VALUES)
+    if layer.topology not in SIGNED:
+        values = uniform(rng, len(rows), -1.0, 1.0)
+    else:
+        values = signs(rng, len(rows)) if layer.random_signs else np.ones(len(rows))
+    if layer.topology == "cycle_jumps":
+        values[N:] *= layer.jump_weight
+    return SparseRows.from_coordinates(rows, columns, values, N, N)
+
+
+def known_radius(layer: LayerSettings) -> float | None:
+    """Return the spectral radius of the raw matrix where a formula gives it, else None.
+
+    A delay line has no cycle, so its radius is 0.
+
+    >>> known_radius(LayerSettings(topology="permutation", units=50))
+    1.0
+    >>> known_radius(LayerSettings(topology="random", units=50, density=0.1))
+    """
+    if layer.topology in ("ring", "permutation", "orthogonal"):
+        return 1.0
+    if layer.topology == "delay_line":
+        return 0.0
+    if layer.topology == "cycle_jumps" and not layer.random_signs:
+        return _cycle_jumps_radius(layer)
+    return None
+
+
+def _places(layer: LayerSettings) -> tuple[Integers, Integers]:
+    """Return the rows and columns of the non-zeros."""
+    N = layer.units
+    units = np.arange(N)
+    match layer.topology:
+        case "random":
+            rng, k = layer.words(Purpose.RECURRENT_PLACES), layer.connections
+            if layer.density is not None:
+                place = distinct(rng, 1, round(layer.density * N * N), N * N)[0]
+                return place // N, place % N
+            return np.repeat(units, k), distinct(rng, N, k, N).ravel()
+        case "small_world":
+            return _both_directions(_small_world_edges(layer))
+        case "scale_free":
+            return _both_directions(_scale_free_edges(layer))
+        case "ring":
+            return units, (units - 1) % N
+        case "delay_line":
+            return units[1:], units[:-1]
+        case "permutation":
+            return units, permutation(layer.words(Purpose.RECURRENT_PLACES), N)
+        case "cycle_jumps":
+            jump = layer.jump
+            start = units[: N // jump] * jump
+            there, back = _both_directions(np.stack([start, (start + jump) % N], axis=1))
+            # With two jumps in all, the way there and the way back are the same pair twice.
+            once = np.unique(there * N + back)
+            return np.concatenate([units, once // N]), np.concatenate([(units - 1) % N, once % N])
+    raise ValueError(f"topology is {layer.topology!r}; choose one of {', '.join(TOPOLOGIES)}")
+
+
+def _both_directions(edges: Integers) -> tuple[Integers, Integers]:
+    there, back = edges[:, 0], edges[:, 1]
+    return np.concatenate([there, back]), np.concatenate([back, there])
+
+
+def _small_world_edges(layer: LayerSettings) -> Integers:
+    """Return the edges (n, 2) of a ring of nearest neighbors, some moved to a random far end."""
+    N, k = layer.units, layer.connections
+    rng = layer.words(Purpose.RECURRENT_PLACES)
+    near = np.tile(np.arange(N), k // 2)
+    far = (near + np.repeat(np.arange(1, k // 2 + 1), N)) % N
+    moved = np.flatnonzero(uniform(rng, len(near)) < layer.rewiring)
+    linked: list[set[int]] = [set() for _ in range(N)]
+    for i, j in zip(near.tolist(), far.tolist(), strict=True):
+        linked[i].add(j)
+        linked[j].add(i)
+    for edge in moved.tolist():
+        i, old = int(near[edge]), int(far[edge])
+        if len(linked[i]) == N - 1:
+            continue
+        new = i
+        while new == i or new in linked[i]:
+            new = int(integers(rng, 1, N)[0])
+        linked[i].remove(old)
+        linked[old].remove(i)
+        linked[i].add(new)
+        linked[new].add(i)
+        far[edge] = new
+    return np.stack([near, far], axis=1)
+
+
+def _scale_free_edges(layer: LayerSettings) -> Integers:
+    """Return the edges (n, 2) of a graph grown unit by unit, a new one linking to popular ones."""
+    N, m = layer.units, layer.connections // 2
+    rng = layer.words(Purpose.RECURRENT_PLACES)
+    # An end of a random edge is a unit drawn in proportion to its number of edges.
+    edges = [(0, i) for i in range(1, m + 1)]
+    ends = [unit for edge in edges for unit in edge]
+    for new in range(m + 1, N):
+        chosen: set[int] = set()
+        while len(chosen) < m:
+            chosen.add(ends[int(integers(rng, 1, len(ends))[0])])
+        for unit in sorted(chosen):
+            edges.append((new, unit))
+            ends += (new, unit)
+    return np.array(edges, dtype=np.int64).reshape(-1, 2)
+
+
+def _cycle_jumps_radius(layer: LayerSettings) -> float | None:
+    """Return the radius of a cycle of weight 1 with jumps of weight w over l units, if l divides N.
+
+    Then the matrix repeats every l units and has no negative entry, so its radius is that of the
+    l units of one period closed on themselves: a cycle in which one unit feeds itself with weight
+    2w. That is the positive root of r^l = 2w r^(l-1) + 1.
+    """
+    N, jump, weight = layer.units, layer.jump, layer.jump_weight
+    if N % jump or weight < 0.0:
+        return None
+    loop = Decimal(weight if 2 * jump == N else 2.0 * weight)
+    # In the form r = loop + r^(1-l) the right side falls with r: bisection between 1 and loop + 1.
+    # In decimals, because the last bits of a power differ between mathematical libraries.
+    low, high = max(Decimal(1), loop), loop + 1
+    for _ in range(BISECTIONS):
+        middle = DECIMALS.divide(DECIMALS.add(low, high), Decimal(2))
+        if DECIMALS.subtract(middle, loop) > DECIMALS.power(middle, Decimal(1 - jump)):
+            high = middle
+        else:
+            low = middle
+    return float(high)

@@ -1,0 +1,323 @@
+"""Names and messages of maps: how one is called, told, compared with what was told, and rebuilt.
+
+A recipe is a message: the name of the class and its settings as JSON, arrays beside it, and maps
+within as recipes of their own. Reading one imports nothing. What somebody else asks for is compared
+with one's own map before anything is built.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import fields
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from catchment.errors import IntegrityError, UnknownMapError
+from catchment.features.base import KIND, LEARNED, LIBRARY, FeatureMap, name_of
+from catchment.wire import Fact, Message
+from catchment.wire.kept import kept, kept_setting, renamed
+
+
+def recipe_of(features: FeatureMap) -> Message:
+    """Return the recipe of a map as it travels and is kept; `restored` rebuilds the map from it."""
+    name = name_of(features)
+    if "__dataclass_fields__" not in vars(type(features)):
+        raise TypeError(
+            f"{name} is no dataclass; write @dataclass(frozen=True) above it, so that its "
+            "settings are known"
+        )
+    arrays: list[NDArray[Any]] = []
+    settings: dict[str, Fact] = {
+        kept_setting(own): _told(getattr(features, own), f"{name}.{own}", arrays)
+        for own in _travel(features)
+    }
+    return Message(KIND, _facts(features) | {"settings": settings}, tuple(arrays))
+
+
+def is_recipe_of(parts: Message, features: FeatureMap, *, adapted: bool) -> bool:
+    """Return whether parts are those of a bound map, as `FeatureMap.describes` compares."""
+    if not features.inner_maps:
+        return features.parts().to_bytes() == parts.to_bytes()
+    names = {own: kept_setting(own) for own in _travel(features)}
+    facts = dict(parts.facts)
+    settings = facts.pop("settings", None)
+    return (
+        parts.kind == KIND
+        and facts == _facts(features)
+        and isinstance(settings, dict)
+        and settings.keys() == {*names.values()}
+        and all(
+            _is_told(getattr(features, own), settings[name], parts, adapted)
+            for own, name in names.items()
+        )
+    )
+
+
+def _travel(features: FeatureMap) -> list[str]:
+    """Return the settings that are not this machine's own affair."""
+    return [one.name for one in fields(features) if not one.metadata.get("local")]
+
+
+def _facts(features: FeatureMap) -> dict[str, Fact]:
+    facts: dict[str, Fact] = {"class": kept(name_of(features)), "version": features.version}
+    return facts if features.bits is None else facts | {"grid": features.bits}
+
+
+def _is_told(own: object, told: object, parts: Message, adapted: bool) -> bool:
+    """Return whether what was told is one's own setting."""
+    match told:
+        case list():
+            return (
+                isinstance(own, tuple | list)
+                and len(told) == len(own)
+                and all(_is_told(a, b, parts, adapted) for a, b in zip(own, told, strict=True))
+            )
+        case {"map": {"kind": str(kind), "facts": dict(facts), "arrays": list(places)}}:
+            if not isinstance(own, FeatureMap) or not set(places) <= set(range(len(parts.arrays))):
+                return False
+            inside = Message(kind, facts, tuple(parts.arrays[k] for k in places))
+            return own.is_told_by(inside, adapted=adapted)
+        case {"array": int(k)}:
+            if not isinstance(own, np.ndarray) or not 0 <= k < len(parts.arrays):
+                return False
+            return np.array_equal(own, parts.arrays[k])
+    return isinstance(own, bool) is isinstance(told, bool) and own == told
+
+
+Made = TypeVar("Made", bound=Callable[..., Any])
+_FORMS: dict[tuple[str, type], Callable[..., Any]] = {}
+
+
+def form(what: str, *kinds: type[FeatureMap]) -> Callable[[Made], Made]:
+    """Register a function as what makes another form of some maps; it stands above the function.
+
+    Parameters
+    ----------
+    what
+        "torch", "onnx", "c", or whatever else a package makes of maps.
+
+    >>> from catchment import NVAR
+    >>> @form("words", NVAR)
+    ... def in_words(one):
+    ...     return f"{one.delays} delays"
+    >>> form_maker("words", NVAR(3))(NVAR(3))
+    '3 delays'
+    """
+
+    def registered(make: Made) -> Made:
+        _FORMS.update(((what, kind), make) for kind in kinds)
+        return make
+
+    return registered
+
+
+def form_maker(what: str, features: FeatureMap) -> Callable[..., Any] | None:
+    """Return what makes a form of a map, None if it has none; a subclass has none of its own."""
+    return _FORMS.get((what, type(features)))
+
+
+def known_map(value: object) -> FeatureMap:
+    """Return a map, or the one of a name as it is when nothing is set.
+
+    >>> known_map("echo_state").units
+    200
+    >>> known_map("echo_sate")
+    Traceback (most recent call last):
+    ValueError: there is no map 'echo_sate'; choose from echo_state, default, auto, ...
+    """
+    if isinstance(value, str):
+        kind = library_class(value)
+        if kind is None:
+            known = ", ".join(one for one in LIBRARY if one not in LEARNED)
+            raise ValueError(f"there is no map {value!r}; choose from {known}")
+        try:
+            value = kind()
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{value!r} needs settings ({error}); pass {kind.__name__}(...) in place of the "
+                "name"
+            ) from error
+    if not isinstance(value, FeatureMap):
+        kind = value if isinstance(value, type) else type(value)
+        raise TypeError(
+            f"{kind.__name__} is no feature map; write class {kind.__name__}(FeatureMap), with "
+            "n_features, bounds and compute_rows, as catchment.features.base shows"
+        )
+    if value.is_bound:
+        if not isinstance(value.n_features, int) or value.n_features < 1:
+            raise ValueError(f"n_features is {value.n_features!r}; give an integer from 1 on")
+        value.fingerprint  # noqa: B018  # raises now if a setting cannot travel
+    return value
+
+
+def label_of(features: FeatureMap) -> str:
+    """Return what people read of a map: its name, maps inside it, and its number of features.
+
+    >>> from catchment import FeatureUnion, EchoState
+    >>> label_of(EchoState(50).build(3, per_step=True))
+    'echo_state (50 units), 53 features'
+    >>> label_of(FeatureUnion(EchoState(5), EchoState(10, seed=1)).build(1, per_step=True))
+    'echo_state (5 units) + echo_state (10 units), 17 features'
+    """
+    return f"{features.title()}, {features.n_features} features"
+
+
+def library_class(name: str) -> type | None:
+    """Return the class of a map of this library, None if there is none of this name.
+
+    >>> library_class("nothing") is None
+    True
+    """
+    if name not in LIBRARY:
+        return None
+    module, inside = LIBRARY[name]
+    kind: type = getattr(importlib.import_module(f"catchment.features.{module}"), inside)
+    return kind
+
+
+Allowed = Callable[[Message], bool]
+_ALLOWED: ContextVar[Allowed | None] = ContextVar("allowed", default=None)
+
+
+@contextmanager
+def building_only(allowed: Allowed) -> Iterator[None]:
+    """Within this, build only maps whose parts are allowed, and of classes that are named.
+
+    For requests and files of somebody else: what they ask for is compared before it costs anything.
+    """
+    token = _ALLOWED.set(allowed)
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
+def restored(parts: Message, classes: Iterable[type] = ()) -> FeatureMap:
+    """Return the map that `parts` describes; no eigenvalue is solved.
+
+    A file does not import anything: the class is one of the library, of `classes`, or of a module
+    that this program has imported already; within `building_only` imported modules do not count.
+
+    Parameters
+    ----------
+    parts
+        As a map's `parts` made them.
+    classes
+        A user's own maps that may be meant.
+    """
+    guard = _ALLOWED.get()
+    if guard is not None and not guard(parts):
+        raise IntegrityError("the feature map is not one that was agreed on; nothing was built")
+    own: Any = library_class(parts.kind)
+    if own is not None and own.message_kind == parts.kind:
+        found: FeatureMap = own.from_message(parts)
+        return found
+    if parts.kind != KIND:
+        raise IntegrityError(
+            f"there is no feature map of kind {parts.kind[:40]!r}; upgrade catchment"
+        )
+    name, settings = renamed(str(parts.facts.get("class"))), parts.facts.get("settings")
+    if not isinstance(settings, dict):
+        raise IntegrityError(f"the map {name!r} lacks its settings")
+    named = tuple(classes)
+    if name == "thinned" and "map" in settings:  # once a map, now the `row_stride` of sums
+        inside: FeatureMap = _value(settings["map"], parts.arrays, named)
+        return inside
+    kind: Any = library_class(name) or _found(name, named, only_named=guard is not None)
+    try:
+        values = map(partial(_value, arrays=parts.arrays, classes=named), settings.values())
+        names = [k if k in kind.__dataclass_fields__ else renamed(k) for k in settings]
+        made = known_map(kind(**dict(zip(names, values, strict=True))))
+    except (AttributeError, TypeError, KeyError, IndexError) as error:
+        raise IntegrityError(f"the settings of the map {name!r} are not valid: {error}") from error
+    if made.version != parts.facts.get("version"):
+        raise IntegrityError(
+            f"{name} has version {made.version!r} here, what was kept used "
+            f"{parts.facts.get('version')!r}; install that version of its module"
+        )
+    return made
+
+
+def imported(name: str) -> Any:
+    """Return the class or function that `module:Name` names, importing the module.
+
+    >>> imported("collections:OrderedDict").__name__
+    'OrderedDict'
+    """
+    module, _, inside = name.partition(":")
+    if not module or not inside:
+        raise ValueError(f"{name!r} names no class; write module:Class")
+    try:
+        value: Any = importlib.import_module(module)
+    except ImportError as error:
+        raise ValueError(
+            f"{name!r} cannot be imported ({error}); check the module's name"
+        ) from error
+    for part in inside.split("."):
+        if not hasattr(value, part):
+            raise ValueError(f"{module} has no {inside!r}; check the name")
+        value = getattr(value, part)
+    return value
+
+
+def _found(name: str, classes: Iterable[type], *, only_named: bool) -> Any:
+    for kind in classes:
+        if f"{kind.__module__}:{kind.__qualname__}" == name:
+            return kind
+    module, _, inside = name.partition(":")
+    value: Any = None if only_named else sys.modules.get(module)
+    for part in inside.split("."):
+        value = getattr(value, part, None)
+    if not isinstance(value, type) or not issubclass(value, FeatureMap):
+        raise UnknownMapError(
+            f"the model uses the feature map {name}, which is not known here; import its module "
+            f"first, pass its class to load, or on the command line say --use {name}"
+        )
+    return value
+
+
+def _told(value: object, where: str, arrays: list[NDArray[Any]]) -> Fact:
+    """Return a setting as plain JSON; its arrays are appended and named by their places."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case np.ndarray():
+            arrays.append(value)
+            return {"array": len(arrays) - 1}
+        case tuple() | list():
+            return list(map(partial(_told, where=where, arrays=arrays), value))
+        case FeatureMap():
+            parts = value.parts()
+            first = len(arrays)
+            arrays.extend(parts.arrays)
+            places = list(range(first, len(arrays)))
+            return {"map": {"kind": parts.kind, "facts": parts.facts, "arrays": places}}
+    raise TypeError(
+        f"{where} is a {type(value).__name__}; settings of a map are numbers, text, arrays, maps, "
+        "and tuples of those"
+    )
+
+
+def _value(told: Any, arrays: Sequence[NDArray[Any]], classes: tuple[type, ...]) -> Any:
+    """Return the setting that `_told` told of."""
+    match told:
+        case {"array": int(place)}:
+            return arrays[place]
+        case {"map": {"kind": str(kind), "facts": dict(facts), "arrays": list(places)}}:
+            inside = Message(kind, facts, tuple(map(arrays.__getitem__, places)))
+            if _ALLOWED.get() is None:
+                return restored(inside, classes)
+            with building_only(lambda _: True):  # it was compared with the map around it
+                return restored(inside, classes)
+        case list():
+            return tuple(map(partial(_value, arrays=arrays, classes=classes), told))
+        case dict():
+            raise TypeError(f"{str(told)[:40]} is no setting")
+    return told
