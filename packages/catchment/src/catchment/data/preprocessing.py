@@ -312,10 +312,9 @@ class Preprocessing:
         >>> forecast.u.ravel().tolist(), forecast.y.ravel().tolist()
         ([1.0, 2.0, 3.0], [2.0, 3.0, nan])
         """
-        raw = list(recordings)
         if self._changes_nothing:
-            return raw
-        return list(map(_RECORDING, self._prepared(raw, targets=True)))
+            return list(recordings)
+        return list(map(_RECORDING, self._prepared(recordings, targets=True)))
 
     def stream(self, recordings: Iterable[Recording]) -> Iterable[Recording]:
         """Yield what `apply` returns, one raw recording after another, for clients of any size.
@@ -328,17 +327,8 @@ class Preprocessing:
         """
         if self._changes_nothing:
             return recordings
-        return self._streamed(recordings)
-
-    def _streamed(self, recordings: Iterable[Recording]) -> Iterator[Recording]:
-        found, many = False, iter(recordings)
-        chunk = None if self.scaler is None and self.scale == "own" else CHUNK
-        while raw := list(islice(many, chunk)):
-            for segment in self._windows(raw, self._scaled(self._without_gaps(raw, targets=True))):
-                found = True
-                yield segment.recording
-        if not found:
-            raise self._too_short(())
+        chunk = None if self.scale == "own" else CHUNK
+        return map(_RECORDING, self._prepared(recordings, targets=True, chunk=chunk))
 
     def inputs(self, recordings: Iterable[Recording]) -> list[Prepared]:
         """Return prepared inputs for prediction, each with its place in the raw recordings.
@@ -353,7 +343,7 @@ class Preprocessing:
                 Prepared(one if one.y is None else replace(one, y=None), source, 0)
                 for source, one in enumerate(recordings)
             ]
-        return self._prepared(list(recordings))
+        return list(self._prepared(recordings))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -420,30 +410,27 @@ class Preprocessing:
         given = (self.gaps, self.rate, self.window, self.horizon, self.calendar, self.scale)
         return given == ("error", None, None, None, (), "none")
 
-    def _prepared(self, raw: list[Recording], *, targets: bool = False) -> list[Prepared]:
-        segments = self._scaled(self._without_gaps(raw, targets=targets))
-        windows = self._windows(raw, segments)
-        if raw and not windows:
-            raise self._too_short(segments)
-        return windows
-
-    def _windows(self, raw: list[Recording], segments: list[Prepared]) -> list[Prepared]:
+    def _prepared(
+        self, recordings: Iterable[Recording], *, targets: bool = False, chunk: int | None = None
+    ) -> Iterator[Prepared]:
+        """Yield what is left of recordings, a chunk of which is prepared together, or all."""
+        many, n_found, longest = iter(recordings), 0, 0
+        while raw := list(islice(many, chunk)):
+            for segment in self._scaled(self._without_gaps(raw, targets=targets)):
+                longest = max(longest, segment.recording.n_steps)
+                cuts: Iterable[tuple[int, Recording]] = [(0, segment.recording)]
+                if self.window is not None:
+                    lengths = self._lengths(raw[segment.source], segment.source)
+                    cuts = cut_windows(segment.recording, *lengths, self.label, segment.source)
+                for start, one in cuts:
+                    n_found += 1
+                    yield Prepared(one, segment.source, segment.start + start)
+        if n_found or not (longest or chunk):
+            return
         if self.window is None:
-            return segments
-        windows = []
-        for segment in segments:
-            window, step = self._lengths(raw[segment.source], segment.source)
-            cuts = cut_windows(segment.recording, window, step, self.label, number=segment.source)
-            for start, one in cuts:
-                windows.append(Prepared(one, segment.source, segment.start + start))
-        return windows
-
-    def _too_short(self, segments: Iterable[Prepared]) -> ValueError:
-        if self.window is None:
-            return ValueError("nothing is left of the recordings; pass some with steps and targets")
-        longest = max((segment.recording.n_steps for segment in segments), default=0)
+            raise ValueError("nothing is left of the recordings; pass some with steps and targets")
         told = f", the longest has {longest} steps" if longest else ""
-        return ValueError(
+        raise ValueError(
             f"no recording is as long as a window of {self.window!r}{told}; pass a shorter window "
             "or longer recordings"
         )
@@ -639,7 +626,12 @@ def prepared_segment(
     ([[1.0, 2.0]], [3.0])
     """
     u = np.concatenate([waiting.u, segment.u])
-    y, n_ready = _targets(preprocessing, segment, waiting, u, ends)
+    y, n_ready = None, len(u)  # targets of all these steps, and how many are known
+    if preprocessing.horizon is not None:
+        y = preprocessing.targets_ahead(segment, u, "a recording")
+        n_ready -= 0 if ends else min(len(u), max(preprocessing.horizons))
+    elif segment.per_step and segment.y is not None:
+        y = np.concatenate([waiting.y, segment.y])
     own = np.empty((0, 0)) if y is None else y
     # A gap is filled with the value before it, and all waits for the first value of a channel.
     led = u if preprocessing.gaps == "error" else np.vstack([waiting.last, u])
@@ -668,15 +660,3 @@ def prepared_segment(
         known = values[~np.isnan(values)]
         last[channel] = known[-1] if len(known) else last[channel]
     return ready, Waiting(u[done:], own[done:], last, following - done)
-
-
-def _targets(
-    preprocessing: Preprocessing, segment: Recording, waiting: Waiting, u: Array, ends: bool
-) -> tuple[Array | None, int]:
-    """Return the targets (k, K) of raw steps u, None if they have none, and how many are known."""
-    if preprocessing.horizon is None:
-        if segment.y is None or not segment.per_step:
-            return None, len(u)
-        return np.concatenate([waiting.y, segment.y]), len(u)
-    y = preprocessing.targets_ahead(segment, u, "a recording")
-    return y, len(u) if ends else max(0, len(u) - max(preprocessing.horizons))

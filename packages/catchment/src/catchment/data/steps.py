@@ -208,7 +208,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+) ?(ms|s|min|h)")
 
 
 def cut_windows(
-    recording: Recording, window: int, step: int, label: WindowLabel, *, number: int = 0
+    recording: Recording, window: int, step: int, label: WindowLabel, number: int = 0
 ) -> Iterator[tuple[int, Recording]]:
     """Yield (first step, window) for every whole window of a recording; nothing is copied.
 

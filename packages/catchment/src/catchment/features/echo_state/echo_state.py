@@ -327,10 +327,6 @@ class EchoState(FeatureMap):
         """Whether the first feature is one in every row."""
         return self.bias
 
-    @property
-    def plan_name(self) -> str:
-        return "EchoStateMap"
-
     def title(self) -> str:
         return f"echo_state ({self.n_units} units)" if self.is_bound else "echo_state"
 

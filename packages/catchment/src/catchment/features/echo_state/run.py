@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -349,9 +350,7 @@ def _warmup(programs: Sequence[Program], u: Array, limit: int) -> int | None:
     latest rate of decay tells when it will be all the way down.
     """
     N = sum(program.n_units for program in programs)
-    places = [(len(u) - limit) * k // PLACES for k in range(PLACES)]
-    signs = [np.where(np.arange(N) // (k + 1) % 2 == 0, 1.0, -1.0) for k in range(PLACES)]
-    x0 = np.stack([sign * x for x in signs for sign in (1, -1)], axis=1)
+    places, x0 = [(len(u) - limit) * k // PLACES for k in range(PLACES)], _opposite(N, PLACES)
     probes = [u[place : place + limit] for place in places for _ in range(2)]
     enough, before = 0.1 * _tolerance(programs), 2.0
     for block in advance(programs, probes, x0=x0, block_columns=PROBE_BLOCK):
@@ -369,6 +368,12 @@ def _warmup(programs: Sequence[Program], u: Array, limit: int) -> int | None:
     return None
 
 
+def _opposite(N: int, n: int) -> Array:
+    """Return n pairs of opposite states, as columns (N, 2 n)."""
+    signs = [np.where(np.arange(N) // (k + 1) % 2 == 0, 1.0, -1.0) for k in range(n)]
+    return np.stack([sign * x for x in signs for sign in (1, -1)], axis=1)
+
+
 def found_cut(programs: Sequence[Program]) -> tuple[int, int]:
     """Return length and warm-up of the parts of a sequence in fixed point; (0, 0) for never cut.
 
@@ -384,9 +389,7 @@ def found_cut(programs: Sequence[Program]) -> tuple[int, int]:
     rng = Words(seed=0, layer=0, purpose=Purpose.PROBE)
     noise = uniform(rng, LONGEST_WARMUP * I, -1.0, 1.0).reshape(LONGEST_WARMUP, I)
     probes = [inputs_on_grid(loud * noise, bits, 1.0)[0] for loud in LOUDNESS for _ in range(2)]
-    signs = [np.where(np.arange(N) // (k + 1) % 2 == 0, 1.0, -1.0) for k in range(len(LOUDNESS))]
-    x0 = np.stack([sign * x for x in signs for sign in (1, -1)], axis=1)
-    needed = 0
+    x0, needed = _opposite(N, len(LOUDNESS)), 0
     with single_blas_thread():
         for block in advance(programs, probes, x0=x0, block_columns=PROBE_BLOCK):
             x = block.rows[-N:, :, : len(probes)]
@@ -491,13 +494,9 @@ def plan_batches(
     cut
         How a grid cuts sequences, if it does: then no others are.
     """
-    if programs[0].bits is not None and may_segment:
-        return lanes_together(programs, cut_lanes(inputs, cut, washout))
-    order = sorted(range(len(inputs)), key=lambda k: (-len(inputs[k]), k))
-    lanes = [Lane(k, inputs[k], washout, washout) for k in order]
-    if len(lanes) >= FEW:
-        width = preferred_lanes(programs, len(lanes))
-        return [Batch(tuple(lanes[k : k + width])) for k in range(0, len(lanes), width)]
+    lanes = sorted(cut_lanes(inputs, cut, washout), key=lambda lane: -len(lane.u))
+    if len(inputs) >= FEW or (programs[0].bits is not None and may_segment):
+        return lanes_together(programs, lanes)
     batches, short = [], []
     for lane in lanes:
         segments = _segments(programs, lane, washout) if may_segment else (lane,)
@@ -521,14 +520,10 @@ def cut_lanes(inputs: Sequence[Array], cut: tuple[int, int], washout: int) -> li
 
 
 def lanes_together(programs: Sequence[Program], lanes: Sequence[Lane]) -> list[Batch]:
-    """Return batches of lanes of like length, none of which depends on another."""
-    order = sorted(lanes, key=lambda lane: -len(lane.u))
-    n_sources = len({lane.source for lane in lanes})
-    if n_sources >= FEW:
-        width = preferred_lanes(programs, len(lanes))
-    else:
-        width = best_width(programs, len(lanes))
-    return [Batch(tuple(order[k : k + width])) for k in range(0, len(order), width)]
+    """Return batches of lanes, the longest first, none of which depends on another."""
+    many = len({lane.source for lane in lanes}) >= FEW
+    width = (preferred_lanes if many else best_width)(programs, len(lanes))
+    return [Batch(tuple(lanes[k : k + width])) for k in range(0, len(lanes), width)]
 
 
 def _segments(programs: Sequence[Program], lane: Lane, washout: int) -> tuple[Lane, ...]:
@@ -615,7 +610,7 @@ def pooled_rows(
         for slot, lane in enumerate(batch.lanes)
         for part in cut_lanes([lane.u], cut, lane.skip)
     ]
-    for each in lanes_together(programs, lanes):
+    for each in lanes_together(programs, sorted(lanes, key=lambda lane: -len(lane.u))):
         _pool_batch(programs, each, select, totals, [lane.source for lane in each.lanes])
     return totals.rows()
 
@@ -768,22 +763,20 @@ def stacked_states(
 ) -> list[Part]:
     """Return a part for every batch of checked inputs (T, I) with targets (T, K) or (K,)."""
 
-    def part(batch: Batch) -> Part:
-        def of(batch: Batch, n_buffers: int) -> Iterator[tuple[int, Array]]:
-            columns, spare = _Columns.of(batch, targets, roots), targets[0].shape[-1] + 1
-            blocks = features.blocks(batch, spare_rows=spare, n_buffers=n_buffers, rounded=rounded)
-            return map(columns.fill, blocks)
+    spare = targets[0].shape[-1] + 1
 
-        def blocks(n_buffers: int) -> Iterator[tuple[int, Array] | None]:
-            try:
-                yield from of(batch, n_buffers)
-            except SegmentsError:
-                yield None
-                yield from of(batch.in_one_piece(inputs, features.washout), n_buffers)
+    def blocks(batch: Batch, n_buffers: int) -> Iterator[tuple[int, Array]]:
+        run = features.blocks(batch, spare_rows=spare, n_buffers=n_buffers, rounded=rounded)
+        return map(_Columns.of(batch, targets, roots).fill, run)
 
-        return blocks
+    def part(batch: Batch, n_buffers: int) -> Iterator[tuple[int, Array] | None]:
+        try:
+            yield from blocks(batch, n_buffers)
+        except SegmentsError:
+            yield None
+            yield from blocks(batch.in_one_piece(inputs, features.washout), n_buffers)
 
-    return [part(batch) for batch in features.batches(inputs)]
+    return [partial(part, batch) for batch in features.batches(inputs)]
 
 
 def stacked_each(
