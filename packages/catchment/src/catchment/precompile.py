@@ -87,7 +87,7 @@ def _learn(described: FeatureMap, width: int) -> None:
         steps = [Recording(u[:-1], u[1:]) for u in raw]
         ahead = verbs.fit(described, steps)
         ahead.predict(raw)
-        if isinstance(described, EchoState):
+        if ahead.features.reservoir is not None:
             ahead.forecast(raw[0], 3)
 
 

@@ -133,8 +133,11 @@ class FeatureMap(ABC):
 
     @property
     def per_step(self) -> bool:
-        """Whether every step after the washout gives a row; else there is one per recording."""
-        return False
+        """Whether every step after the washout gives a row, as those of maps inside it do.
+
+        Else there is one per recording.
+        """
+        return any(map(attrgetter("per_step"), self.inner_maps))
 
     @property
     def washout(self) -> int:
@@ -482,6 +485,11 @@ class FeatureMap(ABC):
                 f"a recording has {len(u)} steps and washout is {self.washout}; use a shorter one"
             )
         return np.arange(len(u)) >= self.washout
+
+    def step_rows(self, u: Array) -> Array:
+        """Return the rows (n, F) of all steps of u (T, I) after the washout, as one block."""
+        (rows,) = self.compute_blocks(u, self.after_washout(u), len(u))
+        return rows
 
     def checked_rows(self, z: Array) -> Array:
         """Return rows that are finite and within their bounds, on the grid if there is one."""

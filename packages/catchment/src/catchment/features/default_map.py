@@ -124,7 +124,7 @@ class AutoMap(FeatureMap):
 
 
 def _reservoir(seed: int, bits: int | Literal["auto"] | None) -> FeatureMap:
-    given = {"feature_bits" if isinstance(bits, int) else "bits": bits}
+    given = {"bits" if bits in ("auto", None) else "feature_bits": bits}
     return _named("echo_state", UNITS, seed=seed, **given)
 
 

@@ -216,7 +216,7 @@ class DiagonalReservoir(FeatureMap):
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
         self.wiring  # noqa: B018  # drawn once, before threads ask for it
-        work = self._step_rows if self.pool is None else self._pooled_row
+        work = self.step_rows if self.pool is None else self._pooled_row
         return list(ordered_map(work, inputs, threads=threads))
 
     def compute_blocks(self, u: Array, wanted: Booleans, n_rows: int) -> Iterator[Array]:
@@ -250,10 +250,6 @@ class DiagonalReservoir(FeatureMap):
         rows = np.empty((int(np.count_nonzero(wanted)), self._n_base))
         weights = (drawn.W, drawn.shifts, drawn.turns, drawn.M, drawn.leak)
         run(part, wanted, *weights, *state, rows)
-        return rows
-
-    def _step_rows(self, u: Array) -> Array:
-        (rows,) = self.compute_blocks(u, self.after_washout(u), len(u))
         return rows
 
     def _pooled_row(self, u: Array) -> Array:

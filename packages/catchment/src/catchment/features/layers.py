@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from catchment.arrays import Array, PositiveInt
-from catchment.features.base import FeatureMap, handed
+from catchment.features.base import FeatureMap
 from catchment.features.echo_state.weights import Purpose, Words, uniform
 
 
@@ -57,8 +57,6 @@ class Layers(FeatureMap):
     seed: int = 0
     scale: float = 1.0
     beside: bool = False
-
-    per_step = handed("map.per_step")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -111,7 +111,7 @@ class NVAR(FeatureMap):
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
-        return list(ordered_map(self._rows, inputs, threads=threads))
+        return list(ordered_map(self.step_rows, inputs, threads=threads))
 
     def compute_blocks(self, u: Array, wanted: Booleans, n_rows: int) -> Iterator[Array]:
         """Yield the rows (n, F) of those steps of u (T, I) that are wanted (T,), a few at once."""
@@ -128,10 +128,6 @@ class NVAR(FeatureMap):
             part = np.ascontiguousarray(u[begin:end], dtype=np.float64)
             monomials(part, asked, self.delays, self.stride, self.order, LIMIT, rows)
             yield rows
-
-    def _rows(self, u: Array) -> Array:
-        (rows,) = self.compute_blocks(u, self.after_washout(u), len(u))
-        return rows
 
     def go_on(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
         """Return the rows of the next steps; the last inputs that it looks at are carried."""

@@ -94,7 +94,7 @@ class RandomFourierFeatures(FeatureMap):
 
     @property
     def per_step(self) -> bool:
-        return True if self.map is None else self.map.per_step
+        return self.map is None or self.map.per_step
 
     @property
     def bounds(self) -> Array:

@@ -62,7 +62,6 @@ class RandomProjection(FeatureMap):
     bits: Bits | Literal["auto"] | None = "auto"
 
     n_features = handed("features")
-    per_step = handed("inner.per_step")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -73,10 +73,6 @@ class FeatureUnion(FeatureMap):
         return int(sum(map(attrgetter("n_features"), self.maps)))
 
     @property
-    def per_step(self) -> bool:
-        return self.maps[0].per_step
-
-    @property
     def bits(self) -> int | None:
         bits = list(map(attrgetter("feature_bits"), self.maps))
         return None if None in bits else max(bits)
@@ -137,7 +133,6 @@ class AppendNorm(FeatureMap):
     n_inputs: int | None = None
 
     n_features = handed("map.n_features")
-    per_step = handed("map.per_step")
     bounds = handed("map.reached_bounds")
     bits = handed("map.feature_bits")
     constant = handed("map.constant")

@@ -49,6 +49,7 @@ from catchment.features.echo_state.settings import (
     MixedActivation,
     Uniform,
     grid_digits,
+    per_layer,
     power_of_two,
 )
 from catchment.features.echo_state.weights import DEFAULT_RANGE, ROUND, layer_arrays, layers_of
@@ -291,7 +292,7 @@ class EchoState(FeatureMap):
     @cached_property
     def n_units(self) -> int:
         """Units of all layers together."""
-        return sum(self.units) if isinstance(self.units, tuple) else self.units
+        return sum(per_layer(self.units))
 
     @cached_property
     def n_base(self) -> int:

@@ -272,48 +272,54 @@ def row_product(typingctx, values, columns, begin, end, X, row, P, width):
     return signature, codegen
 
 
-@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
-def _activate(code, a, p, x, n):
-    """x[:n] = (1 - a) x + a f(p), one branch for the whole row."""
-    one, half = x.dtype.type(1.0), x.dtype.type(0.5)
-    keep = one - a
-    if code == TANH:
-        for b in range(n):
-            x[b] = keep * x[b] + a * fast_tanh(p[b])
-    elif code == SIGMOID:
-        for b in range(n):
-            x[b] = keep * x[b] + a * (half + half * fast_tanh(half * p[b]))
-    elif code == RELU:
-        for b in range(n):
-            x[b] = keep * x[b] + a * max(p[b], x.dtype.type(0.0))
-    elif code == SIN:
-        for b in range(n):
-            x[b] = keep * x[b] + a * math.sin(p[b])
-    else:
-        for b in range(n):
-            x[b] = keep * x[b] + a * p[b]
+def _units(*made):
+    """Return what advances units in the arithmetic of six functions, all compiled into it.
+
+    Five make a f(p) of a leak a and a drive p; `half` has the type of the numbers. The last rounds.
+    """
+    tanh, sigmoid, relu, sin, identity, rounded = (
+        njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")(one) for one in made
+    )
+
+    def advance(code, a, grid, p, x, n):
+        half = x.dtype.type(0.5)
+        keep = half + half - a
+        if code == TANH:
+            for b in range(n):
+                x[b] = rounded(keep * x[b] + tanh(a, p[b], half, grid), grid)
+        elif code == SIGMOID:
+            for b in range(n):
+                x[b] = rounded(keep * x[b] + sigmoid(a, p[b], half, grid), grid)
+        elif code == RELU:
+            for b in range(n):
+                x[b] = rounded(keep * x[b] + relu(a, p[b], half, grid), grid)
+        elif code == SIN:
+            for b in range(n):
+                x[b] = rounded(keep * x[b] + sin(a, p[b], half, grid), grid)
+        else:
+            for b in range(n):
+                x[b] = rounded(keep * x[b] + identity(a, p[b], half, grid), grid)
+
+    return advance
 
 
-@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
-def _activate_on_grid(code, a, G, top, p, x, n):
-    """As `_activate` in fixed point; all is exact but the roundings by the addition of G."""
-    keep = 1.0 - a
-    if code == TANH:
-        # The sign goes to the leak, which is there long before the rest.
-        for b in range(n):
-            x[b] = math.copysign(a, p[b]) * size_of_tanh(p[b], G, top) + keep * x[b] + G - G
-    elif code == SIGMOID:
-        for b in range(n):
-            x[b] = keep * x[b] + a * grid_sigmoid(p[b], G, top) + G - G
-    elif code == RELU:
-        for b in range(n):
-            x[b] = keep * x[b] + a * grid_linear(max(p[b], 0.0), G) + G - G
-    elif code == SIN:
-        for b in range(n):
-            x[b] = keep * x[b] + a * grid_sin(p[b], G, top) + G - G
-    else:
-        for b in range(n):
-            x[b] = keep * x[b] + a * grid_linear(p[b], G) + G - G
+_PLAIN = _units(
+    lambda a, p, half, grid: a * fast_tanh(p),
+    lambda a, p, half, grid: a * (half + half * fast_tanh(half * p)),
+    lambda a, p, half, grid: a * max(p, half - half),
+    lambda a, p, half, grid: a * math.sin(p),
+    lambda a, p, half, grid: a * p,
+    lambda x, grid: x,
+)
+# All is exact but the roundings. The sign of a tanh goes to the leak, which is there long before.
+_ON_GRID = _units(
+    lambda a, p, half, grid: math.copysign(a, p) * size_of_tanh(p, grid[0], grid[1]),
+    lambda a, p, half, grid: a * grid_sigmoid(p, grid[0], grid[1]),
+    lambda a, p, half, grid: a * grid_linear(max(p, 0.0), grid[0]),
+    lambda a, p, half, grid: a * grid_sin(p, grid[0], grid[1]),
+    lambda a, p, half, grid: a * grid_linear(p, grid[0]),
+    lambda x, grid: x + grid[0] - grid[0],
+)
 
 
 def advance_units(code, a, grid, p, x, n):
@@ -326,13 +332,7 @@ def advance_units(code, a, grid, p, x, n):
     jit_options={"fastmath": SAFE_MATH, "error_model": "numpy", "forceinline": True},
 )
 def _advance_units(code, a, grid, p, x, n):
-    def plain(code, a, grid, p, x, n):
-        _activate(code, a, p, x, n)
-
-    def on_grid(code, a, grid, p, x, n):
-        _activate_on_grid(code, a, grid[0], grid[1], p, x, n)
-
-    return on_grid if isinstance(grid, types.BaseTuple) and len(grid) == 2 else plain
+    return _ON_GRID if isinstance(grid, types.BaseTuple) and len(grid) == 2 else _PLAIN
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")

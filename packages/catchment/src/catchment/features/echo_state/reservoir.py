@@ -45,6 +45,7 @@ from catchment.features.echo_state.settings import (
     from_plain,
     grid_digits,
     known_radius,
+    per_layer,
     plain,
     power_of_two,
     raw_matrix,
@@ -507,12 +508,12 @@ class Reservoir:
 
     @property
     def n_layers(self) -> int:
-        return len(self.units) if isinstance(self.units, tuple) else 1
+        return len(per_layer(self.units))
 
     @property
     def n_units(self) -> int:
         """Units of all layers together."""
-        return sum(self.units) if isinstance(self.units, tuple) else self.units
+        return sum(per_layer(self.units))
 
     @property
     def n_inputs(self) -> int:

@@ -318,6 +318,11 @@ def from_plain(value: object, name: str) -> object:
     return RANGES[kind](**value)
 
 
+def per_layer(value: Any) -> tuple[Any, ...]:
+    """Return a setting as a tuple of those that layers have, of one for all as a single one."""
+    return value if isinstance(value, tuple) else (value,)
+
+
 def checked_setting(value: object, name: str, where: str | None = None) -> object:
     """Return the setting, or the tuple of one setting per layer, in its exact type."""
     if where is None and isinstance(value, (list, tuple)):
@@ -332,8 +337,7 @@ def settings_of(reservoir: Reservoir, index: int) -> LayerSettings:
     given = ((name, getattr(reservoir, name)) for name in CHECKS)
     at = {name: v[index] if isinstance(v, tuple) else v for name, v in given}
     units, first = at["units"], index == 0
-    below = reservoir.units if isinstance(reservoir.units, tuple) else ()
-    inputs = reservoir.inputs if first else below[index - 1]
+    inputs = reservoir.inputs if first else per_layer(reservoir.units)[index - 1]
     if at["input_connections"] is None:
         at["input_connections"] = inputs if first else min(DEFAULT_CONNECTIONS, inputs)
     if at["input_connections"] > inputs:
