@@ -30,7 +30,7 @@ FITS = """
 import numpy as np
 from catchment.data import Moments
 print("before", flush=True)
-print(Moments.of_array(np.ones((3, 1))).mean.tolist(), Moments.of_array([[2.0]]).mean.tolist())
+print(Moments.of([np.ones((3, 1))]).mean.tolist(), Moments.of([[[2.0]]]).mean.tolist())
 """
 
 

@@ -56,12 +56,12 @@ def test_no_order_and_no_memory_layout_matters() -> None:
     turned = np.random.default_rng(1).permutation(u)
     frozen = np.asfortranarray(turned)
     frozen.flags.writeable = False
-    assert Moments.of_array(u) == Moments.of_array(turned) == Moments.of_array(frozen)
+    assert Moments.of([u]) == Moments.of([turned]) == Moments.of([frozen])
 
 
 def test_the_origin_is_taken_off_first() -> None:
     u = np.array([[1e12 + 0.5], [1e12 - 0.25]])
-    found = Moments.of_array(u, origin=np.array([1e12]))
+    found = Moments.of([u], origin=np.array([1e12]))
     assert found.total.tolist() == [2**58]
     assert found.mean.tolist() == [1e12 + 0.125]
 
@@ -72,12 +72,12 @@ def test_numbers_out_of_reach_are_refused_by_their_place(value: float) -> None:
     u[:5, 0] = np.nan
     u[600, 1] = value
     with pytest.raises(ValueError, match=r"channel 1 has .* at row 600; .* change the unit"):
-        Moments.of_array(u)
+        Moments.of([u])
 
 
 @given(NUMBERS, NUMBERS)
 def test_mean_and_deviation_are_rounded_once(one: float, other: float) -> None:
-    moments = Moments.of_array([[one]] * 3 + [[other]])
+    moments = Moments.of([[[one]] * 3 + [[other]]])
     exact = [Fraction(round(Fraction(v) * 2**60), 2**60) for v in (one, one, one, other)]
     mean = sum(exact) / 4
     assert moments.mean.tolist() == [float(mean)]

@@ -346,9 +346,7 @@ def test_fitting_is_asked_for_where_it_is_needed() -> None:
         preprocessing.apply([Recording(np.zeros(2))])
     with pytest.raises(ValueError, match="nothing to fit"):
         Preprocessing(scale="own").fitted(Scaler(np.zeros(1), np.ones(1)))
-    again = preprocessing.fitted(Scaler(np.zeros(1), np.ones(1))).fitted(
-        Moments.of_array([1.0, 3.0])
-    )
+    again = preprocessing.fitted(Scaler(np.zeros(1), np.ones(1))).fitted(Moments.of([[1.0, 3.0]]))
     assert again.scale == Scaler(np.array([2.0]), np.array([1.0]))
     with pytest.raises(ValueError, match="2 channels, the scaler was fitted on 1"):
         again.apply([Recording(np.zeros((3, 2)))])

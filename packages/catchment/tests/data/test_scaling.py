@@ -54,12 +54,12 @@ def test_the_order_of_clients_does_not_matter() -> None:
 @given(cut=st.integers(0, 120))
 def test_taking_out_what_was_added(cut: int) -> None:
     u = channels()
-    assert Moments.of_array(u) - Moments.of_array(u[:cut]) == Moments.of_array(u[cut:])
+    assert Moments.of([u]) - Moments.of([u[:cut]]) == Moments.of([u[cut:]])
 
 
 def test_an_origin_keeps_the_digits_of_a_small_variance() -> None:
     u = 1e8 + np.random.default_rng(0).normal(0.0, 1e-2, (500, 1))
-    near = Moments.of_array(u, origin=np.array([1e8]))
+    near = Moments.of([u], origin=np.array([1e8]))
     np.testing.assert_allclose(near.variance, u.var(axis=0), rtol=1e-6)
     np.testing.assert_allclose(near.mean, u.mean(axis=0))
 
@@ -67,7 +67,7 @@ def test_an_origin_keeps_the_digits_of_a_small_variance() -> None:
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6 / 3, -1e-20])
 @pytest.mark.parametrize("n", [1, 3, 100_000])
 def test_a_constant_channel_has_scale_one(value: float, n: int) -> None:
-    parts = [Moments.of_array(np.full(n, value)) for _ in range(7)]
+    parts = [Moments.of([np.full(n, value)]) for _ in range(7)]
     scaler = Scaler.from_moments(reduce(add, parts))
     np.testing.assert_array_equal(scaler.scale, [1.0])
     np.testing.assert_allclose(scaler.mean, [value], atol=2.0**-60)
@@ -80,7 +80,7 @@ def test_tiny_channels_are_scaled_all_the_same() -> None:
 
 def test_a_channel_without_values_is_left_alone() -> None:
     u = np.array([[1.0, np.nan], [3.0, np.nan]])
-    moments = Moments.of_array(u)
+    moments = Moments.of([u])
     assert np.isnan(moments.mean[1])
     assert np.isnan(moments.variance[1])
     scaler = Scaler.from_moments(moments)
@@ -106,19 +106,19 @@ def test_each_client_can_be_scaled_by_itself() -> None:
 
 
 def test_wrong_arguments_are_refused() -> None:
-    one, two = Moments.of_array(np.zeros((2, 1))), Moments.of_array(np.zeros((2, 2)))
+    one, two = Moments.of([np.zeros((2, 1))]), Moments.of([np.zeros((2, 2))])
     with pytest.raises(ValueError, match="1 and 2 channels"):
         one + two
     with pytest.raises(ValueError, match="different origins"):
-        one + Moments.of_array(np.zeros((2, 1)), origin=np.ones(1))
+        one + Moments.of([np.zeros((2, 1))], origin=np.ones(1))
     with pytest.raises(TypeError, match="cannot combine Moments with int"):
         one + cast(Any, 3)
     with pytest.raises(ValueError, match="more values than were added"):
         one - (one + one)
     with pytest.raises(ValueError, match="origin has shape"):
-        Moments.of_array(np.zeros((2, 1)), origin=np.zeros(2))
+        Moments.of([np.zeros((2, 1))], origin=np.zeros(2))
     with pytest.raises(ValueError, match="infinite at row 0"):
-        Moments.of_array([np.inf])
+        Moments.of([[np.inf]])
     with pytest.raises(ValueError, match="values of 1 and 2 channels"):
         Moments.of([Recording(np.zeros((2, 1))), Recording(np.zeros((2, 2)))])
     with pytest.raises(ValueError, match="no recordings"):

@@ -59,7 +59,7 @@ ENTRANCES: dict[str, Callable[[Any], object]] = {
     "labeled": lambda bad: Recording.labeled(bad, 0, 2),
     "an input column": lambda bad: from_frame({"x": bad}, inputs="x"),
     "a target column": lambda bad: from_frame({"x": WAVE, "y": bad}, inputs="x", target="y"),
-    "moments": lambda bad: Moments.of_array(bad),
+    "moments": lambda bad: Moments.of([bad]),
     "a map": lambda bad: MAP(bad),
     "predict": lambda bad: MODEL.predict(bad),
     "X": lambda bad: REGRESSOR.fit(np.asanyarray(bad)[:, None], WAVE),
@@ -140,7 +140,7 @@ def test_labels_may_be_text_but_have_no_mask() -> None:
 
 
 def test_scalers_take_numbers_alone() -> None:
-    scaler = Scaler.from_moments(Moments.of_array(WAVE))
+    scaler = Scaler.from_moments(Moments.of([WAVE]))
     for kind in ("complex", "masked", "dates", "text"):
         with pytest.raises(ValueError):
             scaler(BAD[kind][0])

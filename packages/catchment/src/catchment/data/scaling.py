@@ -160,7 +160,7 @@ class Moments:
     must be within 2^40 of the origin. A channel whose deviation is below a millionth of its size
     counts as constant; where that matters, agree on an origin near the mean.
 
-    >>> a, b = Moments.of_array([[0.1], [2.0]]), Moments.of_array([[3.0]])
+    >>> a, b = Moments.of([[[0.1], [2.0]]]), Moments.of([[[3.0]]])
     >>> (a + b).mean, a + b == b + a, (a + b) - b == a
     (array([1.7]), True, True)
     """
@@ -169,11 +169,6 @@ class Moments:
     total: Whole
     squares: Whole
     origin: Array
-
-    @classmethod
-    def of_array(cls, values: Any, origin: Array | None = None) -> Moments:
-        """Return the moments of rows (T, I), about an origin (I,) or zero."""
-        return cls.of([values], origin)
 
     @classmethod
     def of(cls, sequences: Iterable[Any], origin: Array | None = None) -> Moments:

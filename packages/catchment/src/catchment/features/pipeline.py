@@ -36,8 +36,8 @@ class Pipeline:
 
     >>> from catchment import EchoState
     >>> pipeline = Pipeline(Preprocessing(scale="none"), EchoState(50))
-    >>> pipeline.is_built, pipeline.built(3, per_step=False).features.n_features
-    (False, 106)
+    >>> pipeline.built(3, per_step=False).features.n_features
+    106
     """
 
     preprocessing: Preprocessing
@@ -48,11 +48,6 @@ class Pipeline:
         given = known_map(self.map)
         object.__setattr__(self, "map", given)
         object.__setattr__(self, "known_map", suited(given, self.preprocessing))
-
-    @property
-    def is_built(self) -> bool:
-        """Whether the map is bound to its inputs."""
-        return self.known_map.is_bound
 
     @property
     def features(self) -> FeatureMap:
