@@ -16,8 +16,7 @@ from catchment import verbs
 from catchment.compiling import compilations
 from catchment.data.recording import Recording
 from catchment.features import AppendNorm, DiagonalReservoir, EchoState, Hydra, WindowStatistics
-from catchment.features.base import FeatureMap
-from catchment.features.recipes import known_map
+from catchment.features.recipes import FeatureMap, known_map
 from catchment.federation.checks import check_statistics
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics

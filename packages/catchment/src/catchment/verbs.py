@@ -37,9 +37,8 @@ from catchment.engine.local import (
     shared_by,
 )
 from catchment.errors import FederationError, RefusedClientsWarning, TooFewClientsError
-from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, as_pipeline, refuse_large
-from catchment.features.recipes import label_of
+from catchment.features.recipes import FeatureMap, label_of
 from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.client import devices_of

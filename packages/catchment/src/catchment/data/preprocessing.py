@@ -327,7 +327,7 @@ class Preprocessing:
         """
         if self._changes_nothing:
             return recordings
-        chunk = None if self.scale == "own" else CHUNK
+        chunk = None if self.scaler is None and self.scale == "own" else CHUNK
         return map(_RECORDING, self._prepared(recordings, targets=True, chunk=chunk))
 
     def inputs(self, recordings: Iterable[Recording]) -> list[Prepared]:

@@ -23,7 +23,6 @@ from catchment.features.window_statistics import WindowStatistics as WindowStati
 
 # For the other packages and the tests; may change without notice.
 from catchment.features.base import (
-    LEARNED as LEARNED,
     LIBRARY as LIBRARY,
     OR_WIDER as OR_WIDER,
     Part as Part,
@@ -51,6 +50,7 @@ from catchment.features.random_fourier import (
 )
 from catchment.features.random_projection import hadamard_sums as hadamard_sums
 from catchment.features.recipes import (
+    OFFERED as OFFERED,
     building_only as building_only,
     form as form,
     form_maker as form_maker,

@@ -43,12 +43,13 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from annotated_types import Ge, Le
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, Booleans, Integers, as_matrix, check_fields, refuse_nonfinite
 from catchment.errors import ClippingWarning, IntegrityError
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Message
+from catchment.wire.kept import kept, kept_setting
 
 KIND, CARRIED = "own_map", "carried"  # of the parts of a map, and of what goes on with a recording
 # The maps of this library by their names in plan files and in kept models: module and class.
@@ -69,8 +70,6 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "append_norm": ("union", "AppendNorm"),
 }
 NAMES = {place: name for name, place in LIBRARY.items()}
-# Maps that a training makes, and nobody describes.
-LEARNED = frozenset({"layers"})
 # Metadata of a field that is this machine's own affair, such as a path, and not in the recipe.
 LOCAL: Mapping[str, Any] = MappingProxyType({"local": True})
 AT_ONCE = 2**15  # features that are checked and rounded at a time
@@ -548,9 +547,24 @@ class FeatureMap(ABC):
 
     def parts(self) -> Message:
         """Return the recipe as it travels and is kept; `restored` rebuilds the map from it."""
-        from catchment.features.recipes import recipe_of
+        from catchment.features.recipes import told
 
-        return recipe_of(self)
+        name = name_of(self)
+        if "__dataclass_fields__" not in vars(type(self)):
+            raise TypeError(
+                f"{name} is no dataclass; write @dataclass(frozen=True) above it, so that its "
+                "settings are known"
+            )
+        facts: dict[str, Fact] = {"class": kept(name), "version": self.version}
+        if self.bits is not None:
+            facts["grid"] = self.bits
+        arrays: list[NDArray[Any]] = []
+        settings: dict[str, Fact] = {}
+        for one in fields(self):
+            if not one.metadata.get("local"):
+                value = getattr(self, one.name)
+                settings[kept_setting(one.name)] = told(value, f"{name}.{one.name}", arrays)
+        return Message(KIND, facts | {"settings": settings}, tuple(arrays))
 
     def describes(
         self,
@@ -583,9 +597,23 @@ class FeatureMap(ABC):
 
     def is_told_by(self, parts: Message, *, adapted: bool) -> bool:
         """Return whether parts are those of this bound map, as `describes` compares."""
-        from catchment.features.recipes import is_recipe_of
+        from catchment.features.recipes import is_told
 
-        return is_recipe_of(parts, self, adapted=adapted)
+        if not self.inner_maps:
+            return self.parts().to_bytes() == parts.to_bytes()
+        facts = {"class": kept(name_of(self)), "version": self.version}
+        facts |= {} if self.bits is None else {"grid": self.bits}
+        settings = parts.facts.get("settings")
+        own = [one.name for one in fields(self) if not one.metadata.get("local")]
+        return (
+            parts.kind == KIND
+            and {**parts.facts, "settings": None} == {**facts, "settings": None}
+            and isinstance(settings, dict)
+            and settings.keys() == {*map(kept_setting, own)}
+            and all(
+                is_told(getattr(self, k), settings[kept_setting(k)], parts, adapted) for k in own
+            )
+        )
 
 
 def _raise_unbound(features: FeatureMap) -> Any:

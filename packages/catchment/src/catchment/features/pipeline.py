@@ -18,8 +18,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.preprocessing import RAW, Preprocessing
 from catchment.data.recording import Recording
-from catchment.features.base import FeatureMap
-from catchment.features.recipes import known_map
+from catchment.features.recipes import FeatureMap, known_map
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import fields
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,64 +19,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError, UnknownMapError
-from catchment.features.base import KIND, LEARNED, LIBRARY, FeatureMap, name_of
+from catchment.features.base import KIND, LIBRARY
+from catchment.features.base import FeatureMap as FeatureMap
 from catchment.wire import Fact, Message
-from catchment.wire.kept import kept, kept_setting, renamed
+from catchment.wire.kept import renamed
+
+# Maps that one may name; layers are made by a training, and nobody describes them.
+OFFERED = tuple(name for name in LIBRARY if name != "layers")
 
 
-def recipe_of(features: FeatureMap) -> Message:
-    """Return the recipe of a map as it travels and is kept; `restored` rebuilds the map from it."""
-    name = name_of(features)
-    if "__dataclass_fields__" not in vars(type(features)):
-        raise TypeError(
-            f"{name} is no dataclass; write @dataclass(frozen=True) above it, so that its "
-            "settings are known"
-        )
-    arrays: list[NDArray[Any]] = []
-    settings: dict[str, Fact] = {
-        kept_setting(own): _told(getattr(features, own), f"{name}.{own}", arrays)
-        for own in _travel(features)
-    }
-    return Message(KIND, _facts(features) | {"settings": settings}, tuple(arrays))
-
-
-def is_recipe_of(parts: Message, features: FeatureMap, *, adapted: bool) -> bool:
-    """Return whether parts are those of a bound map, as `FeatureMap.describes` compares."""
-    if not features.inner_maps:
-        return features.parts().to_bytes() == parts.to_bytes()
-    names = {own: kept_setting(own) for own in _travel(features)}
-    facts = dict(parts.facts)
-    settings = facts.pop("settings", None)
-    return (
-        parts.kind == KIND
-        and facts == _facts(features)
-        and isinstance(settings, dict)
-        and settings.keys() == {*names.values()}
-        and all(
-            _is_told(getattr(features, own), settings[name], parts, adapted)
-            for own, name in names.items()
-        )
-    )
-
-
-def _travel(features: FeatureMap) -> list[str]:
-    """Return the settings that are not this machine's own affair."""
-    return [one.name for one in fields(features) if not one.metadata.get("local")]
-
-
-def _facts(features: FeatureMap) -> dict[str, Fact]:
-    facts: dict[str, Fact] = {"class": kept(name_of(features)), "version": features.version}
-    return facts if features.bits is None else facts | {"grid": features.bits}
-
-
-def _is_told(own: object, told: object, parts: Message, adapted: bool) -> bool:
+def is_told(own: object, told: object, parts: Message, adapted: bool) -> bool:
     """Return whether what was told is one's own setting."""
     match told:
         case list():
             return (
                 isinstance(own, tuple | list)
                 and len(told) == len(own)
-                and all(_is_told(a, b, parts, adapted) for a, b in zip(own, told, strict=True))
+                and all(is_told(a, b, parts, adapted) for a, b in zip(own, told, strict=True))
             )
         case {"map": {"kind": str(kind), "facts": dict(facts), "arrays": list(places)}}:
             if not isinstance(own, FeatureMap) or not set(places) <= set(range(len(parts.arrays))):
@@ -135,8 +93,7 @@ def known_map(value: object) -> FeatureMap:
     if isinstance(value, str):
         kind = library_class(value)
         if kind is None:
-            known = ", ".join(one for one in LIBRARY if one not in LEARNED)
-            raise ValueError(f"there is no map {value!r}; choose from {known}")
+            raise ValueError(f"there is no map {value!r}; choose from {', '.join(OFFERED)}")
         try:
             value = kind()
         except (TypeError, ValueError) as error:
@@ -283,7 +240,7 @@ def _found(name: str, classes: Iterable[type], *, only_named: bool) -> Any:
     return value
 
 
-def _told(value: object, where: str, arrays: list[NDArray[Any]]) -> Fact:
+def told(value: object, where: str, arrays: list[NDArray[Any]]) -> Fact:
     """Return a setting as plain JSON; its arrays are appended and named by their places."""
     match value:
         case None | bool() | int() | float() | str():
@@ -292,7 +249,7 @@ def _told(value: object, where: str, arrays: list[NDArray[Any]]) -> Fact:
             arrays.append(value)
             return {"array": len(arrays) - 1}
         case tuple() | list():
-            return list(map(partial(_told, where=where, arrays=arrays), value))
+            return list(map(partial(told, where=where, arrays=arrays), value))
         case FeatureMap():
             parts = value.parts()
             first = len(arrays)
@@ -306,7 +263,7 @@ def _told(value: object, where: str, arrays: list[NDArray[Any]]) -> Fact:
 
 
 def _value(told: Any, arrays: Sequence[NDArray[Any]], classes: tuple[type, ...]) -> Any:
-    """Return the setting that `_told` told of."""
+    """Return the setting that `told` told of."""
     match told:
         case {"array": int(place)}:
             return arrays[place]

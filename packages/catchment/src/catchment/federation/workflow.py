@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any, cast
 from catchment.data.preprocessing import RAW, Preprocessing
 from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError
-from catchment.features.base import FeatureMap
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.pipeline import suited
-from catchment.features.recipes import building_only, restored
+from catchment.features.recipes import FeatureMap, building_only, restored
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import Limits
 from catchment.federation.learn.scaling import FederatedScaling

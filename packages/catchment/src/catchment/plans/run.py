@@ -51,8 +51,7 @@ from catchment.engine.contenders import (
 )
 from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
-from catchment.features.base import FeatureMap
-from catchment.features.recipes import label_of
+from catchment.features.recipes import FeatureMap, label_of
 from catchment.federation.algorithm import Memory
 from catchment.federation.checks import Limits
 from catchment.federation.client import Elsewhere, devices_of

@@ -45,11 +45,10 @@ from pydantic_core import PydanticCustomError
 from catchment.arrays import LIMITS, Array
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.scaling import Scaler
-from catchment.features.base import LEARNED, LIBRARY, FeatureMap
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.settings import RANGES, Uniform
 from catchment.features.encoder import Encoder
-from catchment.features.recipes import imported, known_map, library_class
+from catchment.features.recipes import OFFERED, FeatureMap, imported, known_map, library_class
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import Limits
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
@@ -73,7 +72,7 @@ Table = Mapping[str, object]
 
 MAPS = Named(
     "maps",
-    {name: kind for name in LIBRARY if name not in LEARNED and (kind := library_class(name))},
+    {name: kind for name in OFFERED if (kind := library_class(name))},
 )
 ALGORITHMS = Named(
     "algorithms",

@@ -30,9 +30,8 @@ from safetensors import numpy as safe
 import catchment
 from catchment.data.preprocessing import Preprocessing
 from catchment.errors import IntegrityError
-from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline
-from catchment.features.recipes import restored
+from catchment.features.recipes import FeatureMap, restored
 from catchment.files import replace_file
 from catchment.plugins import Named, extra_of
 from catchment.readout.grid import Grid

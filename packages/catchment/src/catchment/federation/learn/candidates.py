@@ -31,8 +31,7 @@ import numpy as np
 
 from catchment.arrays import Array, NonNegativeInt
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
-from catchment.features.base import FeatureMap
-from catchment.features.recipes import label_of
+from catchment.features.recipes import FeatureMap, label_of
 from catchment.federation.algorithm import (
     Algorithm,
     Data,
