@@ -3,7 +3,6 @@ from catchment.data.files import read as read
 from catchment.data.preprocessing import Preprocessing as Preprocessing, RAW as RAW
 from catchment.data.recording import Recording as Recording
 from catchment.engine.contenders import compare as compare
-from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
 from catchment.features.diagonal import DiagonalReservoir as DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState as EchoState
 from catchment.features.echo_state.reservoir import Reservoir as Reservoir
@@ -19,6 +18,7 @@ from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
 from catchment.features.random_fourier import RandomFourierFeatures as RandomFourierFeatures
 from catchment.features.random_projection import RandomProjection as RandomProjection
+from catchment.features.recipes import AutoMap as AutoMap, DefaultMap as DefaultMap
 from catchment.features.union import AppendNorm as AppendNorm, FeatureUnion as FeatureUnion
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 from catchment.federation.checks import Limits as Limits

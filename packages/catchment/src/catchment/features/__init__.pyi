@@ -1,5 +1,4 @@
 from catchment.features.base import FeatureMap as FeatureMap
-from catchment.features.default_map import AutoMap as AutoMap, DefaultMap as DefaultMap
 from catchment.features.diagonal import DiagonalReservoir as DiagonalReservoir
 from catchment.features.echo_state.echo_state import EchoState as EchoState
 from catchment.features.echo_state.reservoir import Reservoir as Reservoir
@@ -18,6 +17,7 @@ from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
 from catchment.features.random_fourier import RandomFourierFeatures as RandomFourierFeatures
 from catchment.features.random_projection import RandomProjection as RandomProjection
+from catchment.features.recipes import AutoMap as AutoMap, DefaultMap as DefaultMap
 from catchment.features.union import AppendNorm as AppendNorm, FeatureUnion as FeatureUnion
 from catchment.features.window_statistics import WindowStatistics as WindowStatistics
 

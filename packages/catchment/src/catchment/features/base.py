@@ -55,8 +55,8 @@ KIND, CARRIED = "own_map", "carried"  # of the parts of a map, and of what goes 
 # The maps of this library by their names in plan files and in kept models: module and class.
 LIBRARY: dict[str, tuple[str, str]] = {
     "echo_state": ("echo_state.echo_state", "EchoState"),
-    "default": ("default_map", "DefaultMap"),
-    "auto": ("default_map", "AutoMap"),
+    "default": ("recipes", "DefaultMap"),
+    "auto": ("recipes", "AutoMap"),
     "window_statistics": ("window_statistics", "WindowStatistics"),
     "feature_union": ("union", "FeatureUnion"),
     "hydra": ("hydra", "Hydra"),

@@ -34,10 +34,9 @@ from catchment.data.clients import Changed
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
-from catchment.features.default_map import DefaultMap
 from catchment.features.nvar import NVAR
 from catchment.features.pipeline import refuse_large
-from catchment.features.recipes import FeatureMap, imported
+from catchment.features.recipes import DefaultMap, FeatureMap, imported
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector

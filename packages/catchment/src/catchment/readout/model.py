@@ -36,9 +36,8 @@ from catchment.arrays import Array, Integers, frozen
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.errors import FingerprintError, IntegrityError
-from catchment.features.default_map import AutoMap
 from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings, refuse_large
-from catchment.features.recipes import FeatureMap, label_of
+from catchment.features.recipes import AutoMap, FeatureMap, label_of
 from catchment.readout.accumulation import accumulate
 from catchment.readout.device import device_for, same_features, statistics_name, torch_form
 from catchment.readout.heads import KnownClasses

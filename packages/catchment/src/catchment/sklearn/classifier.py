@@ -15,8 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from catchment.arrays import Array, Integers
-from catchment.features.default_map import AutoMap
-from catchment.features.recipes import FeatureMap, known_map
+from catchment.features.recipes import AutoMap, FeatureMap, known_map
 from catchment.readout.detector import MahalanobisDetector
 from catchment.readout.model import Model, fitted_temperature, softmax
 from catchment.readout.statistics import RidgeStatistics

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from catchment.features.base import FeatureMap
-from catchment.features.default_map import AutoMap
+from catchment.features.recipes import AutoMap
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.learn.ridge import MANY, FederatedRidge
 
