@@ -50,12 +50,10 @@ from catchment.features.random_fourier import (
 )
 from catchment.features.random_projection import hadamard_sums as hadamard_sums
 from catchment.features.recipes import (
-    OFFERED as OFFERED,
     building_only as building_only,
     form as form,
     form_maker as form_maker,
     imported as imported,
-    library_class as library_class,
     restored as restored,
 )
 from catchment.features.union import (
