@@ -25,7 +25,6 @@ from catchment.features.window_statistics import WindowStatistics as WindowStati
 from catchment.features.base import (
     LIBRARY as LIBRARY,
     OR_WIDER as OR_WIDER,
-    Part as Part,
     digits_after_point as digits_after_point,
     name_of as name_of,
     on_grid as on_grid,
