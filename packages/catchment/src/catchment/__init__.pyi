@@ -30,6 +30,7 @@ from catchment.new_classes import (
     reject_unknown as reject_unknown,
     remove_class as remove_class,
 )
+from catchment.plans.by_files import combine as combine, contribute as contribute
 from catchment.privacy.dp.clipping import Clip as Clip
 from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise
 from catchment.privacy.secure_aggregation.keys import generate_keys as generate_keys
@@ -115,7 +116,9 @@ __all__ = [
     "__version__",
     "add_clients",
     "calibrate",
+    "combine",
     "compare",
+    "contribute",
     "evaluate",
     "federate",
     "fit",

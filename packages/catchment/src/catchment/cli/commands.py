@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import catchment
-from catchment.cli import models, runs
+from catchment.cli import by_files, models, runs
 from catchment.cli.fit import fit
 from catchment.errors import CatchmentError
 from catchment.plugins import installed, known, plugin
@@ -25,10 +25,15 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": runs.run,
     "plan": runs.plan,
     "demo": runs.demo,
+    "kit": by_files.kit,
+    "contribute": by_files.contribute,
+    "combine": by_files.combine,
+    "assist": by_files.assist,
     "predict": models.predict,
     "evaluate": models.evaluate,
     "calibrate": models.calibrate,
     "report": runs.report,
+    "inspect": by_files.inspect,
     "ledger": models.ledger,
     "diagnose": models.diagnose,
     "verify": models.verify,
@@ -36,10 +41,10 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "add-clients": models.add_clients,
 }
 GROUPS = {
-    "Train": "fit run plan search demo",
+    "Train": "fit run plan search demo kit contribute combine",
     "Use": "predict evaluate calibrate export",
-    "Look": "report ledger diagnose watch verify audit",
-    "Operate": "unlearn add-clients flower data",
+    "Look": "report ledger inspect diagnose watch verify audit",
+    "Operate": "assist unlearn add-clients flower data",
 }
 
 app = typer.Typer(

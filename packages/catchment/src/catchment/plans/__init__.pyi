@@ -1,4 +1,13 @@
 from catchment.federation.runs.verify import Check as Check, Verification as Verification
+from catchment.plans.by_files import (
+    AwaitedError as AwaitedError,
+    Combined as Combined,
+    Contribution as Contribution,
+    assist as assist,
+    combine as combine,
+    contribute as contribute,
+    kit as kit,
+)
 from catchment.plans.file import (
     PlanFile as PlanFile,
     example_names as example_names,
@@ -48,12 +57,19 @@ from catchment.plans.settings import (
 from catchment.plans.verify import plan_of as plan_of
 
 __all__ = [
+    "AwaitedError",
     "Check",
+    "Combined",
+    "Contribution",
     "Finished",
     "PlanFile",
     "Verification",
+    "assist",
+    "combine",
+    "contribute",
     "example_names",
     "example_plan",
+    "kit",
     "parse_plan",
     "plan_schema",
     "read_plan",

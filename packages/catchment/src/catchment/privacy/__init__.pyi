@@ -25,6 +25,7 @@ from catchment.privacy.secure_aggregation.protection import (
     SecureAggregation as SecureAggregation,
 )
 from catchment.privacy.secure_aggregation.server_journal import Journal as Journal
+from catchment.privacy.secure_aggregation.two_servers import Helper as Helper
 
 # For the other packages and the tests; may change without notice.
 from catchment.privacy.in_the_clear import (
@@ -47,6 +48,7 @@ __all__ = [
     "Clip",
     "FileMemory",
     "GaussianNoise",
+    "Helper",
     "Identities",
     "Journal",
     "LedgerEntry",

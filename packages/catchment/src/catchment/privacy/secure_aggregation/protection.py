@@ -53,25 +53,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Lt
 
 from catchment.arrays import Fraction
 from catchment.errors import RuleError, UploadError
 from catchment.federation.algorithm import Memory, RoundContext, Upload
-from catchment.federation.protection import Masking
+from catchment.federation.protection import Exchange, Masking
 from catchment.privacy.secure_aggregation.graph import corrupt_among, degree, threshold, uncut
 from catchment.privacy.secure_aggregation.ring import Outline, Ring
 from catchment.privacy.secure_aggregation.server_journal import Journal
 from catchment.wire import Kind, Message, measured
-
-if TYPE_CHECKING:
-    from catchment.privacy.secure_aggregation.server import SecureRound
-
 
 FEWEST_CLIENTS = 3
 FEWEST_ROWS_PER_FEATURE = 2.0
@@ -238,6 +234,12 @@ class SecureAggregation(Masking):
         With 64 bits: the least ridge that ridge statistics will be solved with, and how far the
         rounding may move the readout, relative to its norm or to 1. Clients refuse to send
         statistics for which this cannot be promised.
+    servers, helper
+        2: a client sends one message and need not be there again; a helper, whose public X25519 key
+        this is, takes the masks off the sum of a batch. See
+        `catchment.privacy.secure_aggregation.two_servers`.
+    assist
+        With 2 servers, on the leader: carries a batch to the helper and its answer back.
 
     >>> SecureAggregation(identities={"ann": "00" * 32}).ring
     Ring(bits=128, fraction=80)
@@ -275,6 +277,12 @@ class SecureAggregation(Masking):
                 "shares that take the masks off the sum",
                 "nothing of one client by itself",
             ),
+            (
+                "single",
+                "the client's message under a mask whose seed is sealed for the helper",
+                "nothing of one client by itself, unless leader and helper work together",
+                "from the sum what such sums tell: of a small cohort, who is in it",
+            ),
         )
     )
 
@@ -291,6 +299,11 @@ class SecureAggregation(Masking):
     bound: float | None = None
     ridge: float = 1e-6
     tolerance: float = 1e-3
+    servers: Literal[1, 2] = field(default=1, metadata={"later": True})
+    helper: str = field(default="", metadata={"later": True})
+    assist: Callable[[bytes], bytes] | None = field(
+        default=None, repr=False, metadata={"local": True}
+    )
 
     def __post_init__(self) -> None:
         for name, key in self.identities.items():
@@ -300,6 +313,11 @@ class SecureAggregation(Masking):
                 )
             if not re.fullmatch(r"[0-9a-f]{64}", key):
                 raise ValueError(f"the key of {name} is {key[:80]!r}; pass 64 hexadecimal digits")
+        if (self.servers == 2) != bool(re.fullmatch(r"[0-9a-f]{64}", self.helper)):
+            raise ValueError(
+                f"servers is {self.servers} and helper is {self.helper[:80]!r}; with two servers, "
+                "and only then, pass the helper's public key, 64 hexadecimal digits"
+            )
         if len(set(self.identities.values())) != len(self.identities):
             raise ValueError("two clients have one identity; register a key for each")
         if not is_name(self.federation):
@@ -399,9 +417,11 @@ class SecureAggregation(Masking):
         same = replace(self, bits=128, bound=None)
         return replace(same, min_share=0.0) if of_few else same
 
-    def open(
-        self, context: RoundContext, *, min_clients: int, journal: Journal | None
-    ) -> SecureRound:
+    def open(self, context: RoundContext, *, min_clients: int, journal: Journal | None) -> Exchange:
+        if self.servers == 2:
+            from catchment.privacy.secure_aggregation.two_servers import TwoServerRound
+
+            return TwoServerRound(self, context, max(min_clients, self.min_clients))
         from catchment.privacy.secure_aggregation.server import SecureRound
 
         return SecureRound(self, context, max(min_clients, self.min_clients), journal)
@@ -424,6 +444,10 @@ class SecureAggregation(Masking):
         context: RoundContext,
         memory: Memory,
     ) -> Upload:
+        if self.servers == 2:
+            from catchment.privacy.secure_aggregation.two_servers import masked as once
+
+            return once(self, received, upload, context, memory)
         from catchment.privacy.secure_aggregation.client import masked
 
         return masked(self, received, upload, context, memory)

@@ -1,0 +1,153 @@
+"""`catchment kit`, `contribute`, `inspect`, `combine` and `assist`: a federation by files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from catchment.cli.runs import PlanArgument, print_finished, warn
+from catchment.cli.show import JsonOption, flag, option, print_json, size
+
+IdentitiesOption = Annotated[
+    Path | None, option("Public keys of all clients, for secure aggregation.", "JSON")
+]
+PlanOption = Annotated[Path, option("The plan, in TOML.", "PLAN", "--plan")]
+NEXT = {
+    ".request": "send it to every client, who types: catchment contribute {plan} DATA --name NAME "
+    "--request {path}; then combine both contributions of each",
+    ".batch": "send it to the helper, who types: catchment assist {path} --plan {plan} "
+    "--identities JSON; then combine again with --answer",
+}
+
+
+def contribute(
+    plan_file: PlanArgument,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Your files: folder or pattern.")],
+    name: Annotated[str, option("What this client is called.", "NAME")],
+    keys: Annotated[
+        Path | None, option("Private folder: key, privacy ledger, policy; NAME.keys.", "DIR")
+    ] = None,
+    out: Annotated[Path | None, option("The file; NAME.contribution if left out.", "FILE")] = None,
+    request: Annotated[
+        Path | None, option("What `combine` wrote for the second contribution.", "FILE")
+    ] = None,
+    identities: IdentitiesOption = None,
+    clear: Annotated[
+        bool, flag("--clear", "Allow statistics to leave without secure aggregation.")
+    ] = False,
+) -> None:
+    """Write this client's contribution to a plan into one signed file; nothing is sent."""
+    from catchment.plans.by_files import contribute as make
+
+    folder = keys or Path(f"{name}.keys")
+    made = make(
+        plan_file, data, name=name, keys=folder, request=request, identities=identities, clear=clear
+    )
+    path = made.save(out or Path(f"{name}.contribution"))
+    inspect(path)
+    typer.echo(f"wrote {path}; the privacy ledger in {folder} has it. Send it to whoever combines")
+
+
+def inspect(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A contribution.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a contribution holds, who made it, and what it tells; nothing is sent."""
+    from catchment.plans.by_files import Contribution
+    from catchment.privacy.in_the_clear import NOT_ANONYMOUS
+
+    one = Contribution.read(path)
+    message = one.message
+    told = f"in the clear: {NOT_ANONYMOUS}"
+    if message.kind.startswith("secure-"):
+        told = "masked: it tells nothing by itself, unless leader and helper work together"
+    lines = {
+        "client": one.client,
+        "key": one.key,
+        "plan": one.plan,
+        "stage": f"{one.stage}, round {one.round + 1}",
+        "holds": f"{message.kind}, {size(len(one.reply))}, arrays {message.shapes()}",
+        "what it is": one.tells,
+        "what it tells": told,
+    }
+    if as_json:
+        print_json(lines)
+        return
+    for title, text in lines.items():
+        typer.echo(f"{title + ':':<15}{text}")
+
+
+def combine(
+    contributions: Annotated[
+        list[Path], typer.Argument(metavar="FILES...", help="Contributions, one per client.")
+    ],
+    plan_file: PlanOption,
+    out: Annotated[Path | None, option("Output folder; runs/PLAN if left out.", "DIR")] = None,
+    identities: IdentitiesOption = None,
+    without: Annotated[list[str] | None, option("Who withdrew; repeatable.", "NAME")] = None,
+    answer: Annotated[list[Path] | None, option("The helper's answer; repeatable.", "FILE")] = None,
+    strict: Annotated[bool, flag("--strict", "Exit code 1 if any file was refused.")] = False,
+) -> None:
+    """Add contributions and train the plan's model: the same run as if all were in one process."""
+    from catchment.files import replace_file
+    from catchment.plans.by_files import AwaitedError, by_files
+    from catchment.plans.by_files import combine as add
+
+    folder = out or Path("runs") / plan_file.stem
+    try:
+        done = add(
+            contributions,
+            plan_file,
+            out=folder,
+            identities=identities,
+            without=without or (),
+            answers=answer or (),
+        )
+    except AwaitedError as error:
+        path = folder.with_name(f"{folder.name}{error.suffix}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, error.content)
+        typer.echo(f"{error}; wrote {path}")
+        typer.echo(NEXT[error.suffix].format(path=path, plan=plan_file))
+        return
+    print_finished(done.finished.run, folder, by_files(plan_file))
+    for name, why in done.refused.items():
+        warn(f"{name} was refused: {why}")
+    if done.refused and strict:
+        raise typer.Exit(1)
+
+
+def assist(
+    batch: Annotated[Path, typer.Argument(metavar="BATCH", help="What `combine` wrote.")],
+    plan_file: PlanOption,
+    identities: Annotated[Path, option("Public keys of all clients.", "JSON")],
+    keys: Annotated[Path, option("The helper's private folder.", "DIR")] = Path("helper"),
+    out: Annotated[Path | None, option("The file; BATCH.answer if left out.", "FILE")] = None,
+) -> None:
+    """Answer a batch as the helper of secure aggregation: the sum of its masks, in a file."""
+    from catchment.files import replace_file
+    from catchment.plans.by_files import assist as answer
+
+    content = answer(batch, plan_file, keys=keys, identities=identities)
+    path = out or batch.with_suffix(".answer")
+    replace_file(path, content)
+    typer.echo(f"wrote {path}, {size(len(content))}; send it back to whoever combines")
+
+
+def kit(
+    plan_file: PlanArgument,
+    sites: Annotated[Path, option("A file with one client's name per line.", "FILE")],
+    out: Annotated[Path, option("Where the folders are made.", "DIR")] = Path("kits"),
+) -> None:
+    """Write a folder for each client: plan, private key, and a page that says what to type."""
+    from catchment.plans.by_files import kit as make
+
+    lines = sites.read_text(encoding="utf-8").splitlines()
+    names = [line.split(",")[0].strip() for line in lines]
+    made = make(plan_file, filter(None, names), out)
+    for folder in sorted(made.iterdir()):
+        if folder.is_dir():
+            typer.echo(f"wrote {folder}")
+    typer.echo(f"hand each folder to its owner; combine with --plan {made / 'plan.toml'}")

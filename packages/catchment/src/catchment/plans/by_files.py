@@ -1,0 +1,547 @@
+"""A federation by files: every client writes one signed file, and whoever has them adds them.
+
+    contribute   what a client answers to a stage of the plan, as a file; its ledger is charged
+    combine      the run of a plan on such files: the same messages, sums and model as `run_plan`
+    assist       the helper's answer to a batch, in plans with two servers
+    kit          a folder for each client with all that it needs but its data
+
+The first stage of a plan asks for nothing that a client could not know, so that it makes the
+request for itself. A later one (the training after a federated scale, say) needs what the stage
+before has found: `combine` writes a request, and a client answers it by a second file.
+
+A contribution is a message of the usual codec, with its checksum and limits, signed by the client's
+Ed25519 key. It names the request it answers by its SHA-256: what was made for another plan, map,
+column or version answers nothing here, and is named with its file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catchment.data.units import Units, units_of_files
+from catchment.engine.local import Source, data_of
+from catchment.errors import CatchmentError, FederationError, IntegrityError
+from catchment.federation.algorithm import RoundContext
+from catchment.federation.client import Node, Request, digest_of
+from catchment.federation.measure.evaluation import Scores
+from catchment.federation.messages import Engine, Reply, check_client_names
+from catchment.federation.runs.folder import PLAN
+from catchment.federation.runs.read import read_run
+from catchment.federation.workflow import AnyPlan, Engines, StageInputs, Workflow
+from catchment.files import replace_file
+from catchment.plans.data import Files, PlanData, Recordings, arrange
+from catchment.plans.file import PlanFile, own_kinds, read_plan, refuse_weeks
+from catchment.plans.run import Finished, PlanRun, opened
+from catchment.privacy.in_the_clear import PlainRules, check_floors, policy_of
+from catchment.privacy.ledger import PrivacyLedger
+from catchment.privacy.secure_aggregation.client_store import FileMemory
+from catchment.privacy.secure_aggregation.protection import SecureAggregation
+from catchment.wire import Message, digest
+
+CONTRIBUTION, REQUEST = "contribution", "contribution-request"
+SIGNED = b"catchment-contribution-1"
+ENGINE = "files"
+
+
+class AwaitedError(FederationError):
+    """A run by files needs something before it can go on; `content` is to be sent to get it."""
+
+    def __init__(self, message: str, content: bytes, *, suffix: str) -> None:
+        super().__init__(message)
+        self.content, self.suffix = content, suffix
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Contribution:
+    """What one client sends, as a file.
+
+    Parameters
+    ----------
+    client, key
+        Who made it, and its public Ed25519 key in hexadecimal.
+    plan, stage, round
+        What it is for: the fingerprint of the plan file, and where in its workflow.
+    answers
+        SHA-256 of the request that it answers.
+    tells
+        In one sentence what its numbers are.
+    reply
+        The client's message.
+    signature
+        Of all that, by the key.
+    """
+
+    client: str
+    key: str
+    plan: str
+    stage: str
+    round: int
+    answers: str
+    tells: str
+    reply: bytes
+    signature: bytes = b""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All that is signed beside the message."""
+        names = ("client", "key", "plan", "stage", "round", "answers", "tells")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def message(self) -> Message:
+        """The client's message, opened; IntegrityError if it is damaged."""
+        return Message.from_bytes(self.reply)
+
+    def _signed(self) -> bytes:
+        return json.dumps(self.facts, sort_keys=True).encode() + digest(self.reply)
+
+    def to_bytes(self) -> bytes:
+        """Return it as the content of its file."""
+        facts = self.facts | {"signature": self.signature.hex()}
+        return Message(CONTRIBUTION, facts, (np.frombuffer(self.reply, np.uint8),)).to_bytes()
+
+    @classmethod
+    def read(cls, path: str | Path) -> Contribution:
+        """Return the contribution in a file; IntegrityError unless it is whole and signed."""
+        from catchment.privacy.secure_aggregation.keys import verify
+
+        parts = Message.from_bytes(Path(path).read_bytes()).expect(CONTRIBUTION, 1)
+        facts: dict[str, Any] = dict(parts.facts)
+        try:
+            signature = bytes.fromhex(str(facts.pop("signature")))
+            made = cls(**facts, reply=parts.arrays[0].tobytes(), signature=signature)
+            verify(made.key, signature, SIGNED, made._signed())
+        except (TypeError, ValueError, KeyError) as error:
+            raise IntegrityError(
+                f"it is no contribution that this version reads: {error}"
+            ) from error
+        return made
+
+    def save(self, path: str | Path) -> Path:
+        """Write the file, whole or not at all, and return its path."""
+        replace_file(Path(path), self.to_bytes())
+        return Path(path)
+
+
+def contribute(
+    plan: str | Path,
+    data: str | Path,
+    *,
+    name: str,
+    keys: str | Path,
+    request: str | Path | None = None,
+    identities: str | Path | None = None,
+    clear: bool = False,
+) -> Contribution:
+    """Return what a client sends for a stage of a plan; its privacy ledger has it from then on.
+
+    Parameters
+    ----------
+    plan
+        The plan file.
+    data
+        The client's own files: a folder, a file or a pattern.
+    name
+        What the client is called.
+    keys
+        The client's private folder, with its key, its privacy ledger and, if there is one, its
+        `policy.toml`; it is made at the first use.
+    request
+        What `combine` wrote for a later stage; the plan's first stage if not given.
+    identities
+        Public keys of all clients, a JSON object, where the plan has secure aggregation.
+    clear
+        Whether statistics may leave without secure aggregation, as clear = true in the policy.
+    """
+    from catchment.privacy.secure_aggregation.keys import new_identity, sign
+
+    check_client_names([name])
+    file = by_files(plan)
+    policy = policy_of({"keys": str(keys), "allow-plain-statistics": clear})
+    workflow = _assisted(file.workflow(file.about(), known_keys(file, identities)))
+    check_floors(policy, workflow.protections)
+    stage, asked = first_request(workflow) if request is None else _requested(Path(request))
+    known = StageInputs.from_message(
+        Request.from_bytes(asked, name).stage_inputs, own_kinds(file), of=workflow, stage=stage
+    )
+    agreed = workflow.plan(stage, known)
+    turn = Request.from_bytes(asked, name, agreed)
+    own = agreed
+    if agreed.masking is None:
+        # The client's own rule on thin statistics is no part of the plan: it changes no byte.
+        own = replace(agreed, protections=(PlainRules(), *agreed.protections))
+    turn = replace(turn, plan=own.fingerprint())
+    files = own_files(file, data)
+    memory = FileMemory(Path(keys) / "memory")
+    key = new_identity(memory)
+    units = units_of_files(
+        replace(files, leave_out=()).paths(Path()), policy.data.parts, policy.data.date
+    )
+    held = own_data(file, name, OwnFiles(files, units))
+    ledger = PrivacyLedger(memory, policy, lambda: units)
+    reply = Node(name, own, data_of(held.train[name]), memory, ledger).answer(turn.to_bytes())
+    if (made := Message.from_bytes(reply)).kind == "refusal":
+        raise FederationError(str(made.facts.get("reason")))
+    contribution = Contribution(
+        client=name,
+        key=key,
+        plan=file.fingerprint,
+        stage=stage,
+        round=turn.context.round,
+        answers=digest(asked).hex(),
+        tells=workflow.upload(known) if stage == "training" else "sums for a shared scale",
+        reply=reply,
+    )
+    return replace(contribution, signature=sign(memory, SIGNED, contribution._signed()))
+
+
+def by_files(plan: str | Path) -> PlanFile:
+    """Return a plan that can be run by files; ValueError if it cannot."""
+    file = read_plan(plan)
+    refuse_weeks(file)
+    if file.run.intervals:
+        raise ValueError(
+            "intervals are counted where all data are; leave them out of [run], and call "
+            "catchment.calibrate with clients that did not train"
+        )
+    return file
+
+
+def known_keys(file: PlanFile, identities: str | Path | None) -> dict[str, str]:
+    """Return the public keys of all clients, where a plan has secure aggregation."""
+    if not file.is_secret:
+        return {}
+    if identities is None:
+        raise ValueError(
+            "the plan has secure aggregation, which needs the public keys of all clients; pass "
+            "--identities identities.json"
+        )
+    return dict(json.loads(Path(identities).read_text(encoding="utf-8")))
+
+
+def first_request(workflow: Workflow) -> tuple[str, bytes]:
+    """Return the first stage of a workflow and its request, as every client can make it."""
+    known, stage = workflow.start(), workflow.stages[0]
+    plan = workflow.plan(stage, known)
+    told = known.parts()
+    context = RoundContext(0, (), plan.seed, plan=plan.fingerprint(), told=digest_of(told))
+    payload = plan.algorithm.broadcast(plan.algorithm.start(), context)
+    return stage, Request(context.plan, context, "update", payload, told).to_bytes()
+
+
+def _requested(path: Path) -> tuple[str, bytes]:
+    parts = Message.from_bytes(path.read_bytes()).expect(REQUEST, 1)
+    return str(parts.facts.get("stage")), parts.arrays[0].tobytes()
+
+
+def own_files(file: PlanFile, data: str | Path) -> Files:
+    """Return how a client's own files are read, as the plan reads its files."""
+    if not isinstance(file.origin, Files):
+        raise ValueError(
+            f"the plan's data come from {file.source!r}, and a client has files of its own; write "
+            'files = "*.csv" in the place of the source'
+        )
+    if file.sharing.split not in (None, "natural"):
+        raise ValueError(
+            f"split is {file.sharing.split!r}, which deals all clients' data anew; no client can "
+            "do that, leave it out"
+        )
+    per_step = file.about().per_step or file.preprocessing.window is not None
+    return replace(file.origin, files=str(data), per_step=per_step)
+
+
+@dataclass(frozen=True)
+class OwnFiles:
+    """The recordings of all of a client's files, in the order of their names."""
+
+    how: Files
+    units: Units
+
+    def __call__(self) -> list[Any]:
+        found = self.how.read(self.how.paths(Path()))
+        return [one for name in sorted(found) for one in found[name]]
+
+
+def own_data(file: PlanFile, name: str, source: Source) -> PlanData:
+    """Return a client's own data, what trains apart from what the plan keeps for a test.
+
+    Where the plan tests whole clients, by folds too, who contributes trains on all of its data.
+    """
+    about = file.about()
+    if file.sharing.test == "folds" or file.sharing.tests_of(about) == "clients":
+        return PlanData({name: source}, {}, about, file.sharing.test_after, 0)
+    washout = file.washout if file.preprocessing.window is None else 0
+    sharing = replace(file.sharing, split="natural")
+    return arrange(Recordings({name: source}, about), sharing, washout=washout)
+
+
+@dataclass(frozen=True, eq=False)
+class FilesEngine(Engine):
+    """Answers requests by the contributions to one stage, if that is what they answer."""
+
+    stage: str
+    found: Mapping[str, Contribution]
+    everybody: Sequence[str]
+
+    def clients(self) -> Sequence[str]:
+        return sorted(self.found) or self.everybody
+
+    def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
+        for client, request in requests.items():
+            if not self.found:
+                content = Message(
+                    REQUEST, {"stage": self.stage}, (np.frombuffer(request, np.uint8),)
+                )
+                raise AwaitedError(
+                    f"the {self.stage} needs a second contribution of each client",
+                    content.to_bytes(),
+                    suffix=".request",
+                )
+            one = self.found.get(client)
+            if one is None or one.answers != digest(request).hex():
+                why = "its contribution answers another request: of another plan, version or stage"
+                yield Reply(client, None, why)
+            else:
+                yield Reply(client, one.reply)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FilesEngines(Engines):
+    """The clients of a workflow as contributions, by stage and client."""
+
+    found: Mapping[str, Mapping[str, Contribution]]
+
+    @property
+    def name(self) -> str:
+        return ENGINE
+
+    def engine(self, stage: str, plan: AnyPlan) -> Engine:
+        everybody = sorted({name for one in self.found.values() for name in one})
+        return FilesEngine(stage, self.found.get(stage, {}), everybody)
+
+
+@dataclass(frozen=True, eq=False)
+class FilesRun(PlanRun):
+    """A plan's run on contributions: nobody is there to be given the model, or to test it."""
+
+    def _deliver(self, known: StageInputs, place: Any) -> None:
+        self.store.write_facts({"undelivered": "contributions came as files; send the model back"})
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """A run on contributions, and the files that are not in it, each with the reason."""
+
+    finished: Finished
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+def combine(
+    contributions: Iterable[str | Path],
+    plan: str | Path,
+    *,
+    out: str | Path,
+    identities: str | Path | None = None,
+    without: Iterable[str] = (),
+    answers: Iterable[str | Path] = (),
+) -> Combined:
+    """Return the run of a plan on contributions, kept in a folder as any run.
+
+    Run again when a file came late or a client withdrew: the folder then holds the run of the files
+    that are named. AwaitedError if something must be sent and answered first; its content is to be
+    written to a file: a request to all clients, or a batch to the helper.
+
+    Parameters
+    ----------
+    contributions
+        The files.
+    plan
+        The plan file.
+    out
+        The run's folder.
+    identities
+        Public keys of all clients, a JSON object: who is not among them, or signs with another key,
+        is refused. Without it the first key that a name comes with is taken.
+    without
+        Clients whose contributions are left out.
+    answers
+        The helper's answers to batches, in plans with two servers.
+    """
+    file = by_files(plan)
+    trusted = known_keys(file, identities) if file.is_secret else _read_keys(identities)
+    found, refused = _sorted(contributions, file, trusted, set(without))
+    if not any(found.values()):
+        reasons = "; ".join(f"{path}: {why}" for path, why in refused.items())
+        raise FederationError(f"there is no contribution to combine; {reasons or 'name some'}")
+    about = file.about()
+    workflow = _assisted(file.workflow(about, trusted), answers)
+    engines = FilesEngines(found=found)
+    again = (Path(out) / PLAN).is_file() and read_run(Path(out)).facts.get("engine") == ENGINE
+    with opened(file, out, force=again) as store:
+        run = FilesRun(file, workflow, about, engines, store, Scores)
+        done = run.run()
+        run.finish(done)
+    return Combined(Finished(read_run(out), done.model, done.scores), refused)
+
+
+def _sorted(
+    paths: Iterable[str | Path], file: PlanFile, trusted: Mapping[str, str], without: set[str]
+) -> tuple[dict[str, dict[str, Contribution]], dict[str, str]]:
+    """Return contributions by stage and client, and why files are not among them."""
+    found: dict[str, dict[str, Contribution]] = {}
+    places: dict[tuple[str, str], Path] = {}
+    refused: dict[str, str] = {}
+    for path in sorted(map(Path, paths)):
+        try:
+            one = Contribution.read(path)
+            if one.client in without:
+                continue
+            _check(one, file, trusted)
+        except (CatchmentError, OSError) as error:
+            refused[str(path)] = str(error)
+            continue
+        of_stage = found.setdefault(one.stage, {})
+        other = of_stage.setdefault(one.client, one)
+        first = places.setdefault((one.stage, one.client), path)
+        if other.reply != one.reply or other.key != one.key:
+            raise FederationError(
+                f"{one.client} has two different contributions, {first} and {path}; name one of "
+                "them"
+            )
+    return found, refused
+
+
+def _check(one: Contribution, file: PlanFile, trusted: Mapping[str, str]) -> None:
+    if one.plan != file.fingerprint:
+        raise IntegrityError("it was made for another plan")
+    if trusted and trusted.get(one.client) != one.key:
+        raise IntegrityError(f"{one.client} is not registered with the key that signed it")
+
+
+def _read_keys(path: str | Path | None) -> dict[str, str]:
+    return {} if path is None else dict(json.loads(Path(path).read_text(encoding="utf-8")))
+
+
+def _assisted(workflow: Workflow, answers: Iterable[str | Path] = ()) -> Workflow:
+    """Return the workflow with its helper's answers at hand, where it has two servers."""
+    read = [Path(path).read_bytes() for path in answers]
+    known = {Message.from_bytes(one).facts.get("batch"): one for one in read}
+
+    def assist(batch: bytes) -> bytes:
+        if (answer := known.get(digest(batch).hex())) is not None:
+            return answer
+        words = "the sum is masked, and the helper takes the masks off"
+        raise AwaitedError(words, batch, suffix=".batch")
+
+    protections = list(workflow.protections)
+    for k, one in enumerate(protections):
+        if not isinstance(one, SecureAggregation):
+            continue
+        if one.servers == 1:
+            raise ValueError(
+                "secure aggregation with one server asks clients seven times; by files use "
+                "servers = 2 and the public key of a helper"
+            )
+        protections[k] = replace(one, assist=assist)
+    return replace(workflow, protections=tuple(protections))
+
+
+def assist(
+    batch: str | Path, plan: str | Path, *, keys: str | Path, identities: str | Path
+) -> bytes:
+    """Return the helper's answer to a batch, the content of a file for the leader.
+
+    Parameters
+    ----------
+    batch
+        What `combine` wrote.
+    plan
+        The plan file, whose secure aggregation names this helper.
+    keys
+        The helper's private folder: its key, and which clients were in which batch.
+    identities
+        Public keys of all clients, a JSON object.
+    """
+    from catchment.privacy.secure_aggregation.two_servers import Helper
+
+    file = by_files(plan)
+    workflow = file.workflow(file.about(), known_keys(file, identities))
+    (agreed,) = (one for one in workflow.protections if isinstance(one, SecureAggregation))
+    return Helper(FileMemory(Path(keys)), agreed).answer(Path(batch).read_bytes())
+
+
+def kit(plan: str | Path, names: Iterable[str], out: str | Path) -> Path:
+    """Write a folder for each client of a plan, and for its helper; return the folder of all.
+
+    A client's folder has the plan, its private key, the public keys of all clients where the plan
+    has secure aggregation, and a page that says what to type. Whoever makes the kit has seen the
+    private keys; where that must not be, clients make their own (`new_identity`).
+
+    Parameters
+    ----------
+    plan
+        The plan file. With `servers = 2` and no `helper` under its secure aggregation, a helper's
+        key is made and written into the copies.
+    names
+        What the clients are called.
+    out
+        Where the folders are made; it must not exist yet.
+    """
+    from catchment.privacy.secure_aggregation.keys import new_identity
+    from catchment.privacy.secure_aggregation.two_servers import new_helper
+
+    folder, clients = Path(out), list(dict.fromkeys(names))
+    check_client_names(clients)
+    if not clients:
+        raise ValueError("there are no clients to make a kit for; name at least one")
+    text = Path(plan).read_text(encoding="utf-8")
+    tables = tomllib.loads(text).get("protections", [])
+    masks = [one for one in tables if one.get("servers") == 2]
+    folder.mkdir(parents=True)
+    if masks and not any(one.get("helper") for one in masks):
+        public = new_helper(FileMemory(folder / "helper" / "keys"))
+        text = re.sub(r"(?m)^(servers\s*=\s*2.*)$", rf'\1\nhelper = "{public}"', text, count=1)
+    keys = {name: new_identity(FileMemory(folder / name / "keys" / "memory")) for name in clients}
+    places = [*clients, "helper"] if (folder / "helper").is_dir() else clients
+    for name in places:
+        (folder / name / "plan.toml").write_text(text, encoding="utf-8", newline="\n")
+        page = HELPER_PAGE if name == "helper" and name not in keys else CLIENT_PAGE
+        more = " --identities identities.json" if masks else " --clear"
+        said = page.format(name=name, more=more)
+        (folder / name / "README.txt").write_text(said, encoding="utf-8", newline="\n")
+    for name in [*places, ""]:
+        listed = json.dumps(keys, indent=1) + "\n"
+        (folder / name / "identities.json").write_text(listed, encoding="utf-8", newline="\n")
+    (folder / "plan.toml").write_text(text, encoding="utf-8", newline="\n")
+    by_files(folder / "plan.toml")
+    return folder
+
+
+CLIENT_PAGE = """This folder is for {name} alone: it holds a private key.
+
+1. Install Python 3.11 or later, then:   pip install "catchment[secure]"
+2. Put your recordings into the folder data beside this page, as CSV files.
+3. Open a terminal in this folder and type:
+
+   catchment contribute plan.toml data --name {name} --keys keys{more}
+
+4. Read what it prints: it says what is in the file, and what the file tells.
+5. Send {name}.contribution back, by mail or on a stick. Keep this folder: it remembers what left.
+"""
+HELPER_PAGE = """This folder is for the helper alone: it holds a private key.
+
+You take the masks off sums, and see none. When a batch comes, open a terminal in this folder:
+
+   catchment assist NAME.batch --plan plan.toml --identities identities.json --keys keys
+
+and send NAME.answer back. A batch that is too small, too old, or shares a client with an earlier
+one is refused, whoever asks. Never send this folder, and never a second answer by hand.
+"""

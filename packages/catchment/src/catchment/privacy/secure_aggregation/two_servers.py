@@ -1,0 +1,310 @@
+"""Secure aggregation in one message: a leader that adds, and a helper that takes the masks off.
+
+A client is awake once. It draws a seed, adds the keystream of the seed to its numbers in the ring
+of the plan, and sends the masked numbers to the leader together with the seed, sealed for the
+helper (HPKE, RFC 9180: X25519, HKDF-SHA256, ChaCha20-Poly1305). The leader adds the masked numbers
+of a batch and hands the sealed seeds on; the helper answers with the sum of the keystreams:
+
+    client   v + PRG(s), sealed s     leader   sum of v + PRG(s)     helper   sum of PRG(s)
+
+What is claimed: unless leader and helper work together, each of them learns the sum of a batch, or
+nothing. A client that is lost costs nothing, because no other holds anything of it.
+
+The client signs, besides its numbers, what the helper must hold the leader to: the plan, the
+fewest clients of a batch and the last day. The helper answers a batch only if every signature fits
+a registered key, no client of it was in another batch, and none of those limits is passed. Two
+batches of one plan therefore have nobody in common, and no sums can be subtracted. Roles and words
+are those of the IETF's Distributed Aggregation Protocol; its proofs of valid inputs are not here: a
+client can send any numbers, as in the protocol with one server.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from catchment.errors import IntegrityError, MissingExtraError, RuleError, TooFewClientsError
+from catchment.federation.algorithm import Additive, Memory, RoundContext, Upload
+from catchment.federation.protection import Read
+from catchment.privacy.secure_aggregation import keys
+from catchment.privacy.secure_aggregation.protection import check_clients, check_rows
+from catchment.privacy.secure_aggregation.ring import (
+    Outline,
+    Residues,
+    Ring,
+    add_into,
+    content_digest,
+    encoded,
+    subtract_from,
+)
+from catchment.wire import Message, digest, join, serialize, split
+
+try:
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+    from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+except ImportError as error:
+    raise MissingExtraError("secure", needed_for="secure aggregation") from error
+
+if TYPE_CHECKING:
+    from catchment.privacy.secure_aggregation.protection import SecureAggregation
+
+PROTOCOL = "catchment-two-servers-1"
+UPLOAD, BATCH, ANSWER = "secure-single", "secure-batch", "secure-answer"
+HELPER_KEY = "two-servers/helper"
+LASTS = timedelta(days=90)  # how long a batch may be made of an upload
+SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+
+
+def masked(
+    agreed: SecureAggregation,
+    payload: Message,
+    upload: Callable[[Message, RoundContext], Upload],
+    context: RoundContext,
+    memory: Memory,
+) -> Message:
+    """Return a client's upload: masked numbers for the leader, a sealed seed for the helper.
+
+    The seed depends on the numbers, so that the same data give the same masked numbers, and others
+    another mask.
+    """
+    ledger = context.ledger
+    if ledger is None:
+        from catchment.privacy.ledger import PrivacyLedger
+
+        ledger = PrivacyLedger(memory)
+    told = _told(agreed, context, payload)
+    made = upload(payload, replace(context, ledger=ledger, session=told.hex()))
+    check_clients(len(agreed.names), agreed.min_clients)
+    check_rows(made, rows_per_feature=agreed.rows_per_feature, min_clients=agreed.min_clients)
+    parts = serialize(made)
+    outline = Outline.of(parts)
+    ring = agreed.ring_of(outline)
+    numbers = encoded(parts, ring, n_clients=len(agreed.names))
+    seed = ledger.secret(told + content_digest(outline, numbers))
+    terms = {
+        "client": context.client,
+        "federation": agreed.federation,
+        "told": told.hex(),
+        "min_clients": agreed.min_clients,
+        "bits": ring.bits,
+        "length": numbers.shape[1],
+        "expires": (datetime.now(UTC).date() + LASTS).isoformat(),
+    }
+    add_into(numbers, keys.Masks(ring, numbers.shape[1]).of(_mask_key(seed, told)))
+    about = _about(terms)
+    helper = X25519PublicKey.from_public_bytes(bytes.fromhex(agreed.helper))
+    box = SUITE.encrypt(seed, helper, info=about)
+    content = content_digest(outline, numbers)
+    signature = keys.sign(memory, about, content + box)
+    ledger.upload(context.plan, context.round, parts.kind, told.hex(), agreed.names)
+    arrays = (numbers, _bytes(box), _bytes(signature))
+    return Message(UPLOAD, {"outline": outline.fact(), "terms": terms}, arrays)
+
+
+def _told(agreed: SecureAggregation, context: RoundContext, payload: Message) -> bytes:
+    """Return the digest (32,) of all that a sum is about: plan, round, what came along, request."""
+    session = keys.Session.of(agreed.federation, context.round, context)
+    return session.digest(PROTOCOL, digest(payload.to_bytes()))
+
+
+def _about(terms: Mapping[str, Any]) -> bytes:
+    return json.dumps([PROTOCOL, dict(terms)], sort_keys=True, separators=(",", ":")).encode()
+
+
+def _mask_key(seed: bytes, told: bytes) -> bytes:
+    return keys.derive(seed, salt=told, purpose=PROTOCOL)
+
+
+def _bytes(content: bytes) -> Any:
+    return np.frombuffer(content, dtype=np.uint8)
+
+
+@final
+class TwoServerRound:
+    """The leader's half of a round: adds masked numbers, and has the helper take the masks off.
+
+    Parameters
+    ----------
+    agreed
+        The plan's secure aggregation; `agreed.assist` carries a batch to the helper.
+    context
+        The round.
+    min_clients
+        The fewest in a batch.
+    """
+
+    stages = ("update",)
+
+    def __init__(self, agreed: SecureAggregation, context: RoundContext, min_clients: int) -> None:
+        self._agreed, self._context, self._fewest = agreed, context, min_clients
+        self._told = b""
+        self._outline: Outline | None = None
+        self._total: Residues | None = None
+        self._sealed: dict[str, Message] = {}
+
+    def asked(self, stage: str) -> Sequence[str]:
+        return [name for name in self._context.cohort if name in self._agreed.identities]
+
+    def request(self, stage: str, client: str, payload: Message) -> Message:
+        self._told = self._told or _told(self._agreed, self._context, payload)
+        return payload
+
+    def take(self, stage: str, parts: Message, context: RoundContext) -> bool:
+        numbers, box, signature = parts.expect(UPLOAD, 3).arrays
+        outline, terms = Outline.from_fact(parts.facts.get("outline")), parts.facts.get("terms")
+        if not isinstance(terms, dict):
+            raise IntegrityError("an upload does not say what it was signed for")
+        ring = self._agreed.ring_of(outline)
+        if numbers.dtype != ring.dtype or numbers.shape != (ring.limbs, outline.length):
+            raise IntegrityError(f"masked numbers came as {numbers.dtype} of {numbers.shape}")
+        if self._outline is not None and self._outline.digest() != outline.digest():
+            raise IntegrityError("an upload has another shape than the first of the batch")
+        content = content_digest(outline, numbers)
+        sealed = Message("sealed", {"terms": terms}, (_bytes(content), box, signature))
+        check_sealed(self._agreed, context.client, sealed)
+        if terms["told"] != self._told.hex():
+            raise IntegrityError("an upload is for another plan, round or request")
+        if self._total is None:
+            self._outline, self._total = outline, np.zeros_like(numbers)
+        add_into(self._total, numbers)
+        self._sealed[context.client] = sealed
+        return True
+
+    def close(self, stage: str) -> None:
+        if len(self._sealed) < max(self._fewest, self._agreed.min_clients):
+            raise TooFewClientsError(
+                f"{len(self._sealed)} clients contributed, and a batch has "
+                f"{max(self._fewest, self._agreed.min_clients)} or more; wait for others"
+            )
+        if self._agreed.assist is None:
+            raise ValueError(
+                "nobody asks the helper; pass assist=Helper(...).answer to SecureAggregation, or "
+                "combine contributions with `catchment combine`"
+            )
+        assert self._total is not None
+        batch = join(BATCH, {name: self._sealed[name] for name in sorted(self._sealed)}).to_bytes()
+        answer = Message.from_bytes(self._agreed.assist(batch)).expect(ANSWER, 1)
+        (masks,) = answer.arrays
+        if answer.facts.get("batch") != digest(batch).hex():
+            raise IntegrityError("the helper answered another batch")
+        if masks.dtype != self._total.dtype or masks.shape != self._total.shape:
+            raise IntegrityError(f"the helper's sum came as {masks.dtype} of {masks.shape}")
+        subtract_from(self._total, masks)
+
+    def left_out(self) -> Sequence[tuple[str, str, str]]:
+        return ()
+
+    def result(self, inner: Read) -> tuple[Additive, int]:
+        assert self._total is not None
+        assert self._outline is not None
+        ring = self._agreed.ring_of(self._outline)
+        return inner(self._outline.fill(self._total, ring), self._context), len(self._sealed)
+
+    def publish(self) -> None:
+        """Nothing is kept: a batch can be asked for again, and has the same answer."""
+
+
+def check_sealed(agreed: SecureAggregation, client: str, sealed: Message) -> Mapping[str, Any]:
+    """Return what a client signed for a batch; IntegrityError unless it did sign it."""
+    content, box, signature = sealed.expect("sealed", 3).arrays
+    terms = sealed.facts.get("terms")
+    if not isinstance(terms, dict) or terms.get("client") != client:
+        raise IntegrityError(f"what came for {client} is not signed by {client}")
+    key = agreed.identities.get(client)
+    if key is None:
+        raise IntegrityError(f"{client} is not registered")
+    keys.verify(key, signature.tobytes(), _about(terms), content.tobytes() + box.tobytes())
+    return terms
+
+
+@final
+class Helper:
+    """The second server: opens sealed seeds and answers with the sum of their masks.
+
+    Parameters
+    ----------
+    memory
+        Where its private key and the batches that it answered are kept; `new_helper` makes the key.
+    agreed
+        The plan's secure aggregation, whose registered keys it holds uploads to.
+    today
+        For tests; the day of the clock if not given.
+
+    >>> memory = {}
+    >>> len(new_helper(memory))
+    64
+    """
+
+    def __init__(
+        self, memory: Memory, agreed: SecureAggregation, *, today: date | None = None
+    ) -> None:
+        secret = memory.get(HELPER_KEY)
+        if secret is None:
+            raise IntegrityError("this helper has no private key; make it with new_helper first")
+        self._key = X25519PrivateKey.from_private_bytes(secret)
+        self._memory, self._agreed, self._today = memory, agreed, today
+
+    def answer(self, batch: bytes) -> bytes:
+        """Return the sum of a batch's masks; RuleError if its clients do not allow the batch."""
+        named = split(Message.from_bytes(batch), BATCH)
+        terms = {name: check_sealed(self._agreed, name, one) for name, one in named.items()}
+        self._check(terms, digest(batch))
+        first = next(iter(terms.values()))
+        told = bytes.fromhex(first["told"])
+        ring = Ring(first["bits"], 0) if first["bits"] < 128 else Ring()
+        masks = keys.Masks(ring, first["length"])
+        total: Residues = np.zeros((ring.limbs, first["length"]), dtype=ring.dtype)
+        for name, one in named.items():
+            box = one.arrays[1].tobytes()
+            try:
+                seed = SUITE.decrypt(box, self._key, info=_about(terms[name]))
+            except InvalidTag as error:
+                raise IntegrityError(
+                    f"what {name} sealed does not open; it was sealed for another helper"
+                ) from error
+            add_into(total, masks.of(_mask_key(seed, told)))
+        for name in named:
+            self._memory[self._place(terms[name], name)] = digest(batch)
+        return Message(ANSWER, {"batch": digest(batch).hex()}, (total,)).to_bytes()
+
+    def _check(self, terms: Mapping[str, Mapping[str, Any]], batch: bytes) -> None:
+        check_clients(len(terms), max(int(one["min_clients"]) for one in terms.values()))
+        today = (self._today or datetime.now(UTC).date()).isoformat()
+        shared = {
+            (one["told"], one["federation"], one["bits"], one["length"]) for one in terms.values()
+        }
+        if len(shared) != 1:
+            raise RuleError("batch", "a batch mixes uploads of several plans, rounds or shapes")
+        for name, one in terms.items():
+            if one["expires"] < today:
+                raise RuleError(
+                    "expired", f"the upload of {name} was for use until {one['expires']}; ask again"
+                )
+            before = self._memory.get(self._place(one, name))
+            if before is not None and before != batch:
+                raise RuleError(
+                    "overlap",
+                    f"{name} was in another batch of this plan; two sums that share clients can be "
+                    "subtracted, so that each client is in one batch: combine the same files, or "
+                    "those of new clients alone",
+                )
+
+    @staticmethod
+    def _place(terms: Mapping[str, Any], name: str) -> str:
+        return f"two-servers/{sha256(json.dumps([terms['told'], name]).encode()).hexdigest()}"
+
+
+def new_helper(memory: Memory) -> str:
+    """Put a new private key into a helper's memory and return its public key in hexadecimal.
+
+    A memory that has one keeps it.
+    """
+    secret = memory.setdefault(HELPER_KEY, keys.new_key())
+    return keys.public_key(secret).hex()
