@@ -25,7 +25,8 @@ FACES = {
         "FederatedRidge GaussianNoise Hydra Limits LogUniform MiniRocket MixedActivation Model "
         "NVAR Pipeline Plan Preprocessing RandomProjection RAW RandomFourierFeatures Readout "
         "Recording Reservoir RidgeStatistics Run Scores SecureAggregation Uniform "
-        "WindowStatistics AppendNorm __version__ calibrate compare evaluate federate fit "
+        "WindowStatistics AppendNorm __version__ calibrate combine compare "
+        "contribute evaluate federate fit "
         "add_clients load generate_keys read remove_class save split reject_unknown"
     ),
     "catchment.cli": "app main",
@@ -58,11 +59,12 @@ FACES = {
         "constant_baseline round_scores"
     ),
     "catchment.plans": (
-        "Check Finished PlanFile Verification example_names example_plan parse_plan plan_schema "
+        "AwaitedError Combined Contribution assist combine contribute kit Check Finished "
+        "PlanFile Verification example_names example_plan parse_plan plan_schema "
         "read_plan run_plan verify_run"
     ),
     "catchment.privacy": (
-        "Budget Clip FileMemory GaussianNoise Identities Journal RecordLevel "
+        "Helper Budget Clip FileMemory GaussianNoise Identities Journal RecordLevel "
         "PlainStatisticsWarning Policy PromptNoise LedgerEntry PrivacyLedger SecureAggregation "
         "epsilon_spent forget_rounds generate_keys networked new_identity"
     ),

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,7 +102,7 @@ def test_contributions_of_several_processes_give_the_model_of_one(tmp_path: Path
     names = people(tmp_path, 4)
     plan = written(tmp_path, PLAN.format(scale="own"))
     for name in names:
-        command = [sys.executable, "-m", "catchment.cli", "contribute", plan, f"{name}.csv"]
+        command = [sys.executable, "-m", "catchment.cli", "contribute", str(plan), f"{name}.csv"]
         told = subprocess.run(
             [*command, "--name", name, "--clear"], cwd=tmp_path, capture_output=True, text=True
         )
@@ -182,7 +183,8 @@ def test_a_signature_covers_every_fact(tmp_path: Path) -> None:
     (path,) = made(plan, people(tmp_path, 1)).values()
     one = Contribution.read(path)
     for name, value in one.facts.items():
-        changed = replace(one, **{name: f"{value}0" if isinstance(value, str) else value + 1})
+        other: dict[str, Any] = {name: f"{value}0" if isinstance(value, str) else value + 1}
+        changed = replace(one, **other)
         changed.save(path)
         with pytest.raises((IntegrityError, ValueError)):
             Contribution.read(path)
@@ -191,7 +193,7 @@ def test_a_signature_covers_every_fact(tmp_path: Path) -> None:
 def test_nothing_leaves_in_the_clear_unasked_or_thin(tmp_path: Path) -> None:
     people(tmp_path, 1)
     plan = written(tmp_path, PLAN.format(scale="own"))
-    given = {"name": "p00", "keys": tmp_path / "keys"}
+    given: dict[str, Any] = {"name": "p00", "keys": tmp_path / "keys"}
     with pytest.raises(RuleError, match="no secure aggregation"):
         contribute(plan, tmp_path / "p00.csv", **given)
     plan = written(tmp_path, PLAN.format(scale="own").replace("units = 8", "units = 80"))
@@ -234,12 +236,12 @@ class Sites:
         path.write_bytes(assist(batch, self.plan, keys=keys, identities=self.keys))
         return path
 
-    def helper(self, **today: object) -> Helper:
+    def helper(self, today: date | None = None) -> Helper:
         identities = json.loads(self.keys.read_text())
         file = read_plan(self.plan)
         (agreed,) = file.workflow(file.about(), identities).protections
         assert isinstance(agreed, SecureAggregation)
-        return Helper(FileMemory(self.folder / "helper" / "keys"), agreed, **today)  # type: ignore[arg-type]
+        return Helper(FileMemory(self.folder / "helper" / "keys"), agreed, today=today)
 
 
 def test_two_servers_give_the_model_of_one_process(tmp_path: Path) -> None:
@@ -311,6 +313,6 @@ def test_one_server_is_refused_by_files(tmp_path: Path) -> None:
         line for line in sites.plan.read_text().splitlines() if line[:6] not in ("server", "helper")
     )
     sites.plan.write_text(text)
-    own = {"keys": sites.folder / "p00" / "keys", "identities": sites.keys}
+    own: dict[str, Any] = {"keys": sites.folder / "p00" / "keys", "identities": sites.keys}
     with pytest.raises(ValueError, match="asks clients seven times"):
         contribute(sites.plan, tmp_path / "data" / "p00.csv", name="p00", **own)

@@ -139,7 +139,9 @@ class Fleet:
     def open(self, *, journal: Journal | None = None, round_: int = 0) -> SecureRound:
         """Return the server's half of a round, to be driven by hand."""
         context = RoundContext(round_, tuple(sorted(self.vectors)), plan=self.plan.fingerprint())
-        return self.masking.open(context, min_clients=1, journal=journal)
+        opened = self.masking.open(context, min_clients=1, journal=journal)
+        assert isinstance(opened, SecureRound)
+        return opened
 
     def ask(self, client: str, stage: str, raw_request: Message, *, round_: int = 0) -> Message:
         """Return a client's answer to a request of anybody's making; RefusedError if it refuses."""

@@ -24,6 +24,7 @@ from catchment.privacy.secure_aggregation import (
     Masks,
     Outline,
     Ring,
+    SecureRound,
     add_into,
     decode_whole,
     encode_whole,
@@ -249,6 +250,7 @@ def test_an_upload_in_another_ring_than_the_plans_is_refused() -> None:
     assert isinstance(masking, SecureAggregation)
     context = RoundContext(0, tuple(known), plan=plan.fingerprint())
     opened = masking.open(context, min_clients=3, journal=None)
+    assert isinstance(opened, SecureRound)
     outline = Outline.of(known["c000"].parts())
     for wrong in (upload.arrays[0].astype(np.uint64), upload.arrays[0][:, :5]):
         facts = {"round": opened._number, "outline": outline.fact()}
