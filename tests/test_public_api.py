@@ -66,7 +66,7 @@ FACES = {
     "catchment.privacy": (
         "Helper Budget Clip FileMemory GaussianNoise Identities Journal RecordLevel "
         "PlainStatisticsWarning Policy PromptNoise LedgerEntry PrivacyLedger SecureAggregation "
-        "epsilon_spent forget_rounds generate_keys networked new_identity"
+        "epsilon_spent forget_rounds generate_keys networked new_helper new_identity"
     ),
     "catchment.readout": (
         "Autocovariances autocovariances ClassCounts Counts Detector ErrorSums Forecast LDA Grid "

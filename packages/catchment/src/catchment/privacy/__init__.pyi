@@ -25,7 +25,10 @@ from catchment.privacy.secure_aggregation.protection import (
     SecureAggregation as SecureAggregation,
 )
 from catchment.privacy.secure_aggregation.server_journal import Journal as Journal
-from catchment.privacy.secure_aggregation.two_servers import Helper as Helper
+from catchment.privacy.secure_aggregation.two_servers import (
+    Helper as Helper,
+    new_helper as new_helper,
+)
 
 # For the other packages and the tests; may change without notice.
 from catchment.privacy.in_the_clear import (
@@ -62,5 +65,6 @@ __all__ = [
     "forget_rounds",
     "generate_keys",
     "networked",
+    "new_helper",
     "new_identity",
 ]
