@@ -231,3 +231,37 @@ def init(
 
     for path in write_app(folder, plan):
         typer.echo(str(path))
+
+
+def drop(
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, in TOML.")],
+    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where files are kept.")],
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Address.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="PORT", help="Port; 0 for any.")] = 8443,
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="PEM", help="Certificate; needed beyond this machine.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(metavar="PEM", help="Private key of the certificate.")
+    ] = None,
+    identities: Annotated[
+        Path | None, typer.Option(metavar="JSON", help="Public keys of all clients.")
+    ] = None,
+) -> None:
+    """Take contributions to one plan over HTTPS, and nothing else; Ctrl-C ends it."""
+    import json
+
+    from catchment.plans import read_plan
+    from catchment_fleet.drop import Drop, serve
+
+    known = json.loads(identities.read_text(encoding="utf-8")) if identities else {}
+    place = Drop(folder, read_plan(plan_file).fingerprint, known)
+    server = serve(place, (host, port), certificate=certificate, key=key)
+    scheme = "http" if certificate is None else "https"
+    typer.echo(f"drop: {scheme}://{host}:{server.server_address[1]}/ for files of {plan_file}")
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        typer.echo("ended; nothing is half written")
+    finally:
+        server.server_close()

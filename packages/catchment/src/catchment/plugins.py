@@ -49,7 +49,7 @@ Group = Literal[
 # What this project's own packages bring, so that a missing one can be named.
 KNOWN: Mapping[str, Mapping[str, str]] = {
     "edge": {"commands": "export", "engines": "device"},
-    "fleet": {"commands": "flower", "engines": "flower ray", "readers": "parquet"},
+    "fleet": {"commands": "drop flower", "engines": "flower ray", "readers": "parquet"},
     "gpu": {"forms": "torch"},
     "lab": {
         "commands": "audit data search watch",

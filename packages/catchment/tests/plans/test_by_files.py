@@ -25,7 +25,7 @@ from catchment.plans import (
     read_plan,
     run_plan,
 )
-from catchment.privacy import FileMemory, Helper, SecureAggregation
+from catchment.privacy import FileMemory, Helper, PrivacyLedger, SecureAggregation
 from catchment.wire import Message, join, split
 
 PLAN = """
@@ -204,10 +204,11 @@ def test_nothing_leaves_in_the_clear_unasked_or_thin(tmp_path: Path) -> None:
 class Sites:
     """A kit whose clients have contributed under secure aggregation with two servers."""
 
-    def __init__(self, folder: Path, n: int = 4, least: int = 3) -> None:
+    def __init__(self, folder: Path, n: int = 4, least: int = 3, text: str = PLAN) -> None:
+        folder.mkdir(exist_ok=True)
         self.names = people(folder / "data", n)
-        text = PLAN.format(scale="own") + TWO_SERVERS.format(least=least)
-        self.folder = kit(written(folder, text), self.names, folder / "kits")
+        whole = text.replace("{scale}", "own") + TWO_SERVERS.format(least=least)
+        self.folder = kit(written(folder, whole), self.names, folder / "kits")
         self.plan, self.keys = self.folder / "plan.toml", self.folder / "identities.json"
         self.paths: dict[str, Path] = {}
         for name in self.names:
@@ -316,3 +317,37 @@ def test_one_server_is_refused_by_files(tmp_path: Path) -> None:
     own: dict[str, Any] = {"keys": sites.folder / "p00" / "keys", "identities": sites.keys}
     with pytest.raises(ValueError, match="asks clients seven times"):
         contribute(sites.plan, tmp_path / "data" / "p00.csv", name="p00", **own)
+
+
+def test_noise_of_the_clients_goes_through_two_servers_and_into_each_ledger(tmp_path: Path) -> None:
+    noise = """
+[learn]
+algorithm = "ridge"
+ridge = 0.0
+store_per_client = false
+
+[[protections]]
+name = "gaussian_noise"
+epsilon = 4.0
+delta = 1e-5
+clip = { bound = 8.0, target_scale = 3.0 }
+distributed = true
+min_clients = 3
+small_cohort = true
+"""
+    text = PLAN.replace('"folds"', "0.25") + noise
+    sites = Sites(tmp_path, 4, text=text)
+    answer = sites.answer(sites.batch())
+    out = sites.folder / "run"
+    combine(sites.paths.values(), sites.plan, out=out, identities=sites.keys, answers=[answer])
+    exact = Sites(tmp_path / "exact", 4)
+    plain = exact.folder / "run"
+    combine(
+        exact.paths.values(), exact.plan, out=plain, identities=exact.keys,
+        answers=[exact.answer(exact.batch())],
+    )  # fmt: skip
+    assert sha(out) != sha(plain)
+    for name in sites.names:
+        (entry,) = PrivacyLedger(FileMemory(sites.folder / name / "keys" / "memory")).entries()
+        assert (entry.epsilon, entry.delta) == (4.0, 1e-5)
+        assert not entry.is_exact

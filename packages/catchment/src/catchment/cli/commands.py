@@ -44,7 +44,7 @@ GROUPS = {
     "Train": "fit run plan search demo kit contribute combine",
     "Use": "predict evaluate calibrate export",
     "Look": "report ledger inspect diagnose watch verify audit",
-    "Operate": "assist unlearn add-clients flower data",
+    "Operate": "assist drop unlearn add-clients flower data",
 }
 
 app = typer.Typer(

@@ -111,9 +111,14 @@ class Contribution:
     @classmethod
     def read(cls, path: str | Path) -> Contribution:
         """Return the contribution in a file; IntegrityError unless it is whole and signed."""
+        return cls.from_bytes(Path(path).read_bytes())
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Contribution:
+        """Return the contribution that is a file's content, as `read` does."""
         from catchment.privacy.secure_aggregation.keys import verify
 
-        parts = Message.from_bytes(Path(path).read_bytes()).expect(CONTRIBUTION, 1)
+        parts = Message.from_bytes(content).expect(CONTRIBUTION, 1)
         facts: dict[str, Any] = dict(parts.facts)
         try:
             signature = bytes.fromhex(str(facts.pop("signature")))
@@ -124,6 +129,13 @@ class Contribution:
                 f"it is no contribution that this version reads: {error}"
             ) from error
         return made
+
+    def check(self, plan: str, identities: Mapping[str, str]) -> None:
+        """Raise IntegrityError unless it is for a plan, and signed by a known key if any is."""
+        if self.plan != plan:
+            raise IntegrityError("it was made for another plan")
+        if identities and identities.get(self.client) != self.key:
+            raise IntegrityError(f"{self.client} is not registered with the key that signed it")
 
     def save(self, path: str | Path) -> Path:
         """Write the file, whole or not at all, and return its path."""
@@ -384,8 +396,11 @@ def combine(
     about = file.about()
     workflow = _assisted(file.workflow(about, trusted), answers)
     engines = FilesEngines(found=found)
-    again = (Path(out) / PLAN).is_file() and read_run(Path(out)).facts.get("engine") == ENGINE
-    with opened(file, out, force=again) as store:
+    before = read_run(Path(out)).facts if (Path(out) / PLAN).is_file() else {}
+    by_this = before.get("engine") == ENGINE
+    # One that waits for the helper goes on: begun anew, its noise would be charged twice.
+    waiting = by_this and "finished" not in before
+    with opened(file, out, resume=waiting, force=by_this and not waiting) as store:
         run = FilesRun(file, workflow, about, engines, store, Scores)
         done = run.run()
         run.finish(done)
@@ -404,7 +419,7 @@ def _sorted(
             one = Contribution.read(path)
             if one.client in without:
                 continue
-            _check(one, file, trusted)
+            one.check(file.fingerprint, trusted)
         except (CatchmentError, OSError) as error:
             refused[str(path)] = str(error)
             continue
@@ -417,13 +432,6 @@ def _sorted(
                 "them"
             )
     return found, refused
-
-
-def _check(one: Contribution, file: PlanFile, trusted: Mapping[str, str]) -> None:
-    if one.plan != file.fingerprint:
-        raise IntegrityError("it was made for another plan")
-    if trusted and trusted.get(one.client) != one.key:
-        raise IntegrityError(f"{one.client} is not registered with the key that signed it")
 
 
 def _read_keys(path: str | Path | None) -> dict[str, str]:

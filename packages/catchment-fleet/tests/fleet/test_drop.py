@@ -1,0 +1,128 @@
+"""The drop takes contributions to one plan, over HTTPS, and nothing else."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPSConnection
+from pathlib import Path
+
+import pytest
+
+from catchment.plans import combine, contribute, read_plan
+from catchment_fleet.deploy import make_keys
+from catchment_fleet.drop import Drop, serve
+
+PLAN = """
+[data]
+files = "*.csv"
+label = "activity"
+inputs = ["ax"]
+classes = ["rest", "walk"]
+per_step = true
+
+[preprocessing]
+scale = "own"
+
+[features]
+map = "nvar"
+delays = 3
+order = 1
+"""
+
+
+def contribution(folder: Path, name: str, level: float = 1.0, keys: str = "keys") -> bytes:
+    """Return a client's contribution as its file holds it."""
+    plan, data = folder / "plan.toml", folder / f"{name}.csv"
+    plan.write_text(PLAN)
+    rows = [f"{level * (k % 7)},{'rest' if k < 150 else 'walk'}" for k in range(300)]
+    data.write_text("\n".join(["ax,activity", *rows]))
+    own = folder / f"{name}.{keys}"
+    return contribute(plan, data, name=name, keys=own, clear=True).to_bytes()
+
+
+@contextmanager
+def listening(drop: Drop, folder: Path) -> Iterator[tuple[int, ssl.SSLContext]]:
+    make_keys(folder, ["127.0.0.1"], [])
+    server = serve(
+        drop,
+        ("127.0.0.1", 0),
+        certificate=folder / "server" / "server.crt",
+        key=folder / "server" / "server.key",
+    )
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    trusted = ssl.create_default_context(cafile=str(folder / "server" / "ca.crt"))
+    try:
+        yield server.server_address[1], trusted
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def sent(port: int, trusted: ssl.SSLContext, content: bytes, how: str = "POST") -> tuple[int, str]:
+    line = HTTPSConnection("127.0.0.1", port, context=trusted, timeout=30)
+    line.request(how, "/", body=content)
+    answer = line.getresponse()
+    return answer.status, answer.read().decode().strip()
+
+
+def test_what_is_dropped_is_combined_and_what_is_not_for_the_plan_is_refused(
+    tmp_path: Path,
+) -> None:
+    ann, ben = contribution(tmp_path, "ann"), contribution(tmp_path, "ben", 2.0)
+    file = read_plan(tmp_path / "plan.toml")
+    drop = Drop(tmp_path / "dropped", file.fingerprint, most_bytes=len(ann) + 500)
+    damaged = ann[:-3] + bytes([ann[-3] ^ 1]) + ann[-2:]
+    with listening(drop, tmp_path / "keys") as line:
+        assert sent(*line, ann) == (201, f"kept: ann, training, {len(ann)} bytes")
+        assert sent(*line, ann)[0] == 201  # the same again is no other
+        assert sent(*line, ben, "PUT")[0] == 201
+        assert sent(*line, damaged)[0] == 422
+        assert sent(*line, bytes(len(ann) + 501))[0] == 413
+        assert sent(*line, b"", "GET")[0] == 501
+        assert sent(*line, contribution(tmp_path, "ann", 3.0, "other"))[0] == 409
+    kept = sorted((tmp_path / "dropped").iterdir())
+    assert [path.name for path in kept] == [
+        "ann.training.contribution",
+        "ben.training.contribution",
+    ]
+    done = combine(kept, tmp_path / "plan.toml", out=tmp_path / "run")
+    assert done.finished.run.latest["training"][-1].n_used == 2
+
+
+def test_a_drop_knows_its_clients_and_their_pace(tmp_path: Path) -> None:
+    ann = contribution(tmp_path, "ann")
+    file = read_plan(tmp_path / "plan.toml")
+    drop = Drop(tmp_path / "dropped", file.fingerprint, {"ben": "00" * 32}, per_minute=1)
+    with listening(drop, tmp_path / "keys") as line:
+        status, words = sent(*line, ann)
+        assert (status, words[:33]) == (422, "refused: ann is not registered wi")
+        assert sent(*line, ann)[0] == 429
+    assert not (tmp_path / "dropped").exists()
+
+
+def test_a_drop_without_https_is_for_this_machine_alone(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="without HTTPS"):
+        serve(Drop(tmp_path, ""), ("0.0.0.0", 0))
+    server = serve(Drop(tmp_path, ""), ("127.0.0.1", 0))
+    server.server_close()
+
+
+def test_the_drop_writes_no_file_outside_its_folder(tmp_path: Path) -> None:
+    ward = contribution(tmp_path, "ann")
+    file = read_plan(tmp_path / "plan.toml")
+    name = "ward 3/bed 2"
+    data = tmp_path / "ann.csv"
+    made = contribute(
+        tmp_path / "plan.toml", data, name=name, keys=tmp_path / "ward", clear=True
+    ).to_bytes()
+    drop = Drop(tmp_path / "dropped", file.fingerprint)
+    assert drop.take(made)[0] == drop.take(ward)[0] == 201
+    assert [path.name for path in sorted((tmp_path / "dropped").iterdir())] == [
+        "ann.training.contribution",
+        "ward%203%2Fbed%202.training.contribution",
+    ]
