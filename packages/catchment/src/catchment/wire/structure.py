@@ -7,7 +7,6 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import lru_cache
-from itertools import chain
 from typing import (
     Annotated,
     Any,
@@ -33,48 +32,6 @@ from catchment.wire.messages import NOTHING, Fact, Message, join, split
 
 T = TypeVar("T")
 LARGEST = 2**53  # integers up to here are exact in float64
-FEW = 512  # entries up to which a plain dict is quicker
-
-
-@final
-class Gathered(Mapping[Any, Any]):
-    """What several mappings hold, in parts that are each at least as large as the next.
-
-    To put n small mappings together one after the other copies an entry log2 n times, where plain
-    dicts would copy it n times. It is never changed: what was made of fewer parts stays as it is.
-    """
-
-    __slots__ = ("_parts",)
-
-    def __init__(self, parts: tuple[Mapping[Any, Any], ...]) -> None:
-        self._parts = parts
-
-    def __getitem__(self, key: Any) -> Any:
-        for part in self._parts:
-            if key in part:
-                return part[key]
-        raise KeyError(key)
-
-    def __iter__(self) -> Iterator[Any]:
-        return chain.from_iterable(self._parts)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._parts))
-
-
-def gathered(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Return what two mappings hold; of a key in both, what the second has.
-
-    >>> dict(gathered(gathered({"a": 1}, {"b": 2}), {"a": 3}))
-    {'a': 3, 'b': 2}
-    """
-    if len(one) + len(other) <= FEW or any(key in one for key in other):
-        return {**one, **other}
-    parts = [*(one._parts if isinstance(one, Gathered) else [one] if one else []), dict(other)]
-    while len(parts) > 1 and len(parts[-2]) <= len(parts[-1]):
-        last = parts.pop()
-        parts[-1] = {**parts[-1], **last}
-    return Gathered(tuple(parts))
 
 
 @dataclass(frozen=True)
@@ -145,26 +102,16 @@ class Structure:
 
     def parts(self) -> Message:
         """Return the value as it travels."""
-        own = self.own_parts()
-        return _apart(layout(type(self)), self) if own is None else own
+        return _apart(layout(type(self)), self)
 
     @classmethod
-    def from_message(cls, parts: Message) -> Self:
-        """Return the value that traveled.
+    def from_message(cls, parts: Message, *, trusted: bool = False) -> Self:
+        """Return the value that traveled; `trusted` as of `deserialize`.
 
         IntegrityError if it is malformed, UploadError if no data can have it.
         """
-        made: Self = _together(layout(cls), parts, trusted=False)
+        made: Self = _together(layout(cls), parts, trusted)
         return made
-
-    def own_parts(self) -> Message | None:
-        """Return the value in a form of its own, None if it travels as its fields say."""
-        return None
-
-    @classmethod
-    def from_own_parts(cls, parts: Message) -> Self | None:
-        """Return the value of a form of its own, None if it is not in one."""
-        return None
 
 
 class Summable(Structure):
@@ -529,7 +476,7 @@ def plus(one: T, other: T) -> T:
     Traceback (most recent call last):
     catchment.errors.UploadError: values of unit 'm' and 'km' do not add
     """
-    if not isinstance(one, Summable) and is_dataclass(one) and not defines(type(one), "__add__"):
+    if is_dataclass(one) and getattr(type(one), "__add__", Summable.__add__) is Summable.__add__:
         return _combined(one, other, plus)
     return cast(Any, one) + other  # type: ignore[no-any-return]
 
@@ -556,7 +503,7 @@ def _combined(one: T, other: T, how: Any) -> T:
                 )
             values[part.name] = a
         elif GATHERED in part.marks:
-            values[part.name] = gathered(a, b)
+            values[part.name] = {**a, **b}
         elif part.form == "named":
             values[part.name] = _by_key(part, a, b, how) if a or b else a
         elif part.form in ("arrays", "listed"):
@@ -616,7 +563,7 @@ def equal(one: object, other: object) -> bool:
             return one.keys() == other.keys() and all(equal(v, other[k]) for k, v in one.items())
         case tuple(), tuple():
             return len(one) == len(other) and all(map(equal, one, other))
-        case Structure(), _ if type(one).own_parts is not Structure.own_parts:
+        case Structure(), _ if type(one).parts is not Structure.parts:
             return one == other
     if is_dataclass(one) and type(one) is type(other):
         return all(equal(vars(one)[f.name], vars(other)[f.name]) for f in fields(one))
@@ -730,6 +677,8 @@ def _value(hint: Any, parts: Message, trusted: bool) -> Any:
         (array,) = parts.expect("number", 1).arrays
         return _number(hint, float(array.reshape(-1)[0]) if array.size else np.nan, "it", (), True)
     made: Any = get_origin(hint) or hint
+    if made is hint and issubclass(made, Structure):
+        return made.from_message(parts, trusted=trusted)
     if defines(made, "from_message") and not issubclass(made, Structure):
         for array in parts.arrays:
             _checked_array(array, None, (), f"a {parts.kind}", trusted)
@@ -738,10 +687,6 @@ def _value(hint: Any, parts: Message, trusted: bool) -> Any:
 
 
 def _together(shape: Layout, parts: Message, trusted: bool) -> Any:
-    if issubclass(shape.made, Structure):
-        made = shape.made.from_own_parts(parts)
-        if made is not None:
-            return made
     inside = shape.inside
     own, named = parts, {}
     if inside:
