@@ -434,13 +434,7 @@ def federate(
     check_client_names(clients)
     devices_of(clients)
     if isinstance(what, Plan):
-        said = (*protections, ridge, upload, classes, head, onto, out)
-        if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:
-            raise ValueError(
-                "a plan says protections, ridge, upload, classes and limits itself, and "
-                "run_locally takes a keeper for its folder; pass a map or a pipeline with these, "
-                "or the plan alone"
-            )
+        _refuse_said((*protections, ridge, upload, classes, head, onto, out), options)
         done = run_locally(what, clients, **options)  # type: ignore[misc]
         warn_of({TRAINING: done.records})
         return done
@@ -477,6 +471,15 @@ def federate(
             folder.save_model(made.model)
     warn_of(engines.records)
     return made
+
+
+def _refuse_said(said: tuple[object, ...], options: Options) -> None:
+    """Raise ValueError if something is said beside a plan."""
+    if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:
+        raise ValueError(
+            "a plan says protections, ridge, upload, classes and limits itself, and run_locally "
+            "takes a keeper for its folder; pass a map or a pipeline with these, or the plan alone"
+        )
 
 
 def evaluate(

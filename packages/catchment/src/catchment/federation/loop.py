@@ -732,22 +732,16 @@ def run(
             total = protection.on_server(total, context, inner)
         state = algorithm.server_update(state, total, context)
         figures = algorithm.figures(state)
-        record = Record(
-            number,
-            len(cohort),
-            n_used,
-            time.perf_counter() - under_way.started,
-            under_way.bytes_down,
-            under_way.bytes_up,
-            tuple(under_way.refused),
-            dict(zip(figures, map(float, figures.values()), strict=True)),
-        )
+        numbers = dict(zip(figures, map(float, figures.values()), strict=True))
+        seconds, refused = time.perf_counter() - under_way.started, tuple(under_way.refused)
+        sent = (under_way.bytes_down, under_way.bytes_up)
+        record = Record(number, len(cohort), n_used, seconds, *sent, refused, numbers)
         records = (*records, record)
         keeper.close_round(state, record)
         if exchange is not None:
             exchange.publish()
         counted = dict.fromkeys(cohort)
-        for one in record.refused:
+        for one in refused:
             counted.pop(one.client, None)
         engine.counted(number, list(counted))
     return Result(state, plan, records)

@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import lru_cache
+from operator import add, sub
 from typing import (
     Annotated,
     Any,
@@ -128,16 +129,22 @@ class Summable(Structure):
     """
 
     def __add__(self, other: Self) -> Self:
-        return _combined(self, other, plus)
+        return _combined(self, other, add)
 
     def __sub__(self, other: Self) -> Self:
         """Return the value without another that was added."""
-        return _combined(self, other, minus)
+        return _combined(self, other, sub)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and equal(self, other)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+_BY_FIELDS: dict[Any, Any] = {
+    add: ("__add__", Summable.__add__),
+    sub: ("__sub__", Summable.__sub__),
+}
 
 
 def defines(made: Any, method: str) -> bool:
@@ -154,6 +161,7 @@ class Part:
     """One field: how it travels, the type of what is in it, and what is written beside it."""
 
     name: str
+    kept: str  # the name that messages have
     form: Literal["number", "array", "arrays", "fact", "nested", "named", "listed"]
     hint: Any
     marks: tuple[object, ...]
@@ -269,7 +277,8 @@ def _part(made: type, field: Field[Any], hint: Any) -> Part:
             "text, or dataclasses of these"
         )
     shape = next((mark for mark in marks if isinstance(mark, Shape | Triangle)), None)
-    return Part(field.name, form, content, marks, optional, field, shape, dtype_of(content))
+    known = (field.name, kept(field.name), form, content, marks, optional, field)
+    return Part(*known, shape, dtype_of(content))
 
 
 def _form(inner: Any, members: list[Any], *, optional: bool, same: bool) -> tuple[Any, Any]:
@@ -476,21 +485,23 @@ def plus(one: T, other: T) -> T:
     Traceback (most recent call last):
     catchment.errors.UploadError: values of unit 'm' and 'km' do not add
     """
-    if is_dataclass(one) and getattr(type(one), "__add__", Summable.__add__) is Summable.__add__:
-        return _combined(one, other, plus)
-    return cast(Any, one) + other  # type: ignore[no-any-return]
+    return _combined(one, other, add)
 
 
 def minus(one: T, other: T) -> T:
     """Return a value without another that was added; ValueError if a count would be negative."""
-    if is_dataclass(one) and not defines(type(one), "__sub__"):
-        return _combined(one, other, minus)
-    if isinstance(one, int) and cast(Any, other) > one:
-        raise ValueError(f"cannot take {other} out of {one}; subtract only what was added")
-    return cast(Any, one) - other  # type: ignore[no-any-return]
+    return _combined(one, other, sub)
 
 
 def _combined(one: T, other: T, how: Any) -> T:
+    """Return what `how` makes of two values, field by field if they have no way of their own."""
+    name, by_fields = _BY_FIELDS[how]
+    if not is_dataclass(one) or getattr(type(one), name, by_fields) is not by_fields:
+        if isinstance(one, np.ndarray) and one.shape != np.shape(other):
+            raise UploadError("shape", f"arrays of {np.shape(other)} and {one.shape} do not add")
+        if how is sub and isinstance(one, int) and cast(Any, other) > one:
+            raise ValueError(f"cannot take {other} out of {one}; subtract only what was added")
+        return how(one, other)  # type: ignore[no-any-return]
     if type(one) is not type(other):
         raise TypeError(f"cannot combine {type(one).__name__} with {type(other).__name__}")
     values: dict[str, Any] = {}
@@ -509,40 +520,26 @@ def _combined(one: T, other: T, how: Any) -> T:
         elif part.form in ("arrays", "listed"):
             if len(a) != len(b):
                 raise UploadError("shape", f"{len(b)} {part.name} do not add to {len(a)}")
-            pairs = zip(a, b, strict=True)
-            values[part.name] = tuple(_one_sum(part, x, y, how) for x, y in pairs)
+            values[part.name] = tuple(_combined(x, y, how) for x, y in zip(a, b, strict=True))
         elif a is None or b is None:
             if a is not b:
                 raise UploadError("kind", f"a value with {part.name} and one without do not add")
             values[part.name] = None
         else:
-            values[part.name] = _one_sum(part, a, b, how)
+            values[part.name] = _combined(a, b, how)
     return type(one)(**values)
 
 
-def _one_sum(part: Part, one: Any, other: Any, how: Any) -> Any:
-    if isinstance(one, np.ndarray) and np.shape(one) != np.shape(other):
-        raise UploadError(
-            "shape", f"{part.name} of {np.shape(other)} and {np.shape(one)} do not add"
-        )
-    return how(one, other)
-
-
 def _by_key(part: Part, one: Mapping[Any, Any], other: Mapping[Any, Any], how: Any) -> Any:
-    if POOLED in part.marks and how is plus:
-        new = {
-            key: _one_sum(part, one[key], v, how) if key in one else v for key, v in other.items()
-        }
-        return {**one, **new}
+    if POOLED in part.marks and how is add:
+        both = {key: _combined(one[key], v, how) if key in one else v for key, v in other.items()}
+        return {**one, **both}
     if one.keys() != other.keys():
         raise UploadError(
             "different",
             f"{part.name} {_short(sorted(other))} do not add to {_short(sorted(one))}",
         )
-    found = {}
-    for key, held in one.items():
-        found[key] = _one_sum(part, held, other[key], how)
-    return found
+    return {key: _combined(held, other[key], how) for key, held in one.items()}
 
 
 def _short(value: object) -> str:
@@ -609,13 +606,13 @@ def _apart(shape: Layout, value: object) -> Message:
         held = vars(value)[part.name]
         if part.form == "fact":
             if not (LATER in part.marks and held == part.otherwise()):
-                facts[kept(part.name)] = _fact(held)
+                facts[part.kept] = _fact(held)
         elif part.form == "array":
             arrays.append(np.asarray(held))
         else:
             arrays.extend(held)
             if several:
-                facts[f"n_{kept(part.name)}"] = len(held)
+                facts[f"n_{part.kept}"] = len(held)
     own = Message(shape.kind.name, facts, tuple(arrays))
     inside = shape.inside
     if not inside:
@@ -624,10 +621,10 @@ def _apart(shape: Layout, value: object) -> Message:
     for part in inside:
         held = vars(value)[part.name]
         if part.form == "nested":
-            named |= {} if held is None else {kept(part.name): serialize(held)}
+            named |= {} if held is None else {part.kept: serialize(held)}
         else:
             pairs = sorted(held.items()) if part.form == "named" else enumerate(held)
-            named |= {f"{kept(part.name)}/{key}": serialize(one) for key, one in pairs}
+            named |= {f"{part.kept}/{key}": serialize(one) for key, one in pairs}
     return join(shape.kind.name, named)
 
 
@@ -708,7 +705,7 @@ def _own_values(shape: Layout, own: Message, trusted: bool) -> dict[str, Any]:
     n_fixed = bool(numbers) + len(shape.single)
     counts = {}
     for part in many:
-        told = own.facts.get(f"n_{kept(part.name)}") if len(many) > 1 else len(own.arrays) - n_fixed
+        told = own.facts.get(f"n_{part.kept}") if len(many) > 1 else len(own.arrays) - n_fixed
         counts[part.name] = _read(int, told, "")
     if min(counts.values(), default=0) < 0:
         raise IntegrityError(f"{own.kind!r} came with {len(own.arrays)} arrays, too few")
@@ -724,9 +721,9 @@ def _own_values(shape: Layout, own: Message, trusted: bool) -> dict[str, Any]:
             values[part.name] = _number(part.hint, number, part.name, part.marks, trusted)
     for part in shape.own:
         if part.form == "fact":
-            known = kept(part.name) in own.facts
+            known = part.kept in own.facts
             hint = part.hint | None if part.optional else part.hint
-            held = own.facts.get(kept(part.name))
+            held = own.facts.get(part.kept)
             values[part.name] = _read(hint, held, part.name) if known else part.otherwise()
         elif part.form == "array":
             array = _checked_array(next(arrays), part.dtype, part.marks, part.name, trusted)
@@ -743,9 +740,9 @@ def _own_values(shape: Layout, own: Message, trusted: bool) -> dict[str, Any]:
 def _inside(part: Part, named: dict[str, Message], trusted: bool) -> Any:
     """Return what lies in a field, and take it out of what came."""
     if part.form == "nested":
-        came = named.pop(kept(part.name), None)
+        came = named.pop(part.kept, None)
         return part.otherwise() if came is None else _value(part.hint, came, trusted)
-    prefix = f"{kept(part.name)}/"
+    prefix = f"{part.kept}/"
     keys = [name for name in named if name.startswith(prefix)]
     if not keys:
         return {} if part.form == "named" else ()
