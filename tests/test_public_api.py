@@ -54,7 +54,7 @@ FACES = {
         "retired_by_class towards unlearn unlearn_lags unlearn_normal unlearn_rows"
     ),
     "catchment.federation.measure": (
-        "Calibration Comparison Drift Evaluation Flag Dummy ContributionBound Outcome "
+        "Calibration Comparison Drift Evaluation Flag Dummy Outcome "
         "PersonalEvaluation RoundScores Row RowsFlag Score Scores autoregression drifts "
         "constant_baseline round_scores"
     ),

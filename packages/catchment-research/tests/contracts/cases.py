@@ -28,7 +28,6 @@ from catchment.federation.learn import (
     SelectedRidge,
 )
 from catchment.federation.measure import (
-    ContributionBound,
     Dummy,
     Evaluation,
     PersonalEvaluation,
@@ -244,12 +243,6 @@ def cases() -> tuple[Case, ...]:
             series(),
             rounds=2,
             protections=(StochasticQuantization(bits=4),),
-        ),
-        _case(
-            "capped",
-            FederatedRidge(features=z),
-            series(),
-            protections=(ContributionBound(limit=9.0),),
         ),
     )
 

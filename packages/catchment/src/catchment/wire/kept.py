@@ -11,7 +11,6 @@ from typing import Any
 
 CLASSES = {
     "AppendNorm": "WithNorm",
-    "ContributionBound": "InfluenceCap",
     "CosineHead": "Unit",
     "DetectorState": "NormalState",
     "Dummy": "Guess",
@@ -60,7 +59,6 @@ OLD_WORDS = {
     "algorithm=normal": "anomaly",
     "name=secure_sum": "secure_aggregation",
     "name=smallest": "low_rank",
-    "name=influence_cap": "contribution_bound",
     "head=gaussian": "lda",
     "head=unit": "cosine",
     "name=gaussian": "lda",

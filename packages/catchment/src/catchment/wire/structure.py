@@ -129,11 +129,11 @@ class Summable(Structure):
     """
 
     def __add__(self, other: Self) -> Self:
-        return _combined(self, other, add)
+        return cast(Self, _combined(self, other, add))
 
     def __sub__(self, other: Self) -> Self:
         """Return the value without another that was added."""
-        return _combined(self, other, sub)
+        return cast(Self, _combined(self, other, sub))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and equal(self, other)
@@ -485,27 +485,28 @@ def plus(one: T, other: T) -> T:
     Traceback (most recent call last):
     catchment.errors.UploadError: values of unit 'm' and 'km' do not add
     """
-    return _combined(one, other, add)
+    return cast(T, _combined(one, other, add))
 
 
 def minus(one: T, other: T) -> T:
     """Return a value without another that was added; ValueError if a count would be negative."""
-    return _combined(one, other, sub)
+    return cast(T, _combined(one, other, sub))
 
 
-def _combined(one: T, other: T, how: Any) -> T:
+def _combined(one: Any, other: Any, how: Any) -> Any:
     """Return what `how` makes of two values, field by field if they have no way of their own."""
+    made: Any = type(one)
     name, by_fields = _BY_FIELDS[how]
-    if not is_dataclass(one) or getattr(type(one), name, by_fields) is not by_fields:
+    if not is_dataclass(one) or getattr(made, name, by_fields) is not by_fields:
         if isinstance(one, np.ndarray) and one.shape != np.shape(other):
             raise UploadError("shape", f"arrays of {np.shape(other)} and {one.shape} do not add")
-        if how is sub and isinstance(one, int) and cast(Any, other) > one:
+        if how is sub and isinstance(one, int) and other > one:
             raise ValueError(f"cannot take {other} out of {one}; subtract only what was added")
-        return how(one, other)  # type: ignore[no-any-return]
-    if type(one) is not type(other):
-        raise TypeError(f"cannot combine {type(one).__name__} with {type(other).__name__}")
+        return how(one, other)
+    if made is not type(other):
+        raise TypeError(f"cannot combine {made.__name__} with {type(other).__name__}")
     values: dict[str, Any] = {}
-    for part in layout(type(one)).parts:
+    for part in layout(made).parts:
         a, b = vars(one)[part.name], vars(other)[part.name]
         if part.form == "fact":
             if a != b:
@@ -527,7 +528,7 @@ def _combined(one: T, other: T, how: Any) -> T:
             values[part.name] = None
         else:
             values[part.name] = _combined(a, b, how)
-    return type(one)(**values)
+    return made(**values)
 
 
 def _by_key(part: Part, one: Mapping[Any, Any], other: Mapping[Any, Any], how: Any) -> Any:

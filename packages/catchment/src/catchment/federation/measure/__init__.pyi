@@ -14,7 +14,6 @@ from catchment.federation.measure.evaluation import (
     Scores as Scores,
 )
 from catchment.federation.measure.outliers import (
-    ContributionBound as ContributionBound,
     Drift as Drift,
     Flag as Flag,
     RoundScores as RoundScores,
@@ -35,7 +34,6 @@ from catchment.federation.measure.evaluation import (
     metrics as metrics,
 )
 from catchment.federation.measure.outliers import (
-    influence as influence,
     left_out_losses as left_out_losses,
     loss_flags as loss_flags,
     robust_scores as robust_scores,
@@ -44,7 +42,6 @@ from catchment.federation.measure.outliers import (
 __all__ = [
     "Calibration",
     "Comparison",
-    "ContributionBound",
     "Drift",
     "Dummy",
     "Evaluation",

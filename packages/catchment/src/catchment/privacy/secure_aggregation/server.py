@@ -28,7 +28,7 @@ import statistics
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -184,7 +184,8 @@ class SecureRound:
         closed = journal.closed(self._number)
         for stage in STAGES:
             for client, message in journal.replies(self._number, stage):
-                self._take(stage, Message.from_bytes(message), self._turn.at(client), None)
+                turn = replace(self._turn, client=client)
+                self._take(stage, Message.from_bytes(message), turn, None)
             if stage not in closed:
                 return
             self._members[stage] = self._going_on(stage)
