@@ -55,7 +55,7 @@ FACES = {
     ),
     "catchment.federation.measure": (
         "Calibration Comparison Drift Evaluation Flag Dummy Outcome "
-        "PersonalEvaluation RoundScores Row RowsFlag Score Scores autoregression drifts "
+        "RoundScores Row RowsFlag Score Scores autoregression drifts "
         "constant_baseline round_scores"
     ),
     "catchment.plans": (

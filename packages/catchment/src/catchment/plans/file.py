@@ -103,7 +103,7 @@ LAGS_PLAN = "yule_walker"
 HOW_OFTEN = ("rounds", "client_fraction", "min_clients", "limits", "seed")
 WASHOUT = 50  # steps after which a reservoir is taken to have entered a recording
 Baseline = Literal["uniform", "most_frequent", "mean", "persistence", "seasonal", "autoregression",
-                   "local", "averaging", "centralized", "personalized"]  # fmt: skip
+                   "local", "averaging", "centralized"]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class RunSettings:
     baselines
         What to measure beside it; if not given, guesses: of classes random and majority, of
         forecasts persistence, the value of a season before where there is a season, and a linear
-        autoregression. "personalized" needs test_after in [data].
+        autoregression.
     lags
         How many inputs back the autoregression sees.
     intervals
@@ -226,8 +226,6 @@ def check(file: PlanFile) -> None:
             "baselines, or give a share such as test = 0.25"
         )
     _check_weeks(file)
-    if "personalized" in (file.run.baselines or ()) and file.sharing.test_after == 0:
-        raise ValueError("a personalized baseline needs test_after in [data]; try test_after = 0.5")
     if file.run.intervals or file.run.bands:
         _check_intervals(file)
     if file.plasticity and (file.candidates or file.map_name != "echo_state"):
@@ -425,7 +423,7 @@ class PlanFile:
             )
             return PlanData(growing, {}, found.about, notices=found.notices)
         held = arrange(found, self.sharing, washout=washout)
-        if self.is_noisy and set(held.train) & set(held.whole):
+        if self.is_noisy and set(held.train) & set(held.test):
             raise ValueError(TESTED_UNDER_NOISE)
         return held
 

@@ -9,7 +9,6 @@ from catchment.federation.measure.baselines import (
 from catchment.federation.measure.calibration import Calibration as Calibration
 from catchment.federation.measure.evaluation import (
     Evaluation as Evaluation,
-    PersonalEvaluation as PersonalEvaluation,
     Score as Score,
     Scores as Scores,
 )
@@ -28,11 +27,7 @@ from catchment.federation.measure.baselines import (
     pooled as pooled,
     season_of as season_of,
 )
-from catchment.federation.measure.evaluation import (
-    Comparisons as Comparisons,
-    evaluate as evaluate,
-    metrics as metrics,
-)
+from catchment.federation.measure.evaluation import evaluate as evaluate, metrics as metrics
 from catchment.federation.measure.outliers import (
     left_out_losses as left_out_losses,
     loss_flags as loss_flags,
@@ -47,7 +42,6 @@ __all__ = [
     "Evaluation",
     "Flag",
     "Outcome",
-    "PersonalEvaluation",
     "RoundScores",
     "Row",
     "RowsFlag",

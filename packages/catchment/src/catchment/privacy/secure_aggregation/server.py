@@ -183,9 +183,8 @@ class SecureRound:
         """Take in again what the journal holds, in the order in which it was closed."""
         closed = journal.closed(self._number)
         for stage in STAGES:
-            for client, message in journal.replies(self._number, stage):
-                turn = replace(self._turn, client=client)
-                self._take(stage, Message.from_bytes(message), turn, None)
+            for who, sent in journal.replies(self._number, stage):
+                self._take(stage, Message.from_bytes(sent), replace(self._turn, client=who), None)
             if stage not in closed:
                 return
             self._members[stage] = self._going_on(stage)
