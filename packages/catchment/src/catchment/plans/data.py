@@ -72,6 +72,8 @@ class Origin(ABC):
     """Where data come from."""
 
     is_files: ClassVar[bool] = False  # whether they are files of one's own, which may grow
+    goes_on: bool = False  # whether recordings get more steps
+    label: str | None = None  # the column of classes
 
     @property
     def has_targets(self) -> bool:

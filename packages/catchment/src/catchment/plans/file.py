@@ -387,7 +387,7 @@ class PlanFile:
         found = []
         for where, table in tables.items():
             made = map_of(self._filled(table), where)
-            steps = self.preprocessing.window is None and not getattr(self.origin, "label", "")
+            steps = self.preprocessing.window is None and not self.origin.label
             made = entered(made, table) if steps and self.algorithm == NORMAL_PLAN else made
             found.append(beside(made, self.base))
         return tuple(found)
@@ -417,7 +417,7 @@ class PlanFile:
                 f"every label is {classes[0]!r}, and one class is nothing to tell apart; add files "
                 'of another class, or name another column, label = "..." in [data]'
             )
-        if self.carries and isinstance(self.origin, Files):
+        if self.carries:
             growing = Changed(
                 found.clients, partial(partial, _growing, goes_on=self.origin.goes_on)
             )
