@@ -315,7 +315,7 @@ def reject_unknown(
         shrinkage=shrinkage,
         summed=() if held_out else tuple(sorted(begun.state.by_client)) or None,
     )
-    plan = replace(begun.plan(counting), rounds=1, protections=tuple(protections))
+    plan = replace(begun, protections=tuple(protections), records=()).plan(counting)
     done = run_locally(plan, placed(clients, begun.classes), threads=threads)
     warn_of({"unknown": done.records})
     made: OpenSetModel = done.result
