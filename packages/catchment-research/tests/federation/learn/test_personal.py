@@ -217,8 +217,6 @@ def test_members_are_not_helped_by_what_they_leave_out() -> None:
     assert own.errors.shape == (1 + len(SHARES),)
 
 
-
-
 def test_each_error_is_that_of_a_readout_fitted_without_the_block_by_scikit_learn() -> None:
     """The choice is made on rows that the readout has not seen: compared with explicit folds."""
     rng = np.random.default_rng(7)
