@@ -26,13 +26,12 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.record import RESULTS, write
+from catchment import evaluate
 from catchment.data import Dealt, Recording, Scaler
 from catchment.engine import run_locally
 from catchment.features import EchoState, Reservoir
-from catchment.federation import Plan
-from catchment.federation.learn import FederatedRidge
-from catchment.federation.measure import PersonalEvaluation
-from catchment.federation.measure.evaluation import Comparison
+from catchment.federation import Plan, first_part
+from catchment.federation.learn import FederatedRidge, own_readout
 from catchment.readout import Model
 from reproductions.places import load
 
@@ -83,6 +82,15 @@ class Outcome:
     n_moved: float
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Accuracies of the shared and of the personal readout on one subject's later data."""
+
+    shared: float
+    personal: float
+    has_moved: bool
+
+
 def compare(
     clients: Dealt, classes: tuple[str, ...], *, units: int, seed: int
 ) -> dict[str, dict[str, Comparison]]:
@@ -108,19 +116,22 @@ def compare(
         state = run_locally(Plan(algorithm=shared), scaled).state
         assert state.readout is not None
         model = Model(features, state.readout, classes, state.total)
-        tested = {name: scaler.apply(clients[name]) for name in held_out}
-        for method in METHODS:
-            algorithm = PersonalEvaluation(model_under_test=model, method=method)
-            found[method].update(run_locally(Plan(algorithm=algorithm), tested).state.by_client)
+        for name in held_out:
+            earlier, later = first_part(scaler.apply(clients[name]), 0.5)
+            before = evaluate(model, {name: later}).by_client[name].value
+            for method in METHODS:
+                total = state.total if method == "mixed" else None
+                own = own_readout(features, state.readout, earlier, total=total, classes=True)
+                mine = replace(model, readout=own.readout, statistics=None)
+                after = evaluate(mine, {name: later}).by_client[name].value
+                found[method][name] = Comparison(before, after, own.step > 0)
     return found
 
 
 def outcome(data: str, method: str, runs: list[dict[str, Comparison]]) -> Outcome:
     """Return the summary of one method; a subject's change is its mean over the seeds."""
     names = sorted(runs[0])
-    every = np.array(
-        [[(run[name].shared.value, run[name].personal.value) for name in names] for run in runs]
-    )
+    every = np.array([[(run[name].shared, run[name].personal) for name in names] for run in runs])
     shared, own = every.mean(axis=0).T
     change = own - shared
     return Outcome(
@@ -136,7 +147,7 @@ def outcome(data: str, method: str, runs: list[dict[str, Comparison]]) -> Outcom
         worst_single_run=float((every[..., 1] - every[..., 0]).min()),
         n_helped=int((change > 0).sum()),
         n_harmed=int((change < 0).sum()),
-        n_moved=float(np.mean([sum(c.n_moved for c in run.values()) for run in runs])),
+        n_moved=float(np.mean([sum(c.has_moved for c in run.values()) for run in runs])),
     )
 
 

@@ -48,7 +48,7 @@ NAMES = [
     ),
     (r"(?:=|ct\.)(?:Gaussian|Unit)\(|head = (?:\{name = )?\"(?:gaussian|unit)\"", "LDA, ...", ""),
     (r"SmallestUpload|RoundedUpload", "LowRankUpload, StochasticQuantization", ""),
-    (r"InfluenceCap|PerSequence", "ContributionBound, RecordLevel", ""),
+    (r"InfluenceCap|PerSequence", "RecordLevel", ""),
     (r"\bReleases?\(|import .*\bReleases?\b|`Releases?`", "PrivacyLedger, LedgerEntry", ""),
     (r"ridge\"?(?:=|: | = )\"(?:clients|groups)\"", "leave-one-client-out, ...", ""),
     (r"keep_clients", "store_per_client", ""),

@@ -54,8 +54,8 @@ FACES = {
         "retired_by_class towards unlearn unlearn_lags unlearn_normal unlearn_rows"
     ),
     "catchment.federation.measure": (
-        "Calibration Comparison Drift Evaluation Flag Dummy ContributionBound Outcome "
-        "PersonalEvaluation RoundScores Row RowsFlag Score Scores autoregression drifts "
+        "Calibration Comparison Drift Evaluation Flag Dummy Outcome "
+        "RoundScores Row RowsFlag Score Scores autoregression drifts "
         "constant_baseline round_scores"
     ),
     "catchment.plans": (

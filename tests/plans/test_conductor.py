@@ -237,7 +237,7 @@ def test_folds_test_every_client_by_a_model_without_it(tmp_path: Path) -> None:
     np.testing.assert_array_equal(as_model(done.model).readout.weights, whole.readout.weights)
     for wrong, reason in (
         (text + '[run]\nbaselines = ["uniform"]\n', "folds keep none apart"),
-        (text.replace('"folds"', '"folds"\ntest_after = 0.5'), "leave out test_of"),
+        (text.replace('"folds"', '"folds"\ntest_of = "steps"'), "leave out test_of"),
     ):
         with pytest.raises(ValueError, match=reason):
             parse_plan(wrong)
@@ -505,14 +505,6 @@ def test_training_and_test_people_differ(tmp_path: Path) -> None:
     assert set(held.train) | set(held.test) == set(everyone)
 
 
-def test_later_halves_are_tested(tmp_path: Path) -> None:
-    held = parse_plan(smaller("demo_wearables")).load_data()
-    for name, source in held.test.items():
-        whole, later = list(data_of(held.whole[name])()), list(data_of(source)())
-        assert 0 < len(later) < len(whole)
-        assert all(any(np.array_equal(s.u, w.u) for w in whole) for s in later)
-
-
 @pytest.mark.parametrize("scale", ["none", "own", "federated"])
 def test_scales(scale: str, tmp_path: Path) -> None:
     text = smaller("wearables").replace('scale = "federated"', f'scale = "{scale}"')
@@ -589,12 +581,6 @@ def test_plasticity_comes_before_training(name: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-9)
     assert not np.array_equal(mine[0], plasticity_of(reservoir)[0])
     assert "plasticity" in {message.stage for message in messages_of(tmp_path / "run")}
-
-
-def test_a_personalized_baseline_needs_earlier_data(tmp_path: Path) -> None:
-    text = smaller("demo_wearables").replace("test_after = 0.5", "")
-    with pytest.raises(ValueError, match="needs test_after"):
-        ran(text, tmp_path / "run")
 
 
 def test_secure_aggregation_shows_the_server_no_client(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -140,7 +140,7 @@ def summed_change(
             frozen,
             examples,
             [
-                steps.schedule(len(e.x), context.at(client).rng())
+                steps.schedule(len(e.x), replace(context, client=client).rng())
                 for client, e in zip(context.cohort, examples, strict=True)
             ],
             steps,

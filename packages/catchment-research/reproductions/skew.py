@@ -221,7 +221,7 @@ def adapted(
         context = RoundContext(k, tuple(sorted(clients)))
         sent = algorithm.broadcast(state, context)
         updates = [
-            algorithm.client_update(sent, _given(clients[name]), context.at(name))
+            algorithm.client_update(sent, _given(clients[name]), replace(context, client=name))
             for name in context.cohort
         ]
         if k == 0:

@@ -28,10 +28,8 @@ from catchment.federation.learn import (
     SelectedRidge,
 )
 from catchment.federation.measure import (
-    ContributionBound,
     Dummy,
     Evaluation,
-    PersonalEvaluation,
 )
 from catchment.readout import LDA, CosineHead, Model, train
 from catchment_research import StochasticQuantization
@@ -200,8 +198,6 @@ def cases() -> tuple[Case, ...]:
         _case("conjugate-folds", ConjugateGradients(features=p, classes=CLASSES), waves(), 200),
         _case("balanced", BalancedRidge(features=p, classes=CLASSES), waves()),
         _case("evaluation", Evaluation(model_under_test=trained()), waves()),
-        _case("personal", PersonalEvaluation(model_under_test=trained()), waves()),
-        _case("mixed", PersonalEvaluation(model_under_test=trained(), method="mixed"), waves()),
         _case("random", Dummy(how="uniform", classes=CLASSES), waves()),
         _case("persistence", Dummy(how="persistence", washout=3), series()),
         _case("input-scaling", FederatedScaling(channels=1), series()),
@@ -244,12 +240,6 @@ def cases() -> tuple[Case, ...]:
             series(),
             rounds=2,
             protections=(StochasticQuantization(bits=4),),
-        ),
-        _case(
-            "capped",
-            FederatedRidge(features=z),
-            series(),
-            protections=(ContributionBound(limit=9.0),),
         ),
     )
 

@@ -175,7 +175,9 @@ def test_a_distorted_upload_never_stops_the_server(case: Case) -> None:
     for wrong in distorted(parts):
         arrived = Message.from_bytes(wrong.to_bytes())
         try:
-            total = honest + case.plan.algorithm.read_update(arrived, context.at("other"))
+            total = honest + case.plan.algorithm.read_update(
+                arrived, replace(context, client="other")
+            )
         except (CatchmentError, ValueError):
             continue
         after = case.plan.algorithm.server_update(case.plan.algorithm.start(), total, context)

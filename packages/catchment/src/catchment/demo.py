@@ -1,8 +1,4 @@
-"""A demonstration: ways to learn together, side by side, on people who took no part in training.
-
-The test people's data are cut in two in time. All ways are tested on the later part; the earlier
-one is only for `personalized`, where each of them adapts the shared readout to themselves.
-"""
+"""A demonstration: ways to learn together, side by side, on people who took no part in training."""
 
 from __future__ import annotations
 

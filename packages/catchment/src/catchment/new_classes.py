@@ -185,7 +185,7 @@ def add_clients(
     >>> grown.classes
     ('pace 0.2', 'pace 0.5', 'pace 0.9')
     """
-    begun = _of_folder(folder, use)
+    begun = _begun(folder, use)
     before, algorithm = begun.model.classes, begun.algorithm
     names = all_classes(before, clients)
     state: State
@@ -246,7 +246,7 @@ def remove_class(
     """
     if isinstance(run, Run) and out is not None:
         raise ValueError("only what a folder holds is kept in another; leave out `out`, and save")
-    begun = _of_run(run) if isinstance(run, Run) else _of_folder(run, use)
+    begun = _begun(run, use)
     algorithm, state = begun.algorithm, begun.state
     if isinstance(algorithm, BalancedRidge):
         assert isinstance(state, ByClass)
@@ -306,35 +306,30 @@ def reject_unknown(
     >>> model.predict([wave(0.2), wave(1.7)])
     ['slow', 'unknown']
     """
-    begun = _of_run(run) if isinstance(run, Run) else _of_folder(run, use)
+    begun = _begun(run, use)
     assert begun.state.total is not None
-    plan = Plan(
-        algorithm=UnknownThreshold(
-            model=begun.model,
-            sums=begun.state.total,
-            rate=rate,
-            shrinkage=shrinkage,
-            summed=() if held_out else tuple(sorted(begun.state.by_client)) or None,
-        ),
-        protections=tuple(protections),
-        preprocessing=begun.model.preprocessing,
-        channels=begun.model.channels,
+    counting = UnknownThreshold(
+        model=begun.model,
+        sums=begun.state.total,
+        rate=rate,
+        shrinkage=shrinkage,
+        summed=() if held_out else tuple(sorted(begun.state.by_client)) or None,
     )
+    plan = replace(begun, protections=tuple(protections), records=()).plan(counting)
     done = run_locally(plan, placed(clients, begun.classes), threads=threads)
     warn_of({"unknown": done.records})
     made: OpenSetModel = done.result
     return made.read_from(begun.model.columns)
 
 
-def _of_run(run: Run) -> Begun:
-    algorithm, state = run.training.plan.algorithm, run.training.state
-    if isinstance(algorithm, FederatedRidge | BalancedRidge):
-        return Begun(algorithm, state, run.model, (), run.records)
-    raise _cannot(type(algorithm).__name__)
-
-
-def _of_folder(folder: str | Path, use: Own) -> Begun:
-    run, place = read_run(folder), Path(folder)
+def _begun(of: Run | str | Path, use: Own) -> Begun:
+    """Return what a run, or its folder, has learned; FederationError if nothing can be added."""
+    if isinstance(of, Run):
+        algorithm, state = of.training.plan.algorithm, of.training.state
+        if isinstance(algorithm, FederatedRidge | BalancedRidge):
+            return Begun(algorithm, state, of.model, (), of.records)
+        raise _cannot(type(algorithm).__name__)
+    run, place = read_run(of), Path(of)
     told = described(run)
     hidden = [one for one in told.protections if one not in HARMLESS]
     if hidden:

@@ -145,7 +145,7 @@ def _uploads(plan: Plan[Any, Any, Any], clients: Mapping[str, Sequence[Any]]) ->
     read: list[Any] = []
     told = Message.from_bytes(algorithm.broadcast(algorithm.start(), context).to_bytes())
     for name in context.cohort:
-        held, here = clients[name], context.at(name)
+        held, here = clients[name], replace(context, client=name)
         parts = serialize(algorithm.client_update(told, held.__iter__, here))
         arrived = Message.from_bytes(parts.to_bytes())
         assert arrived.to_bytes() == parts.to_bytes(), "an upload differs after its journey"

@@ -434,13 +434,7 @@ def federate(
     check_client_names(clients)
     devices_of(clients)
     if isinstance(what, Plan):
-        said = (*protections, ridge, upload, classes, head, onto, out)
-        if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:
-            raise ValueError(
-                "a plan says protections, ridge, upload, classes and limits itself, and "
-                "run_locally takes a keeper for its folder; pass a map or a pipeline with these, "
-                "or the plan alone"
-            )
+        _refuse_said((*protections, ridge, upload, classes, head, onto, out), options)
         done = run_locally(what, clients, **options)  # type: ignore[misc]
         warn_of({TRAINING: done.records})
         return done
@@ -477,6 +471,15 @@ def federate(
             folder.save_model(made.model)
     warn_of(engines.records)
     return made
+
+
+def _refuse_said(said: tuple[object, ...], options: Options) -> None:
+    """Raise ValueError if something is said beside a plan."""
+    if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:
+        raise ValueError(
+            "a plan says protections, ridge, upload, classes and limits itself, and run_locally "
+            "takes a keeper for its folder; pass a map or a pipeline with these, or the plan alone"
+        )
 
 
 def evaluate(
@@ -625,18 +628,16 @@ def _described(
             "a row_stride or to join an earlier run; use upload='statistics'"
         )
     channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
-    told: dict[str, Any] = {
-        "n_inputs": preprocessing.n_inputs(channels),
-        "per_step": shared.per_step,
-    }
+    told: dict[str, Any] = {"per_step": shared.per_step}
+    told["n_inputs"] = preprocessing.n_inputs(channels)
     if not other:
         remedy = "pass upload=ConjugateGradients of catchment-research, "
         refuse_large(described, **told, classes=names is not None, remedy=remedy)
     offered = offered_maps(described, **told, hidden=hidden, noisy=noisy, n_clients=n_clients)
     if offered.several:
         chosen = ridge not in ("auto", "leave-one-client-out")
-        given = {"ridge": chosen, "upload": upload != "statistics"}
-        given |= {"head": head is not None, "onto": earlier is not None, "row_stride": stride != 1}
+        given = {"ridge": chosen, "upload": upload != "statistics", "row_stride": stride != 1}
+        given |= {"head": head is not None, "onto": earlier is not None}
         refuse_settings([name for name, is_set in given.items() if is_set])
     if earlier is not None:
         # Where some are known only as a sum, nobody can be left out of it.

@@ -282,7 +282,6 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "averaging",
         "exact federated",
         "centralized",
-        "personalized",
     ]
     # A second time it starts anew, and leaves alone what is not its own.
     (out / "mine.txt").write_text("kept")

@@ -108,5 +108,5 @@ def test_two_plans_one_after_the_other_are_two_runs() -> None:
 
 def test_data_is_a_function_either_way() -> None:
     data = series(1)
-    assert data_of(data)() is data
+    assert list(data_of(data)()) == data == list(data_of(data)())
     assert data_of(lambda: data)() is data

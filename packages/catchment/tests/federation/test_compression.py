@@ -92,26 +92,6 @@ def state(ridge: float, *protections: Protection) -> RidgeState:
     return run_locally(plan, clients()).state
 
 
-@pytest.mark.parametrize("ridge", [1e-6, 1e-3, 1.0])
-def test_the_readout_is_off_by_no_more_than_the_bound(ridge: float) -> None:
-    exact, rounded = state(ridge), state(ridge, Float32())
-    assert rounded.total is not None
-    assert rounded.readout is not None
-    assert exact.readout is not None
-    error = float(np.linalg.norm(rounded.readout.weights - exact.readout.weights))
-    bound = Float32().readout_bound(rounded.total, rounded.readout)
-    noise = 1e-9 / ridge  # of float64 itself
-    assert error <= bound + noise
-    assert error > 0
-    assert np.isfinite(bound)
-
-
-def test_bounds_without_a_ridge_are_infinite() -> None:
-    s = statistics(0, 30, 3, 1)
-    readout = s.solve(0.0)
-    assert Float32().readout_bound(s, readout) == np.inf
-
-
 def test_classes_and_evaluation_travel_compressed_too() -> None:
     users = synthetic_wearables(n_users=4, windows_per_user=18, steps=40)
     reservoir = Reservoir(units=20, inputs=6, seed=2)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from inspect import getmodule
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from catchment.data import Recording, contiguous, narma
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import TooFewClientsError
 from catchment.features import EchoState, Reservoir
-from catchment.federation import BLOCK, BlockSum, Engine, Limits, Plan, Record, Reply, Result, run
+from catchment.federation import BLOCK, Engine, Limits, Plan, Record, Reply, Result, run
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.runs import Entry, Keeper
 from catchment.readout import RidgeStatistics, accumulate
@@ -32,14 +31,6 @@ CULPRIT = "client-002"
 HONEST = {name: data for name, data in CLIENTS.items() if name != CULPRIT}
 
 Tamper = Callable[[Reply], Sequence[Reply]]
-
-
-@pytest.fixture(params=["opened one by one", "opened ahead"], autouse=True)
-def requests(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run every test with short letters, and as if they were so long that threads open replies."""
-    if request.param == "opened ahead":
-        monkeypatch.setattr(getmodule(BlockSum), "LONG_LETTER", 0)
-        monkeypatch.setattr(getmodule(BlockSum), "available_cores", lambda: 3)
 
 
 @dataclass(frozen=True)

@@ -51,10 +51,10 @@ def test_a_clients_generator_is_its_own() -> None:
         t.rng().random()
         for t in (
             context,
-            context.at("b"),
+            replace(context, client="b"),
             replace(context, round=3),
             replace(context, seed=6),
-            context.at("a"),
+            replace(context, client="a"),
         )
     }
     assert len(draws) == 4

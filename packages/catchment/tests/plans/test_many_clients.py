@@ -30,10 +30,10 @@ def people(n_train: int, n_test: int) -> PlanData:
 def test_of_very_many_clients_those_that_are_tested_are_given_the_model() -> None:
     few, many = people(MANY, 3), people(MANY + 1, 3)
     assert len(few.at(DELIVERY)) == MANY + 3
-    assert sorted(many.at(DELIVERY)) == sorted(many.whole)
+    assert sorted(many.at(DELIVERY)) == sorted(many.test)
     assert len(many.at(TRAINING)) == MANY + 1
-    assert len(replace(many, whole={}).at(DELIVERY)) == MANY + 1
-    assert many.at(EVALUATION) == many.whole
+    assert len(replace(many, test={}).at(DELIVERY)) == MANY + 1
+    assert many.at(EVALUATION) == many.test
 
 
 def test_scores_of_very_many_clients_are_kept_as_a_sum(

@@ -11,7 +11,7 @@ import pytest
 from annotated_types import Ge
 
 from catchment import Array
-from catchment.federation.measure import ContributionBound
+from catchment.federation import Limits
 from catchment.plans import (
     ALGORITHMS,
     MAPS,
@@ -184,15 +184,15 @@ def test_numbers_in_lists_become_an_array() -> None:
 
 
 def test_limits_stand_in_the_field_for_python_plan_files_and_the_schema() -> None:
-    with pytest.raises(ValueError, match="limit is -1; give a number, more than 0"):
-        ContributionBound(limit=-1)
-    with pytest.raises(ValueError, match=r"limit in \[\[protections\]\] 1 is -1.0; give more"):
-        read(ContributionBound, {"limit": -1.0}, "[[protections]] 1")
-    assert schema(ContributionBound)["properties"]["limit"]["exclusiveMinimum"] == 0
-    with pytest.raises(ValueError, match="limit is inf"):
-        ContributionBound(limit=np.inf)
+    with pytest.raises(ValueError, match="max_weight is -1; give a number, more than 0"):
+        Limits(max_weight=-1)
+    with pytest.raises(ValueError, match=r"max_weight in \[run\] is -1.0; give more"):
+        read(Limits, {"max_weight": -1.0}, "[run]")
+    assert schema(Limits)["properties"]["max_weight"]["exclusiveMinimum"] == 0
+    with pytest.raises(ValueError, match="max_weight is inf"):
+        Limits(max_weight=np.inf)
     with pytest.raises(ValueError, match="give a finite number"):
-        read(ContributionBound, {"limit": np.inf}, "[[protections]] 1")
+        read(Limits, {"max_weight": np.inf}, "[run]")
 
 
 def test_the_types_of_every_class_that_a_plan_names_are_known_where_they_are_checked() -> None:

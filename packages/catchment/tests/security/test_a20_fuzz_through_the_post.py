@@ -13,10 +13,7 @@ import numpy as np
 import pytest
 
 from catchment.engine import LocalEngine
-from catchment.errors import IntegrityError
 from catchment.federation import (
-    REPLY_HEADER,
-    BlockSum,
     Engine,
     Limits,
     Reply,
@@ -97,35 +94,11 @@ def test_many_rounds_end_whatever_comes() -> None:
             assert fuzzed(seed, 10_000, Path(place) / "run").refused
 
 
-def believed(entry: object) -> Any:
-    """Describe an array as it was done before: sizes one by one, never together."""
-    match entry:
-        case [str(code), list(shape)] if code in wire._TYPES and len(shape) <= 8:
-            if all(type(size) is int and 0 <= size <= wire.MAX_MESSAGE for size in shape):
-                return np.dtype(wire._TYPES[code]), tuple(shape), None
-    raise IntegrityError("the message header describes something else")
-
-
-def hardly_opened(reply: Reply) -> Any:
-    """Open a reply as it was done before: prepared for one kind of error."""
-    if reply.message is None:
-        return reply, None
-    try:
-        return reply, Message.from_bytes(reply.message, header_limit=REPLY_HEADER)
-    except IntegrityError as error:
-        return reply, str(error)
-
-
 def as_it_is(text: object, most: int = 0) -> str:
     return str(text)
 
 
 KILLERS: dict[str, tuple[list[tuple[Any, str, Any]], type[Exception], str]] = {
-    "a huge shape with a zero": (
-        [(wire, "_described", believed), (getmodule(BlockSum), "_opened", hardly_opened)],
-        ValueError,
-        "too big|exceeded",
-    ),
     "half a character as kind": (
         [(wire, "_readable", lambda header: None), (ledger, "plain_text", as_it_is)],
         UnicodeEncodeError,

@@ -8,6 +8,8 @@ the threshold was checked against the split view only.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from catchment.wire import NOTHING
@@ -26,7 +28,7 @@ def refusals(fleet: Fleet) -> list[str]:
             except RefusedError as error:
                 said.append(str(error))
             else:
-                exchange.take(stage, answer, exchange._turn.at(client))
+                exchange.take(stage, answer, replace(exchange._turn, client=client))
         if said:
             break
         exchange.close(stage)

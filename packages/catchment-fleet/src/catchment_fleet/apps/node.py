@@ -242,8 +242,7 @@ class PlanNode:
             sharing = replace(file.sharing, split="natural")
             return arrange(Recordings(mine, about), sharing, washout=washout)
         trains = TRAINING in self.stages
-        after = file.sharing.test_after
-        return PlanData(mine if trains else {}, {} if trains else mine, about, after, washout)
+        return PlanData(mine if trains else {}, {} if trains else mine, about)
 
     def _path(self, key: str) -> Path | None:
         return Path(str(self.config[key])) if key in self.config else None
@@ -280,7 +279,7 @@ def said_by_the_log() -> Iterator[None]:
 def stages_of(name: str, held: PlanData) -> tuple[str, ...]:
     """Return the stages in which a client has something to say, by the data that all hold."""
     trains = LEARNING if name in held.train else ()
-    return (*trains, DELIVERY, *((EVALUATION,) if name in held.whole else ()))
+    return (*trains, DELIVERY, *((EVALUATION,) if name in held.test else ()))
 
 
 def data_at(stage: str, name: str, held: PlanData) -> Iterable[Recording]:

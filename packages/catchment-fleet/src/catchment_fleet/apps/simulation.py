@@ -71,5 +71,5 @@ def simulate_plan(
 def _only(held: PlanData, name: str) -> PlanData:
     """Return one client's share of the data."""
     train = {name: held.train[name]} if name in held.train else {}
-    whole = {name: held.whole[name]} if name in held.whole else {}
-    return replace(held, train=train, whole=whole)
+    test = {name: held.test[name]} if name in held.test else {}
+    return replace(held, train=train, test=test)

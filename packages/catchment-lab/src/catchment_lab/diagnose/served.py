@@ -239,7 +239,7 @@ def saved_judge(client: str, model: Predictor, held: PlanData | None) -> Judge |
     """Return the run's own model where it may judge a client; None if it learned from them."""
     if held is None or client not in held.names:
         return model, f"by the run's model, which was trained without {client}"
-    if client not in held.whole:
+    if client not in held.test:
         return None
     if client in held.train:
         return model, "by the run's model, on later data of theirs than it learned from"
@@ -435,10 +435,10 @@ class About:
         """Return the raw recordings of some of the others that can be used."""
         if self.held is None:
             return []
-        whole, train = self.held.whole, self.held.train
+        test, train = self.held.test, self.held.train
         names = [name for name in self.held.names if name != self.client]
         chosen = [names[k] for k in evenly(len(names), MOST_OTHERS)]
-        some = [train[name] if name in train else whole[name] for name in chosen]
+        some = [train[name] if name in train else test[name] for name in chosen]
         return [source for source in some if _is_usable(source, self.model.preprocessing)]
 
     def _others_confusion(self, own: Integers | None) -> Integers | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -218,4 +219,4 @@ def test_sums_that_no_data_can_have_are_refused() -> None:
         assert refused.value.code == code
     other = next(n for n in "abcdefgh" if fold_of(n, 0, 3) != fold_of(name, 0, 3))
     with pytest.raises(UploadError, match="a fold that it is not in"):
-        algorithm.read_update(made, context.at(other))
+        algorithm.read_update(made, replace(context, client=other))

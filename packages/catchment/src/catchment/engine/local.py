@@ -224,7 +224,7 @@ def data_of(source: AnySource) -> Data:
         raise TypeError(
             f"{source!r} has its data for itself, and they are wanted here; leave the device out"
         )
-    return source if callable(source) else lambda: source
+    return source if callable(source) else partial(iter, source)
 
 
 def run_locally(

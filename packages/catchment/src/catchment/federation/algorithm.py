@@ -16,7 +16,7 @@ import types
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass
 from functools import lru_cache
 from typing import (
     TYPE_CHECKING,
@@ -176,9 +176,6 @@ class RoundContext:
         True
         """
         return np.random.default_rng([self.seed, self.round, zlib.crc32(self.client.encode())])
-
-    def at(self, client: str) -> RoundContext:
-        return replace(self, client=client)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -250,7 +250,7 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Repl
         try:
             request = Request.from_bytes(message, "", plan)
             if request.stage == "update":
-                turns = [request.context.at(node.name) for node in nodes]
+                turns = [replace(request.context, client=node.name) for node in nodes]
                 data = [node.prepared(None) for node in nodes]
                 pairs = list(zip(data, turns, strict=True))
                 made = []

@@ -27,7 +27,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from itertools import islice
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
@@ -39,7 +39,6 @@ from catchment.data.preprocessing import Preprocessing
 from catchment.errors import (
     CatchmentError,
     FederationError,
-    IntegrityError,
     TooFewClientsError,
     UploadError,
 )
@@ -51,14 +50,12 @@ from catchment.federation.messages import (
     Engine,
     Record,
     Refusal,
-    Reply,
     Watch,
     check_client_names,
 )
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Exchange
 from catchment.federation.runs.ledger import Entries, Entry, EntryList, Keeper
-from catchment.parallel import available_cores, ordered_map
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 from catchment.wire import (
@@ -83,7 +80,6 @@ log = logging.getLogger(__name__)
 KIND = "round-under-way"
 SHARE = 20  # times as long as keeping took, at least, goes by before it is done again
 EVERY = 5.0  # seconds
-LONG_LETTER = 1 << 20  # bytes
 S = TypeVar("S")
 U = TypeVar("U")
 R = TypeVar("R")
@@ -450,19 +446,18 @@ class Round:
     ) -> Iterator[tuple[str, V]]:
         """Yield each client's first answer; one that cannot be used is noted with its reason."""
         seen: dict[str, str] = {}
-        # Answers to long requests are mostly as long, and take long to open.
-        long = max(map(len, requests.values()), default=0) > LONG_LETTER
-        threads = min(4, available_cores()) if long else 1
         n_asked = len(self.context.cohort) if self.message else len(requests)
-        for reply, parts in ordered_map(_opened, self.engine.ask(requests), threads=threads):
+        for reply in self.engine.ask(requests):
             value: V | None = None
             try:
                 if reply.client not in requests:
                     raise UploadError("stranger", f"{reply.client} was not asked")
-                if reply.message is None or parts is None:
+                if reply.message is None:
                     raise UploadError("no-answer", reply.error or "the client did not answer")
-                if isinstance(parts, str):
-                    raise IntegrityError(parts)
+                written, parts = reply.written or (b"", None)
+                # Somebody may have put other bytes in their place on the way.
+                if parts is None or written is not reply.message:
+                    parts = Message.from_bytes(reply.message, header_limit=REPLY_HEADER)
                 self.bytes_up += len(reply.message)
                 entry = Entry.of(self.context.round, reply.client, "up", parts, reply.message)
                 self.keeper.note(entry)
@@ -473,7 +468,7 @@ class Round:
                 if parts.kind == "refusal" and not again:
                     raise UploadError(str(parts.facts.get("code")), str(parts.facts.get("reason")))
                 if not again:
-                    value = read(parts, self.context.at(reply.client))
+                    value = read(parts, replace(self.context, client=reply.client))
             except Exception as error:  # one client's answer never ends the run of the others
                 self._refuse(reply.client, error)
             if value is not None:
@@ -587,21 +582,6 @@ class Round:
         if parts is None:
             return None
         return deserialize(self.plan.algorithm.sum_type, parts, trusted=True)
-
-
-def _opened(reply: Reply) -> tuple[Reply, Message | str | None]:
-    """Return a reply with its content, or with what is wrong with it."""
-    if reply.message is None:
-        return reply, None
-    message, content = reply.written or (b"", None)
-    # Somebody may have put other bytes in their place on the way.
-    if content is not None and message is reply.message:
-        return reply, content
-    try:
-        return reply, Message.from_bytes(reply.message, header_limit=REPLY_HEADER)
-    except Exception as error:
-        # Its words alone: the error itself would keep the message in memory.
-        return reply, Refusal.because(reply.client, error).reason
 
 
 @runtime_checkable
@@ -732,22 +712,16 @@ def run(
             total = protection.on_server(total, context, inner)
         state = algorithm.server_update(state, total, context)
         figures = algorithm.figures(state)
-        record = Record(
-            number,
-            len(cohort),
-            n_used,
-            time.perf_counter() - under_way.started,
-            under_way.bytes_down,
-            under_way.bytes_up,
-            tuple(under_way.refused),
-            dict(zip(figures, map(float, figures.values()), strict=True)),
-        )
+        numbers = dict(zip(figures, map(float, figures.values()), strict=True))
+        seconds, refused = time.perf_counter() - under_way.started, tuple(under_way.refused)
+        sent = (under_way.bytes_down, under_way.bytes_up)
+        record = Record(number, len(cohort), n_used, seconds, *sent, refused, numbers)
         records = (*records, record)
         keeper.close_round(state, record)
         if exchange is not None:
             exchange.publish()
         counted = dict.fromkeys(cohort)
-        for one in record.refused:
+        for one in refused:
             counted.pop(one.client, None)
         engine.counted(number, list(counted))
     return Result(state, plan, records)

@@ -180,6 +180,7 @@ class Identified(Protocol):
 
 def describe(value: object) -> Fact:
     """Return a value's settings as plain JSON; frozen parts appear by their fingerprint."""
+    name = kept(type(value).__name__)
     match value:
         case str():
             return kept(value)
@@ -189,11 +190,11 @@ def describe(value: object) -> Fact:
         case tuple() | list() if type(value) in (tuple, list):
             return [*map(describe, value)]
         case Identified() if (told := value.identity()) is not None:
-            return told if isinstance(told, dict) else {kept(type(value).__name__): told}
+            return told if isinstance(told, dict) else {name: told}
         case FeatureMap() if value.is_bound:
             return {"Adapted": value.fingerprint}  # by which runs are recognized
         case Reservoir() | Preprocessing():
-            return {kept(type(value).__name__): value.fingerprint}
+            return {name: value.fingerprint}
         case np.ndarray():
             return {"array": hashlib.sha256(value.tobytes()).hexdigest(), "shape": value.shape}
         case tuple() | list():
@@ -203,14 +204,13 @@ def describe(value: object) -> Fact:
         case Path():
             return value.name
         case _ if is_dataclass(value) and not isinstance(value, type):
-            inner = {}
+            inner, setting = {}, kept_setting if isinstance(value, FeatureMap) else kept
             for one in fields(value):
                 held = getattr(value, one.name)
                 # A setting that came later and is as if it had not: older plans keep their
                 # fingerprint.
                 as_before = one.metadata.get("later") and held == one.default
                 if not one.metadata.get("local") and not as_before:
-                    name = kept_setting if isinstance(value, FeatureMap) else kept
-                    inner[name(one.name)] = describe(held)
-            return {kept(type(value).__name__): inner}
+                    inner[setting(one.name)] = describe(held)
+            return {name: inner}
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")

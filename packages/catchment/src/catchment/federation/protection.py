@@ -4,10 +4,9 @@ A `Masking` has messages of its own before and after the upload, such as secure 
 `Exchange` is the server's half of those in one round.
 
 Two make uploads smaller: in float32, or in fewer numbers that say exactly the same. `Float32`
-halves any upload, with a bound on what that does to a readout: float32 statistics change it by at
-most (|dC| + |W| |dG|) / ridge, besides what float64 itself rounds. `LowRankUpload` is for
-statistics in fixed point: of a Gram matrix of low rank a client sends a few rows, from which
-`catchment.readout.low_rank` makes the whole matrix without a rounding, and all else as always.
+halves any upload of float64. `LowRankUpload` is for statistics in fixed point: of a Gram matrix of
+low rank a client sends a few rows, from which `catchment.readout.low_rank` makes the whole matrix
+without a rounding, and all else as always.
 """
 
 from __future__ import annotations
@@ -30,18 +29,16 @@ from catchment.federation.algorithm import (
     RoundContext,
     Upload,
 )
-from catchment.federation.checks import moment_matrix
 from catchment.readout import integers
 from catchment.readout.grid import Grid
 from catchment.readout.low_rank import LARGEST, independent_rows, low_rank_length, whole_gram
-from catchment.readout.statistics import SUMS, Readout, RidgeStatistics, packed_length
+from catchment.readout.statistics import SUMS, RidgeStatistics, packed_length
 from catchment.wire import Kind, Message, Structure, serialize
 
 if TYPE_CHECKING:
     from catchment.federation.plan import Plan
 
 Read = Callable[[Message, RoundContext], Additive]
-SINGLE = 2.0**-24  # relative rounding of a float32
 LOW_RANK = "low-rank-statistics"
 WORTHWHILE = 0.1  # share of the Gram matrix; for less nobody looks for its rank
 _GRAM = 1 + SUMS.index("gram")  # its place among the arrays of statistics
@@ -184,8 +181,8 @@ class Single(Structure):
 class Float32(Protection):
     """Send every float64 array as float32: half the bytes, seven digits; integers stay.
 
-    Counts of up to 2^24 rows stay exact. Statistics that fit an ill-posed readout (a small ridge)
-    do not survive this; `readout_bound` says so.
+    Counts of up to 2^24 rows stay exact. Float64 statistics that fit an ill-posed readout (a small
+    ridge) do not survive this.
 
     >>> sent = Float32().on_client(RidgeStatistics.zero(3, 1), RoundContext(0, ()))
     >>> {array.dtype.name for array in sent.parts().arrays}
@@ -203,20 +200,6 @@ class Float32(Protection):
             for array in parts.arrays
         )
         return inner(replace(parts, arrays=arrays), context)
-
-    def readout_bound(self, total: RidgeStatistics, readout: Readout) -> float:
-        """Return a bound on the Frobenius norm of the readout's error, infinite at ridge 0.
-
-        A product of columns is at most the product of their lengths, for each client and so for
-        the sum; hence |dG| <= 2^-24 tr G, and as much again for each number in the centring.
-        """
-        ridge = float(np.min(readout.ridge))
-        if ridge <= 0:
-            return float("inf")
-        M = moment_matrix(total).diagonal()
-        G, Y = M[1 : 1 + total.n_features].sum(), M[1 + total.n_features :].sum()
-        dG, dC = 4 * SINGLE * G, 4 * SINGLE * np.sqrt(G * Y)
-        return float((dC + np.linalg.norm(readout.weights, 2) * dG) / ridge)
 
 
 def _single(array: NDArray[Any]) -> NDArray[Any]:

@@ -289,7 +289,7 @@ def own_data(file: PlanFile, name: str, source: Source) -> PlanData:
     """
     about = file.about()
     if file.sharing.test == "folds" or file.sharing.tests_of(about) == "clients":
-        return PlanData({name: source}, {}, about, file.sharing.test_after, 0)
+        return PlanData({name: source}, {}, about)
     washout = file.washout if file.preprocessing.window is None else 0
     sharing = replace(file.sharing, split="natural")
     return arrange(Recordings({name: source}, about), sharing, washout=washout)

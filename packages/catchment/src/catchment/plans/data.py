@@ -26,7 +26,6 @@ from catchment.data.tables import kind_of
 from catchment.engine.local import Source, data_of
 from catchment.errors import SettingError
 from catchment.federation.learn.ridge import MANY
-from catchment.federation.rows import first_part
 from catchment.federation.workflow import DELIVERY, EVALUATION
 from catchment.plugins import Named, plugin
 
@@ -73,6 +72,8 @@ class Origin(ABC):
     """Where data come from."""
 
     is_files: ClassVar[bool] = False  # whether they are files of one's own, which may grow
+    goes_on: bool = False  # whether recordings get more steps
+    label: str | None = None  # the column of classes
 
     @property
     def has_targets(self) -> bool:
@@ -464,9 +465,6 @@ class Sharing:
         What is kept: whole "clients", the last "recordings" of each client, or the last "steps" of
         each recording, which the map may enter by its washout. If not given: clients where there
         are classes, else steps.
-    test_after
-        Test clients are tested on their data after this share of it. What comes before is theirs to
-        learn from, for a readout of their own; the shared model never sees it.
     seed
         Names every random draw of the data.
     """
@@ -476,17 +474,14 @@ class Sharing:
     alpha: float = 0.5
     test: Annotated[float, Gt(0), Lt(1)] | Literal["official", "folds", "new"] | None = None
     test_of: Literal["clients", "recordings", "steps"] | None = None
-    test_after: Annotated[float, Ge(0), Lt(1)] = 0.0
     seed: int = 0
     folds: Annotated[int, Ge(2)] | None = None
 
     def __post_init__(self) -> None:
         if self.test == "official" and (self.test_of or self.split):
             raise ValueError("an official test part goes with no split and no test_of of one's own")
-        if self.test == "new" and (self.test_of or self.test_after):
-            raise ValueError("what is new is tested whole; leave out test_of and test_after")
-        if self.test == "folds" and (self.test_of or self.test_after):
-            raise ValueError("folds are of clients; leave out test_of and test_after")
+        if self.test in ("new", "folds") and self.test_of:
+            raise ValueError(f'test = "{self.test}" says what is tested; leave out test_of')
         if self.folds is not None and self.test != "folds":
             raise ValueError(f'folds is {self.folds}; write test = "folds" too, or leave it out')
 
@@ -497,30 +492,17 @@ class Sharing:
 
 @dataclass(frozen=True, eq=False)
 class PlanData:
-    """Training and test clients, each with raw recordings or a function that reads them.
-
-    `whole` has all data of the test clients; they are tested on what comes after `test_after`.
-    """
+    """Training and test clients, each with raw recordings or a function that reads them."""
 
     train: Clients
-    whole: Clients
+    test: Clients
     about: About
-    test_after: float = 0.0
-    washout: int = 0
     notices: tuple[str, ...] = ()
-
-    @property
-    def test(self) -> Clients:
-        """What the test clients are tested on."""
-        if self.test_after == 0:
-            return self.whole
-        later = partial(partial, _later, share=self.test_after, washout=self.washout)
-        return Changed(self.whole, later)
 
     @property
     def names(self) -> list[str]:
         """Everyone, by name."""
-        return sorted({*self.train, *self.whole})
+        return sorted({*self.train, *self.test})
 
     def at(self, stage: str) -> Clients:
         """Return who takes part in a stage, and with which data.
@@ -529,19 +511,19 @@ class PlanData:
         given to those that are tested.
         """
         if stage == DELIVERY:
-            many = len(self.train) > MANY and len(self.whole) > 0
-            return dict.fromkeys(sorted(self.whole) if many else self.names, ())
+            many = len(self.train) > MANY and len(self.test) > 0
+            return dict.fromkeys(sorted(self.test) if many else self.names, ())
         return self.test if stage == EVALUATION else self.train
 
     def without(self, devices: Mapping[str, object]) -> PlanData:
         """Return the data without those of clients that are devices, which have their own."""
         if not devices:
             return self
-        train, whole = (
+        train, test = (
             {name: one for name, one in part.items() if name not in devices}
-            for part in (self.train, self.whole)
+            for part in (self.train, self.test)
         )
-        return replace(self, train=train, whole=whole)
+        return replace(self, train=train, test=test)
 
     def prepared(self, preprocessing: Preprocessing) -> PlanData:
         """Return the data as a map sees them, for what is measured beside the plan."""
@@ -577,14 +559,6 @@ def _some(source: Source, *, begin: float, end: float) -> list[Recording]:
     return every[round(begin * len(every)) : round(end * len(every))]
 
 
-def _later(source: Source, *, share: float, washout: int) -> list[Recording]:
-    """Return what a client has after a share of its data."""
-    every = list(data_of(source)())
-    if all(one.y is not None and not one.per_step for one in every):
-        return first_part(every, share)[1]
-    return _steps(every, begin=share, end=1.0, washout=washout)
-
-
 def _joined(*sources: Source) -> list[Recording]:
     return [one for source in sources for one in data_of(source)()]
 
@@ -606,7 +580,7 @@ def arrange(found: Recordings, sharing: Sharing, *, washout: int = 0) -> PlanDat
     (6, 2)
     """
     train, test = _divided(found, sharing, washout)
-    return PlanData(train, test, found.about, sharing.test_after, washout, found.notices)
+    return PlanData(train, test, found.about, found.notices)
 
 
 def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients, Clients]:

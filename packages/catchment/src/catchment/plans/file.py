@@ -103,7 +103,7 @@ LAGS_PLAN = "yule_walker"
 HOW_OFTEN = ("rounds", "client_fraction", "min_clients", "limits", "seed")
 WASHOUT = 50  # steps after which a reservoir is taken to have entered a recording
 Baseline = Literal["uniform", "most_frequent", "mean", "persistence", "seasonal", "autoregression",
-                   "local", "averaging", "centralized", "personalized"]  # fmt: skip
+                   "local", "averaging", "centralized"]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class RunSettings:
     baselines
         What to measure beside it; if not given, guesses: of classes random and majority, of
         forecasts persistence, the value of a season before where there is a season, and a linear
-        autoregression. "personalized" needs test_after in [data].
+        autoregression.
     lags
         How many inputs back the autoregression sees.
     intervals
@@ -226,8 +226,6 @@ def check(file: PlanFile) -> None:
             "baselines, or give a share such as test = 0.25"
         )
     _check_weeks(file)
-    if "personalized" in (file.run.baselines or ()) and file.sharing.test_after == 0:
-        raise ValueError("a personalized baseline needs test_after in [data]; try test_after = 0.5")
     if file.run.intervals or file.run.bands:
         _check_intervals(file)
     if file.plasticity and (file.candidates or file.map_name != "echo_state"):
@@ -389,7 +387,7 @@ class PlanFile:
         found = []
         for where, table in tables.items():
             made = map_of(self._filled(table), where)
-            steps = self.preprocessing.window is None and not getattr(self.origin, "label", "")
+            steps = self.preprocessing.window is None and not self.origin.label
             made = entered(made, table) if steps and self.algorithm == NORMAL_PLAN else made
             found.append(beside(made, self.base))
         return tuple(found)
@@ -419,13 +417,13 @@ class PlanFile:
                 f"every label is {classes[0]!r}, and one class is nothing to tell apart; add files "
                 'of another class, or name another column, label = "..." in [data]'
             )
-        if self.carries and isinstance(self.origin, Files):
+        if self.carries:
             growing = Changed(
                 found.clients, partial(partial, _growing, goes_on=self.origin.goes_on)
             )
             return PlanData(growing, {}, found.about, notices=found.notices)
         held = arrange(found, self.sharing, washout=washout)
-        if self.is_noisy and set(held.train) & set(held.whole):
+        if self.is_noisy and set(held.train) & set(held.test):
             raise ValueError(TESTED_UNDER_NOISE)
         return held
 

@@ -70,7 +70,7 @@ from catchment.federation.measure.baselines import (
 )
 from catchment.federation.measure.calibration import Calibration, readouts_without_each
 from catchment.federation.measure.drawn import draw
-from catchment.federation.measure.evaluation import Evaluation, PersonalEvaluation, Score, Scores
+from catchment.federation.measure.evaluation import Evaluation, Score, Scores
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Protection
 from catchment.federation.runs.folder import (
@@ -338,7 +338,7 @@ class PlanRun:
         if "finished" in self.store.facts():
             return
         rows, records = list(beside), done.result.records
-        after = [row for row in rows if row.name in ("centralized", "personalized")]
+        after = [row for row in rows if row.name == "centralized"]
         rows = [row for row in rows if row not in after]
         if done.scores.total is not None:
             seconds = sum(record.seconds for record in records)
@@ -571,29 +571,9 @@ class Beside:
             "local": lambda: local_only(**own, threads=threads),
             "averaging": lambda: training(Plan(algorithm=ReadoutAveraging(ridge="gcv", **own))),
             "centralized": lambda: centralized(alone, threads=threads),
-            "personalized": lambda: self._personalized(done.model),
         }
         chosen = usual if file.run.baselines is None else file.run.baselines
         return {name: known[name]() for name in chosen}
-
-    def _personalized(self, model: Predictor) -> Contender:
-        """Return the contender in which test clients adapt the readout to their earlier data."""
-        shared, held = model_of(model), self.held
-        if shared is None:
-            raise ValueError(
-                'the baseline "personalized" adapts a shared readout, and there is none here; '
-                "leave it out of baselines"
-            )
-        plan = Plan(algorithm=PersonalEvaluation(model_under_test=shared, share=held.test_after))
-
-        def contend(train: Mapping[str, Any], test: Mapping[str, Any]) -> Outcome:
-            done = run_locally(plan, held.whole, threads=self.threads, workers=self.workers)
-            total = done.state.total
-            by_client = {name: one.personal for name, one in done.state.by_client.items()}
-            scores = Scores(total.personal if total else None, by_client)
-            return Outcome(scores, note=f"{total.n_moved if total else 0} left the shared readout")
-
-        return contend
 
     def shared_readout(self, done: Done, week: Week) -> list[Row]:
         """Return how the shared readout did on what is new, where clients have readouts too."""
@@ -701,7 +681,7 @@ def run_plan(
             # A finished run that has nothing to go on with, and says so.
             model = load(store.folder / MODEL, use=own_kinds(file))
             return Finished(read_run(store.folder), model, Scores(), week.idle)
-        held = held if week is None else replace(held, whole=dict(week.new))
+        held = held if week is None else replace(held, test=dict(week.new))
         beside = Beside(file, held, threads, workers, tell)
         workflow = file.workflow(held.about, identities, len(held.train) + len(on_line))
         on_line = {name: one.within(workflow) for name, one in on_line.items()}
@@ -710,9 +690,8 @@ def run_plan(
         with Journal(store.folder / JOURNAL) if identities else nullcontext() as journal:
             engines = beside.engines(on_line, memories=memories, journal=journal)
             # Whatever clients are called, their data are known by these.
-            known: dict[str, Sequence[str]] = {}
-            for name, source in held.train.items() if file.is_noisy else ():
-                known[name] = data_keys(data_of(source)())
+            noisy = held.train.items() if file.is_noisy else ()
+            known = {name: data_keys(data_of(source)()) for name, source in noisy}
             plan_run = PlanRun(file, workflow, held.about, engines, store, by_folds, known, week)
             done = plan_run.run()
         beside.draw(store, (week and week.earlier) or done.model, done.scores)

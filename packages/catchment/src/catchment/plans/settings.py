@@ -59,7 +59,6 @@ from catchment.federation.learn.candidates import Candidates, SelectedRidge
 from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.yule_walker import FederatedYuleWalker
-from catchment.federation.measure.outliers import ContributionBound
 from catchment.federation.protection import Float32, LowRankUpload
 from catchment.plugins import CHOICES, Named
 from catchment.privacy.dp.clipping import Clip
@@ -97,7 +96,6 @@ PROTECTIONS = Named(
     {
         "float32": Float32,
         "low_rank": LowRankUpload,
-        "contribution_bound": ContributionBound,
         "gaussian_noise": GaussianNoise,
         "secure_aggregation": SecureAggregation,
     },
@@ -209,9 +207,9 @@ def read(kind: type[D], table: object, where: str, given: Mapping[str, Any] = NO
     given
         Fields that are already known and are not in the file.
 
-    >>> read(ContributionBound, {"cap": 2.0}, "[[protections]] 1")
+    >>> read(Limits, {"rows": 2}, "[run]")
     Traceback (most recent call last):
-    ValueError: [[protections]] 1 has no setting 'cap'; ...
+    ValueError: [run] has no setting 'rows'; did you mean 'max_rows'?
     """
     return made(kind, values(kind, table, where, given), where)
 

@@ -572,13 +572,13 @@ class RidgeStatistics(Structure):
         sums: dict[str, Any] = {name: times(getattr(held, name), by) for name in SUMS}
         return replace(held, weight=held.weight * by, **sums)
 
-    def own_parts(self) -> Message | None:
-        """Return integers as they travel, as int64 limbs of 40 binary digits.
+    def parts(self) -> Message:
+        """Return the statistics as they travel: integers as int64 limbs of 40 binary digits.
 
         Limbs may be added one by one, and need not carry before they are read.
         """
         if self.grid is None:
-            return None
+            return super().parts()
         counts = map(self.grid.limbs.__getitem__, SUMS)
         try:
             arrays = tuple(map(integers.to_limbs, _sums_of(self), counts))
@@ -592,13 +592,13 @@ class RidgeStatistics(Structure):
         return Message(self.KIND.name, facts, (numbers, *arrays))
 
     @classmethod
-    def from_own_parts(cls, parts: Message) -> Self | None:
-        """Return integers that traveled, None if they are float64.
+    def from_message(cls, parts: Message, *, trusted: bool = False) -> Self:
+        """Return statistics that traveled.
 
         IntegrityError if they are malformed, UploadError if no data can have them.
         """
         if parts.facts.get("grid") is None:
-            return None
+            return super().from_message(parts, trusted=trusted)
         text = parts.facts["grid"]
         fingerprint = parts.facts.get("fingerprint", "")
         if not isinstance(text, str) or not isinstance(fingerprint, str):

@@ -48,7 +48,6 @@ from catchment.wire.messages import (
     VERSION as VERSION,
     check_length as check_length,
 )
-from catchment.wire.structure import FEW as FEW, Gathered as Gathered, gathered as gathered
 
 __all__ = [
     "ANY_FLOAT",

@@ -9,10 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-KEPT = {
-    # classes
+CLASSES = {
     "AppendNorm": "WithNorm",
-    "ContributionBound": "InfluenceCap",
     "CosineHead": "Unit",
     "DetectorState": "NormalState",
     "Dummy": "Guess",
@@ -28,50 +26,39 @@ KEPT = {
     "SecureAggregation": "SecureSum",
     "ServerOptimizer": "ServerOptimiser",
     "StochasticQuantization": "RoundedUpload",
-    # maps, as plan files name them
+}
+# Maps, as plan files name them.
+MAPS = {
     "append_norm": "with_norm",
     "feature_union": "concat",
     "random_fourier_features": "random_fourier",
     "random_projection": "projected",
-    # settings
-    "leave-one-client-out": "clients",
-    "leave-one-group-out": "groups",
-    "client_fraction": "share",
+}
+RIDGES = {"leave-one-client-out": "clients", "leave-one-group-out": "groups"}
+SETTINGS = {
     "feature_bits": "feature_grid",
     "false_positive_rate": "false_alarms",
     "preprocessing": "prepare",
     "optimizer": "optimiser",
     "standardize": "standardise",
-    "standardized": "standardised",
     "store_per_client": "keep_clients",
 }
+KEPT = CLASSES | MAPS | RIDGES | SETTINGS
+KEPT |= {"client_fraction": "share", "standardized": "standardised"}
 # Settings of maps and reservoirs only: `bits` is also one of what is rounded on its way.
 KEPT_SETTINGS = KEPT | {"bits": "grid"}
 _NEW = {old: new for new, old in KEPT_SETTINGS.items()}
 # Words that plans had in the first release: keys of a table or of any, and values.
 OLD_WORDS = {
-    ".prepare": "preprocessing",
+    **{f".{old}": new for new, old in SETTINGS.items()},
+    **{f"map={old}": new for new, old in MAPS.items()},
+    **{f"ridge={old}": new for new, old in RIDGES.items()},
+    **dict.fromkeys(("features.grid", "maps.grid", "of.grid", "candidates.grid"), "bits"),
     ".protect": "protections",
     "run.share": "client_fraction",
-    "ridge=clients": "leave-one-client-out",
-    "ridge=groups": "leave-one-group-out",
-    ".keep_clients": "store_per_client",
-    ".false_alarms": "false_positive_rate",
-    ".optimiser": "optimizer",
-    ".standardise": "standardize",
-    ".feature_grid": "feature_bits",
-    "features.grid": "bits",
-    "maps.grid": "bits",
-    "of.grid": "bits",
-    "candidates.grid": "bits",
     "algorithm=normal": "anomaly",
     "name=secure_sum": "secure_aggregation",
     "name=smallest": "low_rank",
-    "name=influence_cap": "contribution_bound",
-    "map=concat": "feature_union",
-    "map=with_norm": "append_norm",
-    "map=projected": "random_projection",
-    "map=random_fourier": "random_fourier_features",
     "head=gaussian": "lda",
     "head=unit": "cosine",
     "name=gaussian": "lda",

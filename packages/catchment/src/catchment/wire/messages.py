@@ -20,6 +20,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import repeat
@@ -98,7 +99,24 @@ class Message:
         cls, message: bytes, *, limit: int = MAX_MESSAGE, header_limit: int = MAX_HEADER
     ) -> Message:
         """Return the value of a message; IntegrityError if it is damaged, too large or too new."""
-        version, body = _open(message, limit)
+        if len(message) < _PREFIX.size:
+            raise IntegrityError(f"the message has {len(message)} bytes, too few for a header")
+        if len(message) > limit:
+            raise IntegrityError(f"the message has {len(message)} bytes, the limit is {limit}")
+        magic, version, length, sha256 = _PREFIX.unpack_from(message)
+        if magic != MAGIC:
+            raise IntegrityError("this is not a catchment message")
+        if version > VERSION:
+            raise IntegrityError(f"the message has format {version}, newer than {VERSION}; upgrade")
+        if version < 1:
+            raise IntegrityError("the message is damaged: there is no format 0")
+        body = memoryview(message)[_PREFIX.size :]
+        if len(body) != length:
+            raise IntegrityError(
+                f"the message should have {length} bytes of body, {len(body)} came"
+            )
+        if hashlib.sha256(body).digest() != sha256:
+            raise IntegrityError("the message is damaged: its checksum does not match")
         size = struct.unpack_from("<I", body)[0] if len(body) >= 4 else header_limit + 1
         if size > header_limit or 4 + size > len(body):
             raise IntegrityError(f"the message header claims {size} bytes")
@@ -112,7 +130,8 @@ class Message:
                 f"the header promises {layout.n_bytes} bytes of arrays, {len(payload)} came"
             )
         arrays = tuple(map(_read, layout.arrays, repeat(payload)))
-        return cls(layout.kind, _copied(layout.facts), arrays)
+        # A copy: what is remembered of a header is nobody's to change.
+        return cls(layout.kind, deepcopy(layout.facts), arrays)
 
     def as_read(self) -> Message | None:
         """Return what is read of the message of this value, without reading it.
@@ -226,27 +245,6 @@ class _Layout:
     packed: bool  # whether any array is
 
 
-def _open(message: bytes, limit: int) -> tuple[int, memoryview]:
-    """Return the format and the body of a message that is whole."""
-    if len(message) < _PREFIX.size:
-        raise IntegrityError(f"the message has {len(message)} bytes, too few for a header")
-    if len(message) > limit:
-        raise IntegrityError(f"the message has {len(message)} bytes, the limit is {limit}")
-    magic, version, length, digest = _PREFIX.unpack_from(message)
-    if magic != MAGIC:
-        raise IntegrityError("this is not a catchment message")
-    if version > VERSION:
-        raise IntegrityError(f"the message has format {version}, newer than {VERSION}; upgrade")
-    if version < 1:
-        raise IntegrityError("the message is damaged: there is no format 0")
-    body = memoryview(message)[_PREFIX.size :]
-    if len(body) != length:
-        raise IntegrityError(f"the message should have {length} bytes of body, {len(body)} came")
-    if hashlib.sha256(body).digest() != digest:
-        raise IntegrityError("the message is damaged: its checksum does not match")
-    return version, body
-
-
 @lru_cache(maxsize=256)
 def _layout(text: bytes) -> _Layout:
     try:
@@ -309,16 +307,6 @@ def _is_plain(array: NDArray[Any]) -> bool:
     """Return whether reading certainly gives an array of the same kind."""
     usual = type(array) is np.ndarray and array.dtype.isnative and array.flags.c_contiguous
     return usual and 0 < array.ndim <= 8 and array.size > 0
-
-
-def _copied(fact: Any) -> Any:
-    """Return facts that share no list or object with those that are remembered."""
-    match fact:
-        case dict():
-            return {name: _copied(one) for name, one in fact.items()}
-        case list():
-            return list(map(_copied, fact))
-    return fact
 
 
 def _deeper(value: object, limit: int) -> bool:

@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import lru_cache
-from itertools import chain
+from operator import add, sub
 from typing import (
     Annotated,
     Any,
@@ -33,48 +33,6 @@ from catchment.wire.messages import NOTHING, Fact, Message, join, split
 
 T = TypeVar("T")
 LARGEST = 2**53  # integers up to here are exact in float64
-FEW = 512  # entries up to which a plain dict is quicker
-
-
-@final
-class Gathered(Mapping[Any, Any]):
-    """What several mappings hold, in parts that are each at least as large as the next.
-
-    To put n small mappings together one after the other copies an entry log2 n times, where plain
-    dicts would copy it n times. It is never changed: what was made of fewer parts stays as it is.
-    """
-
-    __slots__ = ("_parts",)
-
-    def __init__(self, parts: tuple[Mapping[Any, Any], ...]) -> None:
-        self._parts = parts
-
-    def __getitem__(self, key: Any) -> Any:
-        for part in self._parts:
-            if key in part:
-                return part[key]
-        raise KeyError(key)
-
-    def __iter__(self) -> Iterator[Any]:
-        return chain.from_iterable(self._parts)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._parts))
-
-
-def gathered(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Return what two mappings hold; of a key in both, what the second has.
-
-    >>> dict(gathered(gathered({"a": 1}, {"b": 2}), {"a": 3}))
-    {'a': 3, 'b': 2}
-    """
-    if len(one) + len(other) <= FEW or any(key in one for key in other):
-        return {**one, **other}
-    parts = [*(one._parts if isinstance(one, Gathered) else [one] if one else []), dict(other)]
-    while len(parts) > 1 and len(parts[-2]) <= len(parts[-1]):
-        last = parts.pop()
-        parts[-1] = {**parts[-1], **last}
-    return Gathered(tuple(parts))
 
 
 @dataclass(frozen=True)
@@ -145,26 +103,16 @@ class Structure:
 
     def parts(self) -> Message:
         """Return the value as it travels."""
-        own = self.own_parts()
-        return _apart(layout(type(self)), self) if own is None else own
+        return _apart(layout(type(self)), self)
 
     @classmethod
-    def from_message(cls, parts: Message) -> Self:
-        """Return the value that traveled.
+    def from_message(cls, parts: Message, *, trusted: bool = False) -> Self:
+        """Return the value that traveled; `trusted` as of `deserialize`.
 
         IntegrityError if it is malformed, UploadError if no data can have it.
         """
-        made: Self = _together(layout(cls), parts, trusted=False)
+        made: Self = _together(layout(cls), parts, trusted)
         return made
-
-    def own_parts(self) -> Message | None:
-        """Return the value in a form of its own, None if it travels as its fields say."""
-        return None
-
-    @classmethod
-    def from_own_parts(cls, parts: Message) -> Self | None:
-        """Return the value of a form of its own, None if it is not in one."""
-        return None
 
 
 class Summable(Structure):
@@ -181,16 +129,22 @@ class Summable(Structure):
     """
 
     def __add__(self, other: Self) -> Self:
-        return _combined(self, other, plus)
+        return cast(Self, _combined(self, other, add))
 
     def __sub__(self, other: Self) -> Self:
         """Return the value without another that was added."""
-        return _combined(self, other, minus)
+        return cast(Self, _combined(self, other, sub))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and equal(self, other)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+_BY_FIELDS: dict[Any, Any] = {
+    add: ("__add__", Summable.__add__),
+    sub: ("__sub__", Summable.__sub__),
+}
 
 
 def defines(made: Any, method: str) -> bool:
@@ -207,6 +161,7 @@ class Part:
     """One field: how it travels, the type of what is in it, and what is written beside it."""
 
     name: str
+    kept: str  # the name that messages have
     form: Literal["number", "array", "arrays", "fact", "nested", "named", "listed"]
     hint: Any
     marks: tuple[object, ...]
@@ -322,7 +277,8 @@ def _part(made: type, field: Field[Any], hint: Any) -> Part:
             "text, or dataclasses of these"
         )
     shape = next((mark for mark in marks if isinstance(mark, Shape | Triangle)), None)
-    return Part(field.name, form, content, marks, optional, field, shape, dtype_of(content))
+    known = (field.name, kept(field.name), form, content, marks, optional, field)
+    return Part(*known, shape, dtype_of(content))
 
 
 def _form(inner: Any, members: list[Any], *, optional: bool, same: bool) -> tuple[Any, Any]:
@@ -529,25 +485,28 @@ def plus(one: T, other: T) -> T:
     Traceback (most recent call last):
     catchment.errors.UploadError: values of unit 'm' and 'km' do not add
     """
-    if not isinstance(one, Summable) and is_dataclass(one) and not defines(type(one), "__add__"):
-        return _combined(one, other, plus)
-    return cast(Any, one) + other  # type: ignore[no-any-return]
+    return cast(T, _combined(one, other, add))
 
 
 def minus(one: T, other: T) -> T:
     """Return a value without another that was added; ValueError if a count would be negative."""
-    if is_dataclass(one) and not defines(type(one), "__sub__"):
-        return _combined(one, other, minus)
-    if isinstance(one, int) and cast(Any, other) > one:
-        raise ValueError(f"cannot take {other} out of {one}; subtract only what was added")
-    return cast(Any, one) - other  # type: ignore[no-any-return]
+    return cast(T, _combined(one, other, sub))
 
 
-def _combined(one: T, other: T, how: Any) -> T:
-    if type(one) is not type(other):
-        raise TypeError(f"cannot combine {type(one).__name__} with {type(other).__name__}")
+def _combined(one: Any, other: Any, how: Any) -> Any:
+    """Return what `how` makes of two values, field by field if they have no way of their own."""
+    made: Any = type(one)
+    name, by_fields = _BY_FIELDS[how]
+    if not is_dataclass(one) or getattr(made, name, by_fields) is not by_fields:
+        if isinstance(one, np.ndarray) and one.shape != np.shape(other):
+            raise UploadError("shape", f"arrays of {np.shape(other)} and {one.shape} do not add")
+        if how is sub and isinstance(one, int) and other > one:
+            raise ValueError(f"cannot take {other} out of {one}; subtract only what was added")
+        return how(one, other)
+    if made is not type(other):
+        raise TypeError(f"cannot combine {made.__name__} with {type(other).__name__}")
     values: dict[str, Any] = {}
-    for part in layout(type(one)).parts:
+    for part in layout(made).parts:
         a, b = vars(one)[part.name], vars(other)[part.name]
         if part.form == "fact":
             if a != b:
@@ -556,46 +515,32 @@ def _combined(one: T, other: T, how: Any) -> T:
                 )
             values[part.name] = a
         elif GATHERED in part.marks:
-            values[part.name] = gathered(a, b)
+            values[part.name] = {**a, **b}
         elif part.form == "named":
             values[part.name] = _by_key(part, a, b, how) if a or b else a
         elif part.form in ("arrays", "listed"):
             if len(a) != len(b):
                 raise UploadError("shape", f"{len(b)} {part.name} do not add to {len(a)}")
-            pairs = zip(a, b, strict=True)
-            values[part.name] = tuple(_one_sum(part, x, y, how) for x, y in pairs)
+            values[part.name] = tuple(_combined(x, y, how) for x, y in zip(a, b, strict=True))
         elif a is None or b is None:
             if a is not b:
                 raise UploadError("kind", f"a value with {part.name} and one without do not add")
             values[part.name] = None
         else:
-            values[part.name] = _one_sum(part, a, b, how)
-    return type(one)(**values)
-
-
-def _one_sum(part: Part, one: Any, other: Any, how: Any) -> Any:
-    if isinstance(one, np.ndarray) and np.shape(one) != np.shape(other):
-        raise UploadError(
-            "shape", f"{part.name} of {np.shape(other)} and {np.shape(one)} do not add"
-        )
-    return how(one, other)
+            values[part.name] = _combined(a, b, how)
+    return made(**values)
 
 
 def _by_key(part: Part, one: Mapping[Any, Any], other: Mapping[Any, Any], how: Any) -> Any:
-    if POOLED in part.marks and how is plus:
-        new = {
-            key: _one_sum(part, one[key], v, how) if key in one else v for key, v in other.items()
-        }
-        return {**one, **new}
+    if POOLED in part.marks and how is add:
+        both = {key: _combined(one[key], v, how) if key in one else v for key, v in other.items()}
+        return {**one, **both}
     if one.keys() != other.keys():
         raise UploadError(
             "different",
             f"{part.name} {_short(sorted(other))} do not add to {_short(sorted(one))}",
         )
-    found = {}
-    for key, held in one.items():
-        found[key] = _one_sum(part, held, other[key], how)
-    return found
+    return {key: _combined(held, other[key], how) for key, held in one.items()}
 
 
 def _short(value: object) -> str:
@@ -616,7 +561,7 @@ def equal(one: object, other: object) -> bool:
             return one.keys() == other.keys() and all(equal(v, other[k]) for k, v in one.items())
         case tuple(), tuple():
             return len(one) == len(other) and all(map(equal, one, other))
-        case Structure(), _ if type(one).own_parts is not Structure.own_parts:
+        case Structure(), _ if type(one).parts is not Structure.parts:
             return one == other
     if is_dataclass(one) and type(one) is type(other):
         return all(equal(vars(one)[f.name], vars(other)[f.name]) for f in fields(one))
@@ -662,13 +607,13 @@ def _apart(shape: Layout, value: object) -> Message:
         held = vars(value)[part.name]
         if part.form == "fact":
             if not (LATER in part.marks and held == part.otherwise()):
-                facts[kept(part.name)] = _fact(held)
+                facts[part.kept] = _fact(held)
         elif part.form == "array":
             arrays.append(np.asarray(held))
         else:
             arrays.extend(held)
             if several:
-                facts[f"n_{kept(part.name)}"] = len(held)
+                facts[f"n_{part.kept}"] = len(held)
     own = Message(shape.kind.name, facts, tuple(arrays))
     inside = shape.inside
     if not inside:
@@ -677,10 +622,10 @@ def _apart(shape: Layout, value: object) -> Message:
     for part in inside:
         held = vars(value)[part.name]
         if part.form == "nested":
-            named |= {} if held is None else {kept(part.name): serialize(held)}
+            named |= {} if held is None else {part.kept: serialize(held)}
         else:
             pairs = sorted(held.items()) if part.form == "named" else enumerate(held)
-            named |= {f"{kept(part.name)}/{key}": serialize(one) for key, one in pairs}
+            named |= {f"{part.kept}/{key}": serialize(one) for key, one in pairs}
     return join(shape.kind.name, named)
 
 
@@ -730,6 +675,8 @@ def _value(hint: Any, parts: Message, trusted: bool) -> Any:
         (array,) = parts.expect("number", 1).arrays
         return _number(hint, float(array.reshape(-1)[0]) if array.size else np.nan, "it", (), True)
     made: Any = get_origin(hint) or hint
+    if made is hint and issubclass(made, Structure):
+        return made.from_message(parts, trusted=trusted)
     if defines(made, "from_message") and not issubclass(made, Structure):
         for array in parts.arrays:
             _checked_array(array, None, (), f"a {parts.kind}", trusted)
@@ -738,10 +685,6 @@ def _value(hint: Any, parts: Message, trusted: bool) -> Any:
 
 
 def _together(shape: Layout, parts: Message, trusted: bool) -> Any:
-    if issubclass(shape.made, Structure):
-        made = shape.made.from_own_parts(parts)
-        if made is not None:
-            return made
     inside = shape.inside
     own, named = parts, {}
     if inside:
@@ -763,7 +706,7 @@ def _own_values(shape: Layout, own: Message, trusted: bool) -> dict[str, Any]:
     n_fixed = bool(numbers) + len(shape.single)
     counts = {}
     for part in many:
-        told = own.facts.get(f"n_{kept(part.name)}") if len(many) > 1 else len(own.arrays) - n_fixed
+        told = own.facts.get(f"n_{part.kept}") if len(many) > 1 else len(own.arrays) - n_fixed
         counts[part.name] = _read(int, told, "")
     if min(counts.values(), default=0) < 0:
         raise IntegrityError(f"{own.kind!r} came with {len(own.arrays)} arrays, too few")
@@ -779,9 +722,9 @@ def _own_values(shape: Layout, own: Message, trusted: bool) -> dict[str, Any]:
             values[part.name] = _number(part.hint, number, part.name, part.marks, trusted)
     for part in shape.own:
         if part.form == "fact":
-            known = kept(part.name) in own.facts
+            known = part.kept in own.facts
             hint = part.hint | None if part.optional else part.hint
-            held = own.facts.get(kept(part.name))
+            held = own.facts.get(part.kept)
             values[part.name] = _read(hint, held, part.name) if known else part.otherwise()
         elif part.form == "array":
             array = _checked_array(next(arrays), part.dtype, part.marks, part.name, trusted)
@@ -798,9 +741,9 @@ def _own_values(shape: Layout, own: Message, trusted: bool) -> dict[str, Any]:
 def _inside(part: Part, named: dict[str, Message], trusted: bool) -> Any:
     """Return what lies in a field, and take it out of what came."""
     if part.form == "nested":
-        came = named.pop(kept(part.name), None)
+        came = named.pop(part.kept, None)
         return part.otherwise() if came is None else _value(part.hint, came, trusted)
-    prefix = f"{kept(part.name)}/"
+    prefix = f"{part.kept}/"
     keys = [name for name in named if name.startswith(prefix)]
     if not keys:
         return {} if part.form == "named" else ()

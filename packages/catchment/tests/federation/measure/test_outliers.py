@@ -13,12 +13,10 @@ from catchment import Recording, Reservoir
 from catchment.engine import run_locally
 from catchment.errors import UploadError
 from catchment.features import EchoState
-from catchment.federation import Plan, RoundContext, Tally, check_statistics
+from catchment.federation import Plan, RoundContext, check_statistics
 from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import (
-    ContributionBound,
     Flag,
-    influence,
     left_out_losses,
     loss_flags,
     robust_scores,
@@ -144,37 +142,6 @@ def test_alike_losses_do_not_make_a_small_difference_stand_out() -> None:
     scores = robust_scores(np.array([0.0, 0.0, 0.0, 0.0, 0.01]))
     assert scores.max() < 1
     assert robust_scores(np.array([0.0, 0.0, 0.0, 0.0, 5.0])).max() > 4
-
-
-def test_a_cap_bounds_what_one_client_adds() -> None:
-    cap = ContributionBound(limit=50.0)
-    capped = cap.on_client(GOOD, RoundContext(0, ()))
-    assert influence(GOOD) > 50
-    assert influence(capped) == pytest.approx(50)
-    assert capped.weight < GOOD.weight
-    assert capped.n_rows == GOOD.n_rows
-    small = GOOD.scaled(1e-6)
-    assert cap.capped(small) is small
-    with pytest.raises(ValueError, match="limit"):
-        ContributionBound(limit=0.0)
-
-
-def test_a_cap_holds_on_the_server_against_a_client_that_ignores_it() -> None:
-    clients = {f"client-{k:02d}": [task(k)] for k in range(6)}
-    algorithm = FederatedRidge(features=FEATURES, ridge=RIDGE)
-    limit = 0.5 * influence(HONEST["client-00"])
-    free = run_locally(Plan(algorithm=algorithm), clients).state
-    plan = Plan(algorithm=algorithm, protections=(ContributionBound(limit=limit),))
-    capped = run_locally(plan, clients).state
-    assert free.total is not None
-    assert capped.total is not None
-    assert all(influence(s) <= limit * (1 + 1e-12) for s in capped.by_client.values())
-    assert capped.total.n_rows == free.total.n_rows
-    read = ContributionBound(limit=limit).read_update(
-        GOOD.parts(), RoundContext(0, (), client="x"), algorithm.read_update
-    )
-    assert isinstance(read, Tally)
-    assert influence(read.total) == pytest.approx(limit)
 
 
 def test_a_run_reports_flags_and_keeps_the_flagged_client() -> None:

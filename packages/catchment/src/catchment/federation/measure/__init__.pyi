@@ -9,12 +9,10 @@ from catchment.federation.measure.baselines import (
 from catchment.federation.measure.calibration import Calibration as Calibration
 from catchment.federation.measure.evaluation import (
     Evaluation as Evaluation,
-    PersonalEvaluation as PersonalEvaluation,
     Score as Score,
     Scores as Scores,
 )
 from catchment.federation.measure.outliers import (
-    ContributionBound as ContributionBound,
     Drift as Drift,
     Flag as Flag,
     RoundScores as RoundScores,
@@ -29,13 +27,8 @@ from catchment.federation.measure.baselines import (
     pooled as pooled,
     season_of as season_of,
 )
-from catchment.federation.measure.evaluation import (
-    Comparisons as Comparisons,
-    evaluate as evaluate,
-    metrics as metrics,
-)
+from catchment.federation.measure.evaluation import evaluate as evaluate, metrics as metrics
 from catchment.federation.measure.outliers import (
-    influence as influence,
     left_out_losses as left_out_losses,
     loss_flags as loss_flags,
     robust_scores as robust_scores,
@@ -44,13 +37,11 @@ from catchment.federation.measure.outliers import (
 __all__ = [
     "Calibration",
     "Comparison",
-    "ContributionBound",
     "Drift",
     "Dummy",
     "Evaluation",
     "Flag",
     "Outcome",
-    "PersonalEvaluation",
     "RoundScores",
     "Row",
     "RowsFlag",

@@ -1,7 +1,4 @@
-"""Evaluation is an algorithm too: clients send error sums, the server adds, then divides.
-
-Does a readout of one's own help? Each client learns from its earlier data, tests on later.
-"""
+"""Evaluation is an algorithm too: clients send error sums, the server adds, then divides."""
 
 from __future__ import annotations
 
@@ -10,24 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from annotated_types import Ge
 
-from catchment.arrays import Array, Probability
+from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
 from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
-from catchment.federation.learn.personal import own_readout, read_letter, shared_letter
-from catchment.federation.rows import N_BLOCKS, first_part, targets_of
+from catchment.federation.rows import targets_of
 from catchment.readout.device import device_for
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout
 from catchment.readout.storage import to_bytes
-from catchment.wire import NOTHING, Fact, Kind, Message, Structure, Summable
+from catchment.wire import NOTHING, Fact, Kind, Message, Structure
 
 if TYPE_CHECKING:
     from catchment.federation.delivery import Place
@@ -307,128 +302,3 @@ def _score(model: Predictor, prepared: Sequence[Recording], outputs: Sequence[Ar
     y, guess = _compared(model, prepared, outputs)
     known = ~np.isnan(y).any(axis=1)
     return Score.of(y[known], guess[known], classes=bool(model.classes))
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison(Summable):
-    """Scores of the shared and of personal readouts on the same rows, and how many differ."""
-
-    KIND: ClassVar[Kind] = Kind(
-        "comparison",
-        "sums of errors of the shared and of the client's own readout on its later data",
-        (
-            "how well both do on this client, and whether its own was any better",
-            "how many test rows it has and, for classes, how many of each",
-        ),
-    )
-
-    shared: Score
-    personal: Score
-    n_moved: int
-
-    @property
-    def gain(self) -> float:
-        """By how much the personal readout is better: in accuracy, or in NRMSE."""
-        sign = 1.0 if self.shared.counts is not None else -1.0
-        return sign * (self.personal.value - self.shared.value)
-
-    def checked(self) -> Comparison:
-        """Return self; UploadError if no data can have such scores."""
-        self.shared.checked()
-        self.personal.checked()
-        return self
-
-
-@dataclass(frozen=True, eq=False)
-class Comparisons(Structure):
-    """The comparison of all rows together, and of each client by itself."""
-
-    total: Comparison | None = None
-    by_client: Mapping[str, Comparison] = field(default_factory=dict)
-
-    def worst(self) -> tuple[str, float]:
-        """Return the client whose own readout helps it least, and the gain, below 0 if it harms."""
-        if not self.by_client:
-            raise ValueError("no client is kept apart; compare with store_per_client=True")
-        gains = {name: value.gain for name, value in sorted(self.by_client.items())}
-        name = min(gains, key=gains.__getitem__)
-        return name, gains[name]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PersonalEvaluation(Algorithm[Comparisons, Tally[Comparison], Comparisons]):
-    """The shared readout against one of each client's own, on the client's later data.
-
-    The server learns both scores of each client, not its readout.
-
-    Parameters
-    ----------
-    model_under_test
-        The shared model; with its statistics, and solved with one ridge, for "mixed".
-    method
-        "towards": ridge towards the shared readout; "mixed": everybody's statistics and one's own.
-    share
-        Fraction of each client's data, from its start, that it may learn from.
-    members
-        Whether that part of these clients is in the shared model already.
-    """
-
-    model_under_test: Model
-    method: Literal["towards", "mixed"] = "towards"
-    share: Probability = 0.5
-    members: bool = False
-    n_blocks: Annotated[int, Ge(2)] = N_BLOCKS
-    store_per_client: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.method == "mixed" and self.model_under_test.statistics is None:
-            raise ValueError("mixing needs the shared model's statistics; pass a model with them")
-
-    @property
-    def requirements(self) -> Requirements:
-        return Requirements(each_client=KEPT_APART if self.store_per_client else "")
-
-    def start(self) -> Comparisons:
-        return Comparisons()
-
-    def broadcast(self, state: Comparisons, context: RoundContext) -> Message:
-        shared = self.model_under_test
-        return shared_letter(shared.readout, shared.statistics if self.method == "mixed" else None)
-
-    def client_update(self, received: Message, data: Data, context: RoundContext) -> Comparison:
-        tested = self.model_under_test
-        shared, total = read_letter(received, self.method)
-        prepared = tested.preprocessing.apply(data())
-        earlier, later = first_part(prepared, self.share, washout=tested.washout)
-        if not earlier or not later:
-            raise ValueError("there is too little data to learn from one part and test on another")
-        own = own_readout(
-            tested.features,
-            shared,
-            earlier,
-            total=total,
-            member=self.members,
-            classes=tested.classes is not None,
-            n_blocks=self.n_blocks,
-        )
-        scores = [
-            evaluate(Model(tested.features, readout, tested.classes), lambda: later)
-            for readout in (shared, own.readout)
-        ]
-        return Comparison(scores[0], scores[1], int(own.step > 0))
-
-    def read_update(self, parts: Message, context: RoundContext) -> Tally[Comparison]:
-        update = Comparison.from_message(parts).checked()
-        return Tally.of(update, context.client if self.store_per_client else "")
-
-    def server_update(
-        self, state: Comparisons, total: Tally[Comparison], context: RoundContext
-    ) -> Comparisons:
-        return Comparisons(total.total, total.by_client)
-
-    def result(self, state: Comparisons) -> Comparisons:
-        return state
-
-    def figures(self, state: Comparisons) -> dict[str, float]:
-        return {} if state.total is None else {"gain": state.total.gain}

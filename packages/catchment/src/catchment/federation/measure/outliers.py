@@ -11,8 +11,6 @@ one: else one that claims a million times the rows would raise everybody's loss,
 stand out. Copies of one upload under many names make each other look right; only identities help
 there. A client whose data are wrong by no more than people differ is not seen.
 
-An influence cap bounds what any one client can add to the sum, at the price of an exact sum.
-
 Clients whose new data are unlike what they sent before, told from the sums they send anyway.
 
 What a client c sent in a round, S, is held against the sum of what it sent before, R, by the shared
@@ -42,7 +40,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import Literal
@@ -50,12 +48,9 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from catchment.arrays import Array, PositiveFloat
-from catchment.federation.algorithm import Additive, RoundContext, Upload
-from catchment.federation.protection import Protection, Read
+from catchment.arrays import Array
 from catchment.readout.solve import feature_scale, rescaled, scale_of, solve_readout, squared_errors
 from catchment.readout.statistics import Readout, RidgeStatistics, unpack
-from catchment.wire import Message, serialize
 
 THRESHOLD = 4.0
 FEWEST = 5  # clients of which a median and a spread say something
@@ -187,59 +182,6 @@ def robust_scores(values: Array, *, least: float = LEAST_SPREAD) -> Array:
     """
     distance = values - np.median(values)
     return np.asarray(distance / max(1.4826 * float(np.median(np.abs(distance))), least))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ContributionBound(Protection):
-    """Scale an upload's weight down until its norm is at most the limit.
-
-    The norm is that of everything the upload adds to the sums: Gram, cross and target moments,
-    feature and target sums. A capped client counts less, as if its rows had a smaller weight; the
-    readout is then no longer that of the pooled data. The client caps what it sends, and the
-    server caps what it reads, since a client that means harm will not; under secure aggregation,
-    where the server reads the sum alone, only the client does.
-
-    Parameters
-    ----------
-    limit
-        Largest norm of one client's statistics.
-
-    >>> s = RidgeStatistics.from_states(np.ones((100, 1)), np.ones((100, 1)))
-    >>> capped = ContributionBound(limit=10.0).on_client(s, RoundContext(0, ()))
-    >>> round(influence(capped), 9), capped.n_rows, round(capped.weight, 3)
-    (10.0, 100, 4.472)
-    """
-
-    limit: PositiveFloat
-
-    def on_client(self, upload: Upload, context: RoundContext) -> RidgeStatistics:
-        return self.capped(RidgeStatistics.from_message(serialize(upload)))
-
-    def read_update(self, parts: Message, context: RoundContext, inner: Read) -> Additive:
-        changed = replace(context, changed=True)
-        if not context.client:
-            return inner(parts, changed)
-        capped = self.capped(RidgeStatistics.from_message(parts))
-        return inner(replace(capped.parts(), facts=parts.facts), changed)
-
-    def capped(self, statistics: RidgeStatistics) -> RidgeStatistics:
-        """Return float64 statistics of at most the limit: a part of integers is not whole."""
-        norm = influence(statistics)
-        # Numbers that are not finite are left for the check of the upload to name.
-        if norm <= self.limit or not np.isfinite(norm):
-            return statistics.floats
-        return statistics.floats.scaled(self.limit / norm)
-
-
-def influence(statistics: RidgeStatistics) -> float:
-    """Return the norm of all that the statistics add to a sum.
-
-    >>> influence(RidgeStatistics.from_states(np.array([[2.0]]), np.array([[0.0]])))
-    4.47213595499958
-    """
-    s = statistics.floats
-    parts = (s.feature_sum, s.target_sum, s.gram, s.cross.ravel(), s.target_gram)
-    return float(np.linalg.norm(list(map(np.linalg.norm, parts))))
 
 
 @dataclass(frozen=True, eq=False)

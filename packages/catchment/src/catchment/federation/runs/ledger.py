@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,16 +66,6 @@ class Entry:
         return cls(*about, shapes, len(message), digest(message).hex(), epsilon)
 
 
-class About(NamedTuple):
-    """What the messages of many clients have in common."""
-
-    round: int
-    direction: Literal["down", "up"]
-    purpose: str
-    shapes: tuple[tuple[int, ...], ...]
-    epsilon: float | None
-
-
 def _no_numbers() -> NDArray[np.int64]:
     return np.zeros(0, np.int64)
 
@@ -89,7 +79,7 @@ class Entries:
     clients
         Of each message.
     abouts
-        What messages have in common, each once.
+        What messages have in common, each once: entries without a client, length and hash.
     which
         (n,) for each message, which of these it has.
     n_bytes
@@ -103,7 +93,7 @@ class Entries:
     """
 
     clients: tuple[str, ...] = ()
-    abouts: tuple[About, ...] = ()
+    abouts: tuple[Entry, ...] = ()
     which: NDArray[np.int64] = field(default_factory=_no_numbers)
     n_bytes: NDArray[np.int64] = field(default_factory=_no_numbers)
     sha256: bytes = b""
@@ -112,9 +102,10 @@ class Entries:
     def of(cls, entries: Iterable[Entry]) -> Entries:
         """Return messages as columns."""
         every, which = list(entries), []
-        known: dict[tuple[About, str], int] = {}
+        known: dict[tuple[Entry, str], int] = {}
         for one in every:
-            about = About(one.round, one.direction, one.purpose, one.shapes, one.epsilon)
+            head = (one.round, "", one.direction, one.purpose, one.shapes)
+            about = Entry(*head, 0, "", one.epsilon)
             # By its words, too: 0.0 and -0.0 are one to a dictionary.
             which.append(known.setdefault((about, repr(about.epsilon)), len(known)))
         return cls(

@@ -28,7 +28,7 @@ import statistics
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -183,8 +183,8 @@ class SecureRound:
         """Take in again what the journal holds, in the order in which it was closed."""
         closed = journal.closed(self._number)
         for stage in STAGES:
-            for client, message in journal.replies(self._number, stage):
-                self._take(stage, Message.from_bytes(message), self._turn.at(client), None)
+            for who, sent in journal.replies(self._number, stage):
+                self._take(stage, Message.from_bytes(sent), replace(self._turn, client=who), None)
             if stage not in closed:
                 return
             self._members[stage] = self._going_on(stage)
