@@ -317,7 +317,7 @@ def cells_of(held: Series, contender: str) -> list[Cell]:
             make = lambda h: naive(held, h, season)  # noqa: E731
         case "autocovariances" | "autocovariances, each alone":
             own, uploads = contender != "autocovariances", Uploads.of(held)
-            numbers, sent = (0, 0.0) if own else (2 * (L + H), uploads.bytes_each)
+            numbers, sent = (0, 0.0) if own else (3 * (L + H), uploads.bytes_each)
             make = lambda h: from_lags(held, h, uploads, own=own)  # noqa: E731
         case "exact Gram":
             grams = grams_of(held)
