@@ -33,6 +33,10 @@ weather were tested on once, after that. **ETTh1's test hours had been looked at
 studies and in a trial of the equations: its validation hours prefer no trailing mean, its test
 hours do prefer one, and whoever chose by validation would print the first.
 """
+CLASSICAL = """Both are fitted to each series anew at four origins, spread evenly over the test
+part, by statsforecast in an environment of its own (`reproductions/lags_classical.py`); all others
+have their errors at the same four origins beside them. Four origins tell little.
+"""
 FIGURES = {
     "mse": "MSE",
     "mase": "MASE",
@@ -73,7 +77,18 @@ def markdown(result: dict[str, Any]) -> str:
     for name in sets_of(cells):
         parts += [f"## {name}", _errors(cells, name), _beside(cells, name)]
     parts += ["## Noise", _noise_text(), _noise(cells)]
+    if result.get("classical"):
+        parts[3:3] = ["## AutoETS and AutoTheta", CLASSICAL, _classical(result)]
     return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+def _classical(result: dict[str, Any]) -> str:
+    rows = [["MSE at four origins, mean over horizons", *sets_of(result["cells"])]]
+    cells = [*result["cells"], *result["classical"]]
+    for contender in (*dict.fromkeys(one["contender"] for one in result["classical"]), *CONTENDERS):
+        found = [of(cells, name, contender) for name in rows[0][1:]]
+        rows.append([contender, *(f"{mean(own, 'few'):.3f}" if own else "" for own in found)])
+    return _table(rows)
 
 
 def _errors(cells: Sequence[Cell], name: str) -> str:
@@ -127,9 +142,18 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def read(path: Path) -> dict[str, Any]:
+    """Return a result, with that of the classical models if it is beside it."""
+    result: dict[str, Any] = json.loads(path.read_text())
+    beside = path.with_name("lags_classical.json")
+    if beside.is_file() and not result["quick"]:
+        result["classical"] = json.loads(beside.read_text())["cells"]
+    return result
+
+
 def written(path: Path) -> list[Path]:
     """Write the page and the picture beside a result, and return their paths."""
-    result = json.loads(path.read_text())
+    result = read(path)
     page = path.with_suffix(".md")
     page.write_text(markdown(result))
     return [page, drawn(result, path.with_suffix(".png"))]

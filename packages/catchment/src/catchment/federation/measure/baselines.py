@@ -220,7 +220,7 @@ def season_of(series: Iterable[Array]) -> int | None:
     if not len(peaks) or r[peaks].max() < least:
         return None
     # Two seasons are as alike as one: the shortest that is nearly as good.
-    return int(peaks[r[peaks] > 0.9 * r[peaks].max()][0])
+    return int(peaks[r[peaks] > 0.8 * r[peaks].max()][0])
 
 
 def pooled(clients: Mapping[str, Sequence[Recording]]) -> dict[str, list[Recording]]:
