@@ -44,7 +44,7 @@ def test_gaps_are_passed_over_and_mistakes_are_named() -> None:
     y = wave(610)
     gone = y[:600].copy()
     gone[np.random.default_rng(3).random(600) < 0.2] = np.nan
-    assert np.abs(YuleWalkerForecaster(64).fit(gone).predict(range(1, 11)) - y[600:]).max() < 0.6
+    assert np.abs(YuleWalkerForecaster(64).fit(gone).predict(range(1, 11)) - y[600:]).mean() < 0.3
     with pytest.raises(ValueError, match="no fh"):
         YuleWalkerForecaster().fit(y).predict()
     with pytest.raises(ValueError, match="at least 4"):
