@@ -104,7 +104,7 @@ def find_file(name: str, file: str, directory: Path | str | None) -> Path:
     roots = data_directories(directory)
     for root in roots:
         for path in (root / name / file, root / file):
-            if path.isfind_file():
+            if path.is_file():
                 return path
     places = ", ".join(str(root / name) for root in roots)
     raise MissingDataError(f"{file} is in none of {places}; put it there, or pass --data")

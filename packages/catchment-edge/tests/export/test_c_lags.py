@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from compiled import build
 
 from catchment.data import Recording
 from catchment.readout import Autocovariances, autocovariances
 from catchment_edge import lags_c_code
+from tests.export.compiled import build
 
 SIZE = "unsigned lags_size(void); unsigned lags_size(void) { return sizeof(struct lags); }\n"
 
@@ -143,3 +143,18 @@ def test_numbers_of_lags_that_cannot_be_are_refused() -> None:
     for lookback, horizon in ((0, 3), (5, 0), (59_000, 1_001)):
         with pytest.raises(ValueError, match="together"):
             lags_c_code(lookback, horizon)
+
+
+def test_the_forecast_goes_to_onnx(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    import catchment as ct
+    from catchment_edge import to_onnx
+
+    x = np.cumsum(np.random.default_rng(0).normal(size=(3, 800)), axis=1)
+    clients = {f"c{k}": [Recording(one)] for k, one in enumerate(x)}
+    lags = ct.Pipeline(ct.Preprocessing(horizon=(1, 3)), ct.NVAR(16, order=1))
+    model = ct.federate(lags, clients, upload="autocovariances").model
+    to_onnx(model, tmp_path / "forecast.onnx")
+    session = runtime.InferenceSession(str(tmp_path / "forecast.onnx"))
+    (said,) = session.run(None, {session.get_inputs()[0].name: x[0][:60, None]})
+    np.testing.assert_allclose(said, model.predict(x[0][:60, None]), rtol=1e-12)

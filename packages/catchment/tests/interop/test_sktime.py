@@ -40,11 +40,12 @@ def test_without_sktime_the_extra_is_named() -> None:
 def test_sktimes_own_checks() -> None:
     from sktime.utils.estimator_checks import check_estimator
 
-    from catchment.interop import EchoStateForecaster
+    from catchment.interop import EchoStateForecaster, YuleWalkerForecaster
 
-    results: dict[str, Any] = check_estimator(EchoStateForecaster, verbose=False)
-    assert len(results) > 500
-    assert {name: told for name, told in results.items() if told != "PASSED"} == {}
+    for made in (EchoStateForecaster, YuleWalkerForecaster):
+        results: dict[str, Any] = check_estimator(made, verbose=False)
+        assert len(results) > 500
+        assert {name: told for name, told in results.items() if told != "PASSED"} == {}
 
 
 @needs_sktime

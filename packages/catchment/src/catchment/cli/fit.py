@@ -322,7 +322,7 @@ def _outcome(done: Run, folder: Path, seconds: float, said: Sequence[str]) -> li
         scored = f"on the part kept for the test: {metric} {scores[''][metric]:.2f}"
         scored += f", worst {worst} {scores[worst][metric]:.2f}" if worst else ""
     chosen = done.facts.get("map_chosen", "")
-    naive = naive_lines(done)
+    naive = naive_lines(done, folder / MODEL)
     lines.append((scored or "not tested") + (f"   map chosen: {chosen}" if chosen else ""))
     if worst and metric == "accuracy" and scores[worst][metric] < scores[""][metric] - WORSE:
         why = shlex.join(["catchment", "diagnose", str(folder), "--client", worst])
@@ -332,11 +332,17 @@ def _outcome(done: Run, folder: Path, seconds: float, said: Sequence[str]) -> li
     return [*lines, f"saved {model} ({size(model.stat().st_size)})   next: {then}"]
 
 
+DRIFTED = 1.2  # times the error that intervals expect, from which on they are too narrow
 NAIVE = {"persistence": "last value", "seasonal": "seasonal naive"}
 
 
-def naive_lines(done: Run) -> list[str]:
-    """Return how the last value and the value of a season before do, beside a forecast."""
+def naive_lines(done: Run, model: Path) -> list[str]:
+    """Return how the last value and that of a season before do, beside a forecast.
+
+    And whether errors have outgrown the model's intervals.
+    """
+    from catchment.readout.storage import load
+
     rows = {row.name: row for row in done.comparison or () if row.name in NAIVE}
     if not rows:
         return []
@@ -347,6 +353,14 @@ def naive_lines(done: Run) -> list[str]:
         lines.append(
             "  ! the forecast is no better than the best of these; try longer recordings, another "
             "--map, or use the naive one"
+        )
+    deviation, came = load(model).deviation, done.scores[""].get("RMSE", 0.0)
+    expected = 0.0 if deviation is None else float((deviation**2).mean()) ** 0.5
+    if deviation is not None and came > DRIFTED * expected:
+        lines.append(
+            f"  ! errors on the test part are {came / expected:.1f} times those that intervals "
+            "expect: they drift; widen them by recordings of that time, catchment.calibrate(model, "
+            "clients)"
         )
     return lines
 

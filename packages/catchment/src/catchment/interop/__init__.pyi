@@ -1,5 +1,8 @@
 # For the other packages and the tests; may change without notice.
 from catchment.interop.aeon import TimeSeriesClassifier as TimeSeriesClassifier
-from catchment.interop.sktime import EchoStateForecaster as EchoStateForecaster
+from catchment.interop.sktime import (
+    EchoStateForecaster as EchoStateForecaster,
+    YuleWalkerForecaster as YuleWalkerForecaster,
+)
 
 __all__ = []

@@ -32,7 +32,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -285,23 +285,12 @@ def _dot(a: Array, b: Array) -> int:
     return sum(int(a[k : k + EXACT] @ b[k : k + EXACT]) for k in range(0, len(a), EXACT))
 
 
-@dataclass(frozen=True)
-class Lags:
-    """The settings of a solution: inputs that it looks at, its trailing mean, and its ridge.
-
-    Parameters
-    ----------
-    lookback
-        How many of the last values.
-    mean
-        Over how many of them the mean is taken off inputs and targets; 0 for none.
-    ridge
-        In units of the variance of the series.
-    """
+class Lags(NamedTuple):
+    """Settings of a solution: values that it looks at, of how many the mean is taken off, ridge."""
 
     lookback: int
-    mean: int
-    ridge: float
+    mean: int  # 0 for none
+    ridge: float  # in units of the variance of the series
 
 
 @dataclass(frozen=True, eq=False)

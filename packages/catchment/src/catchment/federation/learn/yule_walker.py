@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, cast
 import numpy as np
 from annotated_types import Ge
 
-from catchment.arrays import Array, NonNegativeInt, PositiveInt
+from catchment.arrays import Array, NonNegativeInt, PositiveInt, refuse_nonfinite
 from catchment.data.preprocessing import Preprocessing, Waiting
 from catchment.data.recording import Recording
 from catchment.data.steps import COLUMNS, calendar_columns, channel_numbers, resample
@@ -194,8 +194,8 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
     def client_update(
         self, received: Message, data: Data, context: RoundContext
     ) -> Autocovariances:
-        prepare = context.preprocessing
-        if prepare is None or prepare.horizons != self.preprocessing.horizons:
+        prepare = context.preprocessing or self.preprocessing
+        if prepare.horizons != self.preprocessing.horizons or not prepare.is_fitted:
             raise ValueError(
                 "autocovariances are of raw recordings, and the plan around them prepares these "
                 "otherwise; pass the plan the algorithm's own preprocessing"
@@ -206,7 +206,10 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
             answer: Any = made.answer(Asked.from_message(received), data, context, memory)
             return cast(Autocovariances, answer)
         held = data if context.ledger is None else context.ledger.reading(data)
-        return reduce(add, self.sums(held(), prepare), self.zero())
+        made = reduce(add, self.sums(held(), prepare), self.zero())
+        if not made.n_rows:
+            raise ValueError("the client has no value of what is predicted; leave it out")
+        return made
 
     def zero(self) -> Autocovariances:
         """Return the sums of a client without a value."""
@@ -235,6 +238,7 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
         """Return predicted channels (T, K), known ones (T, A) and calendar (T, B), with gaps."""
         steady = raw if prepare.rate is None else resample(replace(raw, y=None), prepare.rate)
         u, channels = steady.u, steady.channels or steady.n_inputs
+        refuse_nonfinite(u, f"recording {number}", missing=True)
         if prepare.gaps == "error" and np.isnan(u).any():
             raise ValueError(f"recording {number} has gaps, and gaps is 'error'; pass gaps='hold'")
         scaler, T = prepare.scaler, prepare.n_present(steady)

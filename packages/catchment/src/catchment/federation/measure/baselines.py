@@ -202,22 +202,25 @@ def season_of(series: Iterable[Array]) -> int | None:
     >>> season_of([day]), season_of([rng.normal(size=(400, 1))])
     (24, None)
     """
-    total: Array | float = 0.0
+    total, n = np.zeros(LONGEST_SEASON), 0
     for u in series:
         scale = np.maximum(np.nanstd(u, axis=0), 1e-300)
         changes = np.clip(np.diff(u, axis=0) / scale, -7.9, 7.9)
         if len(changes) > 4:
-            total = total + autocovariances(changes, LONGEST_SEASON).moments[0]
-    r = np.atleast_1d(total)
+            own = autocovariances(changes, LONGEST_SEASON)
+            total, n = total + own.weight * own.moments[0], n + own.n_rows
+    r = total / max(n, 1)
     if not r[0] > 0:
         return None
     inner = r[1:-1]
     peaks = 1 + np.flatnonzero((inner > r[:-2]) & (inner >= r[2:]))
     peaks = peaks[peaks > 1]
-    if not len(peaks) or r[peaks].max() < SEASONAL * r[0]:
+    # Of so many lags some are like this by chance.
+    least = max(SEASONAL, 4 / np.sqrt(n)) * r[0]
+    if not len(peaks) or r[peaks].max() < least:
         return None
     # Two seasons are as alike as one: the shortest that is nearly as good.
-    return int(peaks[r[peaks] > 0.9 * r[peaks].max()][0])
+    return int(peaks[r[peaks] > 0.8 * r[peaks].max()][0])
 
 
 def pooled(clients: Mapping[str, Sequence[Recording]]) -> dict[str, list[Recording]]:

@@ -1,0 +1,144 @@
+"""From CSV files to what comes next, in processes of their own; and naive forecasts beside it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catchment import load
+from catchment.data import Recording
+from catchment.federation.measure import Dummy, season_of
+from catchment.plans import parse_plan
+
+DAY = 24
+
+
+def write(folder: Path, n_steps: int, people: int = 4) -> Path:
+    """Write hourly loads with a day and noise that lasts for some hours, a file for each house."""
+    folder.mkdir()
+    for k in range(people):
+        rng = np.random.default_rng(k)
+        e = rng.normal(size=n_steps)
+        for t in range(1, n_steps):
+            e[t] += 0.8 * e[t - 1]
+        load = 100 + 20 * np.sin(2 * np.pi * (np.arange(n_steps) + k) / DAY) + 3 * e
+        with (folder / f"house{k}.csv").open("w", newline="") as file:
+            out = csv.writer(file)
+            out.writerow(("time", "load"))
+            for t, value in enumerate(load):
+                out.writerow((datetime(2024, 1, 1) + timedelta(hours=t), f"{value:.4f}"))
+    return folder
+
+
+def catchment(*words: str, folder: Path) -> str:
+    command = [sys.executable, "-m", "catchment.cli", *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("walk")
+    write(folder / "loads", 1_500)
+    return folder, catchment("fit", "loads", "--horizon", "12", folder=folder)
+
+
+def test_fit_takes_autocovariances_and_says_why(walked: tuple[Path, str]) -> None:
+    folder, said = walked
+    assert "from autocovariances: recordings have 1500 rows" in said
+    assert 'algorithm = "yule_walker"' in (folder / "plan.toml").read_text()
+    assert "beside it: last value" in said
+    assert "seasonal naive" in said
+
+
+def test_a_new_process_says_what_comes_next(walked: tuple[Path, str]) -> None:
+    folder, _ = walked
+    told = catchment("predict", "runs/loads", "loads/house1.csv", "--ahead", folder=folder)
+    (row,) = csv.DictReader(told.splitlines())
+    with (folder / "loads" / "house1.csv").open() as file:
+        values = np.array([[float(one["load"])] for one in csv.DictReader(file)])
+    model = load(folder / "runs" / "loads" / "model.safetensors")
+    last = model.predict(Recording(values))[-1, 0]
+    assert float(row["load"]) == pytest.approx(last, rel=1e-5)
+    assert float(row["load_low"]) < last < float(row["load_high"])
+    assert row["time"].startswith("2024-03-03T23")  # 12 hours after the last of 1500
+
+
+def test_evaluate_shows_what_naive_forecasts_have(walked: tuple[Path, str]) -> None:
+    folder, _ = walked
+    told = json.loads(
+        catchment("evaluate", "runs/loads", "loads/house0.csv", "--json", folder=folder)
+    )
+    assert set(told["naive"]) == {"last value", f"seasonal naive ({DAY})"}
+    own = told["total"]["NRMSE"]
+    assert all(own < one["NRMSE"] for one in told["naive"].values())
+
+
+def test_a_run_is_unlearned_and_verified(walked: tuple[Path, str]) -> None:
+    folder, _ = walked
+    said = catchment("unlearn", "runs/loads", "house2", folder=folder)
+    assert "to the last bit" in said
+    assert "differs" not in catchment("verify", "runs/loads", folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("n_steps", "map_", "algorithm", "why"),
+    [
+        (250, "nvar", "ridge", "exact Gram matrix: recordings have 250 rows"),
+        (60, "default", "ridge", "too few for lags"),
+    ],
+)
+def test_shorter_recordings_have_the_exact_gram_or_a_reservoir(
+    tmp_path: Path, n_steps: int, map_: str, algorithm: str, why: str
+) -> None:
+    from catchment.cli.fit import Asked, look
+    from catchment.plans.propose import propose
+
+    folder = write(tmp_path / "loads", n_steps)
+    options = dict.fromkeys(("label", "client", "recording", "time", "target", "inputs"))
+    asked = Asked((str(folder),), {**options, "horizon": 12})
+    file, said = propose(look(asked), [str(folder)], tmp_path / "plan.toml", "x", horizon=12)
+    assert (file.map_name, file.algorithm) == (map_, algorithm)
+    assert why in said
+
+
+def test_a_plan_of_autocovariances_has_lags_for_a_map() -> None:
+    text = '[data]\nfiles = "*.csv"\n[preprocessing]\nhorizon = [1, 6]\n[features]\ndelays = 48\n'
+    plan = parse_plan(f'{text}[learn]\nalgorithm = "yule_walker"\ntrailing_mean = 1\n')
+    (lags,) = plan.maps
+    assert (lags.delays, lags.order) == (48, 1)  # type: ignore[attr-defined]
+
+
+def test_a_season_is_found_in_changes_whatever_the_level_does() -> None:
+    rng = np.random.default_rng(0)
+    hours = np.arange(600)
+    drifting = np.cumsum(rng.normal(size=600)) + 5 * np.sin(2 * np.pi * hours / DAY)
+    assert season_of([drifting[:, None]]) == DAY
+    assert season_of([np.cumsum(rng.normal(size=600))[:, None]]) is None
+    assert season_of([np.ones((600, 1))]) is None
+
+
+def test_a_seasonal_guess_is_the_value_whole_seasons_before() -> None:
+    from catchment.engine import run_locally
+    from catchment.federation import Plan
+    from catchment.federation.measure import Score
+
+    x = np.arange(40.0) % 7 + np.repeat([0.0, 1.0], 20)
+    ahead = np.stack([np.append(x[h:], [np.nan] * h) for h in (2, 9)], axis=1)
+    guess = Dummy(how="seasonal", season=7, horizon=(2, 9))
+    score = run_locally(Plan(algorithm=guess), {"a": [Recording(x, ahead)]}).state.total
+    assert isinstance(score, Score)
+    # From t = 14 on, 2 ahead of a week before, 9 ahead of two weeks before.
+    wanted = [
+        sum((x[t + h] - x[t + h - back]) ** 2 for t in range(14, 31))
+        for h, back in ((2, 7), (9, 14))
+    ]
+    np.testing.assert_allclose(score.errors.squared_error, wanted)
