@@ -112,7 +112,7 @@ class Layout:
     @property
     def setting(self) -> Setting:
         window = self.task.window
-        return Setting("whole", window or self.steps, window > 0)
+        return Setting(window or self.steps, window > 0)
 
     @cached_property
     def map(self) -> MapCode:
