@@ -36,9 +36,6 @@ StepsOption = Annotated[
     int | None, typer.Option(help="Length of recordings, for maps that need all of it.")
 ]
 PrecisionOption = Annotated[str, typer.Option(metavar="float64|float32", help="ONNX: its numbers.")]
-StreamingOption = Annotated[
-    bool, typer.Option("--streaming", help="ONNX: one step, with the state in and out.")
-]
 TrainOption = Annotated[bool, typer.Option("--train", help="C: a device that trains by a plan.")]
 RowsOption = Annotated[
     int | None, typer.Option(help="With --train: most rows that a device adds up.")
@@ -62,7 +59,6 @@ def export(
     rate: RateOption = None,
     steps: StepsOption = None,
     precision: PrecisionOption = "float64",
-    streaming: StreamingOption = False,
     train: TrainOption = False,
     rows: RowsOption = None,
     port: PortOption = None,
@@ -98,7 +94,6 @@ def export(
             _loaded(model, use, client),
             out or Path("model.onnx"),
             precision=cast("Precision", precision),
-            streaming=streaming,
             steps=steps,
             rate=rate,
         )

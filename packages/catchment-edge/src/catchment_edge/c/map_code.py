@@ -279,9 +279,9 @@ def map_code(features: FeatureMap, setting: Setting, prefix: str = "map") -> Map
     )
 
 
-def known_bits(bits: int | None) -> int:
+def known_bits(bits: int | str | None) -> int:
     """Return the bits of what is in fixed point; ValueError for float64, which has no form in C."""
-    if bits is None:
+    if not isinstance(bits, int):
         raise ValueError(
             "the map is not in fixed point, which its form in C needs; train it with "
             'bits="auto", or export it with --to onnx'

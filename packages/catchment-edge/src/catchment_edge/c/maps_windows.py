@@ -214,13 +214,15 @@ def _joined(
     sources = dict.fromkeys(
         ["numbers.c", "feature.c", "window.c", *(name for one in leaves for name in one.sources)]
     )
+    bits, digits = row_grid(maps[0]) if len(maps) == 1 else (None, None)
     work = Field("int32_t", f"{prefix}_work", max(one.work for one in leaves))
     return MapCode(
         prefix,
         n_inputs,
         n_inputs,
         sum(one.n_features for one in maps),
-        *(row_grid(maps[0]) if len(maps) == 1 else (None, None)),
+        bits,
+        digits,
         text,
         sum(one.operations for one in leaves) / steps,
         streams=False,

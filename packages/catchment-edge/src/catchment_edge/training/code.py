@@ -207,8 +207,8 @@ def _head(layout: Layout) -> str:
 typedef struct {{
 {fields}
 }} state;
-typedef {layout.setting.value} value;
-typedef {layout.setting.word} word;
+typedef double value;
+typedef int32_t word;
 typedef {layout.feature} feature;
 typedef int32_t grid_word;
 typedef uint16_t grid_index;
