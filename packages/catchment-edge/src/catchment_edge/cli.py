@@ -76,15 +76,7 @@ def export(
     if train:
         if to == "onnx":
             raise ValueError("--train is for --to c; an ONNX file only predicts")
-        from catchment_edge.ports import port_files
-        from catchment_edge.training.layout import ROWS
-        from catchment_edge.training.write import device_of
-
-        if port is not None:
-            port_files(port)  # one that is not there is refused before anything is printed
-        device = device_of(
-            model, rows=ROWS if rows is None else rows, steps=steps, name=name, masks=masks
-        )
+        device = _device(model, port, rows=rows, steps=steps, name=name, masks=masks)
         _show(device, as_json)
         paths = device.write(out or Path(), port=port)
     elif to == "onnx":
@@ -107,6 +99,20 @@ def export(
         paths = code.write(out or Path())
     for path in paths:
         typer.echo(f"wrote {path}", err=True)
+
+
+def _device(
+    plan: Path, port: str | None, *, rows: int | None, steps: int | None, name: str, masks: int
+) -> TrainingDevice:
+    """Return a plan's client as C; a port that is not there is refused before it is shown."""
+    from catchment_edge.ports import port_files
+    from catchment_edge.training.layout import ROWS
+    from catchment_edge.training.write import device_of
+
+    if port is not None:
+        port_files(port)
+    most = ROWS if rows is None else rows
+    return device_of(plan, rows=most, steps=steps, name=name, masks=masks)
 
 
 def _show(made: DevicePlan | OnnxFile | TrainingDevice, as_json: bool) -> None:

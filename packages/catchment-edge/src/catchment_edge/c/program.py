@@ -333,9 +333,6 @@ def _own_texts(layout: Layout) -> list[str]:
 def header_text(layout: Layout) -> str:
     """Return the header: sizes, the state, and the functions."""
     n, up = layout.name, layout.name.upper()
-    bad = "infinite" if layout.holds else "missing or infinite"
-    if layout.by_recording and layout.setting.steps:
-        bad += f", or the recording longer than {layout.setting.steps} steps"
     fields = "\n".join(f"    {one.type} {one.name}[{one.length}];" for one in layout.fields)
     return f"""/* {_title(layout)}
  *
@@ -362,19 +359,7 @@ struct {n}_state {{
 {fields}
 }};
 
-/* A recording begins. */
-void {n}_reset(struct {n}_state *s);
-{_begin(layout)}
-/* One sample of all channels. 1: the scores are new; 0: they are not;
- * -1: a sample is {bad}: it is left out. */
-int {n}_step(struct {n}_state *s, const {n}_value *sample, float *scores);
-
-/* The recording ends. 1: the scores are of the whole recording; 0: there are none. */
-int {n}_finish(struct {n}_state *s, float *scores);
-
-/* A whole recording, step after step: the mean of its scores. 1, or as in step and finish. */
-int {n}_predict(struct {n}_state *s, const {n}_value *samples, uint32_t steps, float *scores);
-{_classes(layout)}
+{_functions(layout)}
 #ifdef {up}_SELFTEST
 /* 0 if recordings with known scores have these scores; else the number of the first that has not,
  * counted from 1. */
@@ -387,6 +372,26 @@ int {n}_selftest(struct {n}_state *s);
 
 #endif
 """
+
+
+def _functions(layout: Layout) -> str:
+    """Return the functions that a program calls, but for the self-test."""
+    n, bad = layout.name, "infinite" if layout.holds else "missing or infinite"
+    if layout.by_recording and layout.setting.steps:
+        bad += f", or the recording longer than {layout.setting.steps} steps"
+    return f"""/* A recording begins. */
+void {n}_reset(struct {n}_state *s);
+{_begin(layout)}
+/* One sample of all channels. 1: the scores are new; 0: they are not;
+ * -1: a sample is {bad}: it is left out. */
+int {n}_step(struct {n}_state *s, const {n}_value *sample, float *scores);
+
+/* The recording ends. 1: the scores are of the whole recording; 0: there are none. */
+int {n}_finish(struct {n}_state *s, float *scores);
+
+/* A whole recording, step after step: the mean of its scores. 1, or as in step and finish. */
+int {n}_predict(struct {n}_state *s, const {n}_value *samples, uint32_t steps, float *scores);
+{_classes(layout)}"""
 
 
 def _begin(layout: Layout) -> str:
