@@ -53,18 +53,15 @@ class Form:
 
 
 def forms(n_features: int, n_outputs: int) -> list[Form]:
-    ours = "static struct {0}_state state;"
     return [
         Form(
-            f"catchment, {number}",
-            (f"{name}.c",),
-            f'#include "{name}.h"\n{ours.format(name)}',
-            f"{name}_value",
+            "catchment, whole",
+            ("integers.c",),
+            '#include "integers.h"\nstatic struct integers_state state;',
+            "integers_value",
             "float",
-            f"{name}_step(&state, x, out);",
-        )
-        for number, name in (("float32", "single"), ("whole", "integers"))
-    ] + [
+            "integers_step(&state, x, out);",
+        ),
         Form(
             "m2cgen",
             ("m2cgen_model.c",),
@@ -177,7 +174,7 @@ def measured(
     }
 
 
-def linear(weights: Array, intercept: Array, X: Array, grid: int | None) -> Model:
+def linear(weights: Array, intercept: Array, X: Array, grid: int) -> Model:
     """Return a model that hands its inputs to a readout with scikit-learn's numbers."""
     before = Pipeline(ct.Preprocessing(gaps="error", scale="none"), ct.NVAR(1, order=1, bits=grid))
     K = weights.shape[1]
@@ -206,8 +203,7 @@ def compare(X: Array, y: Array, peers: str) -> tuple[dict[str, Any], dict[str, s
         told = json.loads((folder / "told.json").read_text())
         with np.load(folder / "scikit.npz") as theirs:
             weights, intercept, scores = theirs["weights"], theirs["intercept"], theirs["scores"]
-        c_code(linear(weights, intercept, X, None), name="single", number="float32").write(folder)
-        c_code(linear(weights, intercept, X, 20), name="integers", number="whole").write(folder)
+        c_code(linear(weights, intercept, X, 20), name="integers").write(folder)
         include = [f"-I{folder}", f"-I{told['include']}"]
         found = {
             form.name: measured(form, X[:TESTED], scores, include, folder)
@@ -219,24 +215,21 @@ def compare(X: Array, y: Array, peers: str) -> tuple[dict[str, Any], dict[str, s
 def from_samples(every: list[ct.Recording]) -> dict[str, Any]:
     """Return what ours needs from raw samples to classes, which the others do not have."""
     model = ct.fit(Pipeline(ct.Preprocessing(window=64), ct.WindowStatistics()), every, ridge=1.0)
-    found = {}
-    for number in ("float32", "whole"):
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
-            source, _ = c_code(model, name="whole_way", number=number).write(folder)
-            form = Form(
-                "",
-                (),
-                '#include "whole_way.h"\nstatic struct whole_way_state state;',
-                "whole_way_value",
-                "float",
-                "whole_way_step(&state, x, out);",
-            )
-            text = program(form, every[0].u, model.n_outputs, timed=False)
-            flash, ram = on_board(text, [source], [f"-I{folder}"], folder)
-            empty = on_board(NOTHING, [], [], folder)
-            found[number] = {"flash": flash - empty[0], "ram": ram - empty[1]}
-    return found
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        source, _ = c_code(model, name="whole_way").write(folder)
+        form = Form(
+            "",
+            (),
+            '#include "whole_way.h"\nstatic struct whole_way_state state;',
+            "whole_way_value",
+            "float",
+            "whole_way_step(&state, x, out);",
+        )
+        text = program(form, every[0].u, model.n_outputs, timed=False)
+        flash, ram = on_board(text, [source], [f"-I{folder}"], folder)
+        empty = on_board(NOTHING, [], [], folder)
+    return {"whole": {"flash": flash - empty[0], "ram": ram - empty[1]}}
 
 
 def main() -> None:

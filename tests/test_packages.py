@@ -31,7 +31,6 @@ COMMANDS = {
     "flower": "flower init",
     "audit": "audit plan.toml",
     "data": "data list",
-    "estimate": "estimate plan.toml",
     "search": "search plan.toml",
     "watch": "watch run",
 }

@@ -84,8 +84,7 @@ FACES = {
         "plus deserialize split serialize"
     ),
     "catchment_edge": (
-        "Agreement CCode EdgeClient DeviceHello DevicePlan OnnxFile c_code lags_c_code to_c "
-        "to_device to_onnx"
+        "CCode EdgeClient DeviceHello DevicePlan OnnxFile c_code lags_c_code to_c to_device to_onnx"
     ),
     "catchment_edge.client": "EdgeClient DeviceHello",
     "catchment_edge.training": "TrainingDevice device_of sensor_bytes task_of to_device",
@@ -124,8 +123,8 @@ FACES = {
     ),
     "catchment_research.prompt": (
         "Answers Controlled EdgeController Example FrozenLM LanguageServer Projection PromptModel "
-        "PromptTraining Prompter RecordingPrompts RemoteServer SurrogateLM TransformersLM "
-        "closed_form_start find_model label_targets prompt_model_of ridge_data serve values_of"
+        "PromptTraining Prompter RecordingPrompts SurrogateLM TransformersLM "
+        "closed_form_start find_model label_targets prompt_model_of ridge_data values_of"
     ),
 }
 # Single files, and folders that say in full what they hold.

@@ -39,7 +39,6 @@ PENALTY = 0.02  # of the fit: traits that always come together share their bytes
 class Measured:
     """A model's traits, and bytes as the compiler says."""
 
-    number: str
     traits: list[str]
     flash: int
     constants: int
@@ -61,21 +60,20 @@ def flash_of(code: CCode, folder: Path) -> int:
     return int(text) + int(data)
 
 
-def measured(model: ct.Model, number: Any, folder: Path, **options: Any) -> Measured:
+def measured(model: ct.Model, folder: Path, **options: Any) -> Measured:
     """Return the traits and sizes of a model."""
-    code = c_code(model, name="model_", number=number, **options)
-    flash = flash_of(code, folder)
-    return Measured(code.layout.number, traits(code.layout), flash, constant_bytes(code.layout))
+    code = c_code(model, name="model_", **options)
+    return Measured(traits(code.layout), flash_of(code, folder), constant_bytes(code.layout))
 
 
-def random_model(draw: random.Random) -> tuple[ct.Model, str]:
-    """Return a model that nobody trained, and the numbers to export it with."""
+def random_model(draw: random.Random) -> ct.Model:
+    """Return a model that nobody trained."""
     per_step = draw.random() < 0.2
-    described, number = _echo_state(draw, per_step=per_step)
+    described = _echo_state(draw, per_step=per_step)
     if draw.random() < OTHERS:
-        described, number = _other(draw, per_step=per_step), draw.choice(["whole", "float32"])
+        described = _other(draw, per_step=per_step)
     window: int | None = draw.choice([40, 60, 128, 300])
-    if per_step or number == "q15" or isinstance(described, ct.EchoState):
+    if per_step or isinstance(described, ct.EchoState):
         window = draw.choice([None, window])
     step = draw.choice([None, None, window // 2, window + 5]) if window and not per_step else None
     classes = draw.random() < 0.7
@@ -91,16 +89,14 @@ def random_model(draw: random.Random) -> tuple[ct.Model, str]:
     )
     readout = Readout(rng.normal(size=(features.n_features, outputs)), rng.normal(size=outputs))
     names = tuple(f"class {k}" for k in range(outputs)) if classes else None
-    return ct.Model(ct.Pipeline(preprocessing, features), readout, names), number
+    return ct.Model(ct.Pipeline(preprocessing, features), readout, names)
 
 
-def _echo_state(draw: random.Random, *, per_step: bool) -> tuple[Any, str]:
-    number = draw.choice(["whole", "q15", "float32"])
+def _echo_state(draw: random.Random, *, per_step: bool) -> Any:
     units: Any = draw.choice([20, 50, 100, (30, 20), (10, 10, 10)])
-    kinds: list[Any] = ["tanh", "tanh", "sigmoid", "sin"]
-    kinds += [] if number == "q15" else ["relu", "identity"]
+    kinds: list[Any] = ["tanh", "tanh", "sigmoid", "sin", "relu", "identity"]
     pool: Any = None if per_step else draw.choice(["last", "mean", "mean_std", "mean_std", "max"])
-    described = ct.EchoState(
+    return ct.EchoState(
         units,
         pool=pool,
         washout=draw.choice([0, 0, 10]),
@@ -108,9 +104,8 @@ def _echo_state(draw: random.Random, *, per_step: bool) -> tuple[Any, str]:
         activation=draw.choice(kinds),
         input=draw.random() < 0.8,
         bias=draw.random() < 0.2,
-        bits=draw.choice(["auto", None]) if number == "float32" else draw.choice(["auto", 15]),
+        bits=draw.choice(["auto", 15]),
     )
-    return described, number
 
 
 def _other(draw: random.Random, *, per_step: bool) -> Any:
@@ -134,9 +129,9 @@ def corpus(n: int, seed: int) -> Iterator[Measured]:
     draw, n_made = random.Random(seed), 0
     with tempfile.TemporaryDirectory() as folder:
         while n_made < n:
-            model, number = random_model(draw)
+            model = random_model(draw)
             try:
-                yield measured(model, number, Path(folder))
+                yield measured(model, Path(folder))
             except ValueError:  # some combinations have no form in C
                 continue
             n_made += 1
@@ -166,21 +161,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     told = parser.parse_args()
     models = list(corpus(told.models, told.seed))
-    table = {}
-    for kind, numbers in {"whole": ("whole", "q15"), "float32": ("float32",)}.items():
-        own = [one for one in models if one.number in numbers]
-        errors = [
-            error
-            for k in range(5)
-            for error in _errors(fitted([m for j, m in enumerate(own) if j % 5 != k]), own[k::5])
-        ]
-        worst, middle = np.abs(errors).max(), np.median(np.abs(errors))
-        sys.stdout.write(
-            f"{kind}: {len(own)} models; of flash, left out: {middle:.2%} off in the middle, "
-            f"{worst:.2%} at worst\n"
-        )
-        table[kind] = fitted(own)
-    TABLE.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n")
+    errors = [
+        error
+        for k in range(5)
+        for error in _errors(fitted([m for j, m in enumerate(models) if j % 5 != k]), models[k::5])
+    ]
+    worst, middle = np.abs(errors).max(), np.median(np.abs(errors))
+    sys.stdout.write(
+        f"{len(models)} models; of flash, left out: {middle:.2%} off in the middle, "
+        f"{worst:.2%} at worst\n"
+    )
+    TABLE.write_text(json.dumps(fitted(models), indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -49,9 +49,7 @@ from tests.engine.on_ray import (
     by_address,
     command,
     killed,
-    killed_tree,
     one_sentence,
-    tree,
 )
 from tests.privacy.test_every_algorithm import REFUSED, hideable
 
@@ -286,7 +284,7 @@ def _wave(rng: np.random.Generator, n: int = 30) -> Any:
 CHECKS = {
     check.__name__: check
     for check in (
-        *(killed, killed_tree, one_sentence, tree, command, aggregated, by_address),
+        *(killed, one_sentence, command, aggregated, by_address),
         *(quick, one_call, apps, plan_files, every_algorithm, many_clients),
     )
 }

@@ -31,9 +31,8 @@ def test_killed_workers_on_ray_then_simulated_plans_and_faults() -> None:
 
 
 @pytest.mark.long
-def test_what_ray_gives_up_trees_an_aggregation_and_a_cluster() -> None:
-    words = ("tree", "killed_tree", "one_sentence", "aggregated", "by_address", "one_call")
-    assert_done(*words, seconds=900)
+def test_what_ray_gives_up_an_aggregation_and_a_cluster() -> None:
+    assert_done("one_sentence", "aggregated", "by_address", "one_call", seconds=900)
 
 
 @pytest.mark.long

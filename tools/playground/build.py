@@ -11,17 +11,14 @@ import argparse
 import base64
 import hashlib
 import importlib.util
-import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-import catchment_edge
 from catchment import replace_file
 
 HERE = Path(__file__).parent
-LIBRARY = Path(catchment_edge.__file__).parent / "sources"  # what devices run
 PAGE = HERE.parents[1] / "docs" / "_extra" / "playground" / "index.html"
 COMPILER = "0.13.0"  # of ziglang: another version may give other bytes
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-Wno-unused-function")
@@ -51,16 +48,9 @@ def missing() -> str:
 
 
 def gather(folder: Path) -> list[str]:
-    """Copy the C sources into a folder and return the names of those to compile.
-
-    Among them is the reservoir's step as an exported model takes it, in double precision: its
-    text, with the word float exchanged.
-    """
+    """Copy the C sources into a folder and return the names of those to compile."""
     for source in (*HERE.glob("*.c"), *HERE.glob("*.h")):
         (folder / source.name).write_bytes(source.read_bytes())
-    step = (LIBRARY / "float_reservoir.c").read_text(encoding="utf-8")
-    step = re.sub(r"\bfloat\b", "double", step.replace("#include <math.h>\n", ""))
-    (folder / "double_reservoir.c").write_text(step, encoding="utf-8")
     return sorted(source.name for source in HERE.glob("*.c"))
 
 

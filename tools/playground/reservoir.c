@@ -10,7 +10,7 @@ static double float_activate(int code, double p)
 }
 
 /* The step that an exported model takes on a device, with every float a double. */
-#include "double_reservoir.c"
+#include "double_reservoir.h"
 
 enum { CONNECTIONS = 10 }; /* that each unit of the random topology receives */
 

@@ -17,7 +17,6 @@ import catchment as ct
 from catchment import Array
 from catchment.features import EchoState, Pipeline, Reservoir
 from catchment.features.echo_state import ACTIVATIONS, TOPOLOGIES, MixedActivation
-from catchment_edge.c import Number
 
 STEPS = 40  # of a recording
 CHANNELS = 3
@@ -26,19 +25,18 @@ POOLS: tuple[Any, ...] = ("last", "mean", "mean_std", "max")
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A map, how recordings are prepared, what is predicted, and the numbers of the C form."""
+    """A map, how recordings are prepared, and what is predicted."""
 
     described: Any
     preprocessing: ct.Preprocessing
     per_step: bool
     classes: bool
-    number: Number
     channels: int
     seed: int
 
     def __repr__(self) -> str:
         told = f"{self.described}, {self.preprocessing}, per_step={self.per_step}"
-        return f"Case({told}, classes={self.classes}, {self.number}, seed={self.seed})"
+        return f"Case({told}, classes={self.classes}, seed={self.seed})"
 
     @cached_property
     def model(self) -> ct.Model:
@@ -179,5 +177,4 @@ def drawn_case(seed: int) -> Case:
         step=rng.choice([None, 6, 20]) if window else None,
         scale=rng.choice(["none", "federated"]),
     )
-    number: Number = "float32" if grid is None else "whole"
-    return Case(described, preprocessing, per_step, classes, number, channels, seed)
+    return Case(described, preprocessing, per_step, classes, channels, seed)

@@ -37,8 +37,7 @@ class Compiled:
 
     def samples(self, u: Any) -> Any:
         """Return raw inputs (T, I) as the C takes them."""
-        kind = np.float32 if self.code.layout.number == "float32" else np.float64
-        return np.ascontiguousarray(np.asarray(u, dtype=kind).reshape(len(u), -1))
+        return np.ascontiguousarray(np.asarray(u, dtype=np.float64).reshape(len(u), -1))
 
     def predict(self, u: Any) -> Array | None:
         """Return the mean scores (K,) of a raw recording (T, I); None if there are none."""
@@ -72,10 +71,11 @@ class Compiled:
         return self.rows(u)[0]
 
     def row(self) -> Array:
-        """Return the latest feature row, whole ones divided by their unit."""
+        """Return the latest feature row, divided by its unit."""
         row = np.ctypeslib.as_array(self.state.contents.row).astype(np.float64)
         digits = self.code.layout.map.digits
-        return row if digits is None else np.ldexp(row, -digits)
+        assert digits is not None
+        return np.ldexp(row, -digits)
 
     def own_class(self, scores: Array) -> str:
         """Return the name of the class with the largest score."""
@@ -91,13 +91,12 @@ def compiled(
     model: Any,
     tmp_path: Path,
     *,
-    number: Any = None,
     name: str = "model",
     flags: tuple[str, ...] = ("-O1",),
     **options: Any,
 ) -> Compiled:
     """Return a model exported and compiled in a folder, without a warning."""
-    code = c_code(model, name=name, number=number, **options)
+    code = c_code(model, name=name, **options)
     source, _ = code.write(tmp_path)
     # A library that is loaded keeps its place, so each has a name of its own.
     library = tmp_path / f"{name}-{secrets.token_hex(8)}.so"

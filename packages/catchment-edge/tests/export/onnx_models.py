@@ -74,23 +74,6 @@ def reference_scores(path: Path, u: Array, *, alone: bool) -> Array:
     return np.asarray(found[0])
 
 
-def streamed_scores(path: Path, u: Array) -> Array:
-    """Return the scores of the steps of a recording that are ready, one step at a time."""
-    session = onnxruntime.InferenceSession(path)
-    kinds = {"tensor(double)": np.float64, "tensor(float)": np.float32, "tensor(int64)": np.int64}
-    given = {one.name: one for one in session.get_inputs()}
-    states = [name for name in given if name != "sample"]
-    held = {name: np.zeros(given[name].shape, kinds[given[name].type]) for name in states}
-    names = ["scores", "ready", *(f"{name}_next" for name in states)]
-    rows = []
-    for sample in u.astype(kinds[given["sample"].type]):
-        scores, ready, *new = session.run(names, {"sample": sample, **held})
-        held = dict(zip(states, new, strict=True))
-        if ready:
-            rows.append(scores)
-    return np.concatenate(rows)
-
-
 def own_scores(model: Model, u: Array) -> Array:
     (found,) = model.outputs([Recording(u)])
     return found

@@ -109,7 +109,7 @@ def test_any_map_in_whole_numbers(made: tuple[ct.Model, Array]) -> None:
         expected = np.concatenate(model.pipeline.rows([ct.Recording(u)]))
         try:
             options: dict[str, Any] = {} if per_step else {"steps": len(u)}
-            c = compiled(model, Path(folder), number="whole", flags=("-O0",), **options)
+            c = compiled(model, Path(folder), flags=("-O0",), **options)
         except ValueError as refused:
             assert "do not fit a word" in str(refused)  # noqa: PT017
             return

@@ -1,4 +1,4 @@
-"""Echo states as C: the library's features and scores, in integers and in float32."""
+"""Echo states as C: the library's features and scores, in integers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from tests.export.models import python_rows, signal, untrained
 
 pytestmark = pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
 MIXED = ct.MixedActivation(tanh=0.4, sigmoid=0.2, relu=0.2, sin=0.1, identity=0.1)
-BOUNDED = ct.MixedActivation(tanh=0.5, sigmoid=0.3, sin=0.2)
 
 
-def same(model: ct.Model, u: Any, tmp_path: Path, number: str = "whole", **options: Any) -> None:
+def same(model: ct.Model, u: Any, tmp_path: Path, **options: Any) -> None:
     """Compare features, to the bit, and scores, of every row and of the whole recording."""
-    made = compiled(model, tmp_path, number=number, **options)
+    made = compiled(model, tmp_path, **options)
     features, scores = made.rows(u)
     (outputs,) = model.outputs([ct.Recording(u)])
     np.testing.assert_array_equal(features, python_rows(model, u))
@@ -33,10 +32,10 @@ def same(model: ct.Model, u: Any, tmp_path: Path, number: str = "whole", **optio
 
 
 @pytest.mark.parametrize("pool", ["last", "mean", "mean_std", "max"])
-@pytest.mark.parametrize(("number", "grid"), [("whole", 20), ("whole", 24), ("q15", 15)])
-def test_pools_and_numbers(pool: Any, number: str, grid: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("grid", [15, 20, 24])
+def test_pools_and_numbers(pool: Any, grid: int, tmp_path: Path) -> None:
     described = ct.EchoState(20, pool=pool, bits=grid, feature_bits=min(grid, 16))
-    same(untrained(described, window=40), signal(130), tmp_path, number)
+    same(untrained(described, window=40), signal(130), tmp_path)
 
 
 @pytest.mark.parametrize("step", [30, 50, 70])
@@ -52,18 +51,18 @@ def test_segments_of_windows_and_of_recordings(tmp_path: Path) -> None:
         same(untrained(described), signal(101), tmp_path)
 
 
-@pytest.mark.parametrize("number", ["whole", "q15"])
-def test_deep_stacks_spread_leaks_and_all_activations(number: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("bits", [15, 20])
+def test_deep_stacks_spread_leaks_and_all_activations(bits: int, tmp_path: Path) -> None:
     described = ct.EchoState(
         (15, 10, 8),
-        activation=BOUNDED if number == "q15" else MIXED,
+        activation=MIXED,
         leak_rate=ct.Uniform(0.1, 1.0),
         bias_scaling=0.5,
         bias=True,
         pool="mean_std",
-        bits=15 if number == "q15" else 20,
+        bits=bits,
     )
-    same(untrained(described, channels=3), signal(80, 3), tmp_path, number)
+    same(untrained(described, channels=3), signal(80, 3), tmp_path)
 
 
 @pytest.mark.parametrize("chosen", [{"input": False}, {"state": False}, {"bias": True}])
@@ -109,10 +108,9 @@ def test_gaps_are_held_and_a_silent_channel_is_zero(tmp_path: Path) -> None:
     np.testing.assert_array_equal(made.features(u), python_rows(model, u))
 
 
-@pytest.mark.parametrize("number", ["whole", "float32"])
-def test_what_cannot_be_taken_is_refused(number: str, tmp_path: Path) -> None:
-    strict = compiled(untrained(ct.EchoState(8), gaps="error"), tmp_path, number=number)
-    holding = compiled(untrained(ct.EchoState(8)), tmp_path, number=number)
+def test_what_cannot_be_taken_is_refused(tmp_path: Path) -> None:
+    strict = compiled(untrained(ct.EchoState(8), gaps="error"), tmp_path)
+    holding = compiled(untrained(ct.EchoState(8)), tmp_path)
     for bad, by in ((np.nan, [strict]), (np.inf, [strict, holding]), (-np.inf, [holding])):
         u = signal(20)
         u[11, 1] = bad
@@ -132,27 +130,14 @@ def test_too_short_recordings_have_no_scores(tmp_path: Path) -> None:
     assert whole.predict(signal(7)) is not None
 
 
-@pytest.mark.parametrize("pool", [None, "last", "mean", "mean_std", "max"])
-def test_single_precision_is_near_double(pool: Any, tmp_path: Path) -> None:
-    described = ct.EchoState((15, 10), activation=MIXED, pool=pool, bits=None, washout=3)
-    model = untrained(described, per_step=pool is None, window=None if pool is None else 60)
-    made = compiled(model, tmp_path)
-    assert made.code.layout.number == "float32"
-    u = signal(200)
-    features, scores = made.rows(u)
-    np.testing.assert_allclose(features, python_rows(model, u), atol=1e-5, rtol=1e-5)
-    np.testing.assert_allclose(scores, model.outputs([u])[0], rtol=1e-5, atol=1e-5)
-
-
-def test_single_precision_of_a_map_with_a_grid_has_the_same_classes(tmp_path: Path) -> None:
+def test_a_trained_model_has_the_same_classes(tmp_path: Path) -> None:
     data = [ct.Recording.labeled(signal(90, seed=k) * (1 + k % 3), k % 3, "abc") for k in range(18)]
     model = ct.fit(ct.Pipeline(ct.Preprocessing(window=30), ct.EchoState(30)), data)
-    made = compiled(model, tmp_path, number="float32")
+    made = compiled(model, tmp_path)
     for one in data:
         scores = made.predict(one.u)
         assert scores is not None
         assert [made.own_class(scores)] == model.classify([one.u])
-        np.testing.assert_allclose(scores, model.scores([one.u])[0], atol=1e-3)
 
 
 @settings(

@@ -22,7 +22,7 @@ def test_the_program_of_the_guide_says_what_the_library_does(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text(encoding="utf-8")
-    page = text[text.index("\n## C\n") : text.index("\n### Which numbers")]
+    page = text[text.index("\n## C\n") : text.index("\n### Integers")]
     found: dict[str, list[str]] = {"python": [], "c": []}
     for language, block in BLOCK.findall(page):
         found[language].append(block)

@@ -36,7 +36,7 @@ CARELESS = ("-std=gnu11", "-O3", "-ffp-contract=fast", "-static")
 
 def ends(machine: Machine, model: ct.Model, folder: Path, **options: Any) -> int:
     """Return what the self-test returns on a machine."""
-    source, _ = c_code(model, number="whole", **options).write(folder)
+    source, _ = c_code(model, **options).write(folder)
     (folder / "main.c").write_text(MAIN)
     files = [str(source), str(folder / "main.c"), "-o", str(folder / "main")]
     subprocess.run([*machine.compiler, *CARELESS, "-DMODEL_SELFTEST", *files], check=True)

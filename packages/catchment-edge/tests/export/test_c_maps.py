@@ -1,10 +1,10 @@
-"""Feature maps as C: the very integers of the library, and its numbers to float32's accuracy."""
+"""Feature maps as C: the very integers of the library."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -106,68 +106,12 @@ def python_rows(model: ct.Model, u: Array) -> Array:
 @pytest.mark.parametrize(("described", "per_step"), CASES)
 def test_whole_features_are_the_librarys(described: Any, per_step: bool, tmp_path: Path) -> None:
     model, data = trained(described, per_step)
-    made = compiled(model, tmp_path, number="whole", flags=QUICK, **steps_of(model))
+    made = compiled(model, tmp_path, flags=QUICK, **steps_of(model))
     for one in data[:3]:
         features, scores = made.rows(one.u)
         np.testing.assert_array_equal(features, python_rows(model, one.u))
         expected = model.outputs(one.u)[0]
         np.testing.assert_allclose(scores, expected, rtol=2e-6, atol=2e-6)
-
-
-FLOATS = ["default", "hydra", "diagonal", "projected", "cosines of a map", "windows and streams"]
-
-
-@pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
-@pytest.mark.parametrize("name", FLOATS)
-def test_windows_in_single_precision(name: str, tmp_path: Path) -> None:
-    model, data = trained(PER_WINDOW[name], per_step=False)
-    made = compiled(model, tmp_path, number="float32", flags=QUICK, steps=STEPS)
-    for one in data[:3]:
-        _near(model, made.rows(one.u)[0], one.u, share=0.03)
-
-
-PLAIN: dict[str, Any] = {
-    "windows": ct.FeatureUnion(
-        ct.MiniRocket(40, bits=None), ct.WindowStatistics(bits=None), ct.Hydra(32, bits=None)
-    ),
-    "norm": ct.AppendNorm(ct.DiagonalReservoir(20, bits=None)),
-    "projected": ct.RandomProjection(ct.MiniRocket(40, bits=None), 20),
-    "cosines": ct.RandomFourierFeatures(ct.MiniRocket(40, bits=None), 20, bits=None),
-}
-
-
-@pytest.mark.parametrize("name", list(PLAIN))
-def test_maps_without_a_grid_are_not_rounded(name: str, tmp_path: Path) -> None:
-    data = [one for k, one in enumerate(windows()) if k != 2]
-    # Numbers that single precision holds, so that no count may differ.
-    data = [replace(one, u=np.rint((one.u - 5) * 2.0**12) / 2.0**12) for one in data]
-    model = ct.fit(ct.Pipeline(ct.Preprocessing(scale="none"), PLAIN[name]), data)
-    made = compiled(model, tmp_path, flags=QUICK, steps=STEPS)
-    assert made.code.layout.number == "float32"
-    for one in data[:2]:
-        error = np.abs(made.rows(one.u)[0] - python_rows(model, one.u)) / model.features.bounds
-        assert error.max() < (1e-3 if name == "cosines" else 2e-6)
-
-
-@pytest.mark.parametrize("name", list(PER_STEP))
-def test_steps_in_single_precision(name: str, tmp_path: Path) -> None:
-    model, data = trained(PER_STEP[name], per_step=True)
-    made = compiled(model, tmp_path, number="float32", flags=QUICK)
-    # What enters random features is rounded to 14 digits, so that the last digit may be another.
-    coarse = "cosines" in name or "rectifiers" in name
-    for one in data:
-        _near(model, made.rows(one.u)[0], one.u, atol=1e-3 if coarse else 2e-5)
-
-
-def _near(
-    model: ct.Model, found: Array, u: Array, *, atol: float = 2e-5, share: float = 0.0
-) -> None:
-    """Compare rows: few may be on the other side of a rounding, by one step of the grid."""
-    expected = python_rows(model, u)
-    error = np.abs(found - expected) / model.features.bounds
-    assert error.max() <= max(atol, 2.01 * 2.0 ** -(model.features.feature_bits or 60))
-    if share:
-        assert (error > atol).mean() <= share
 
 
 MAIN = """
@@ -198,32 +142,27 @@ REST = [pytest.param(*one.values, id=one.id, marks=pytest.mark.long) for one in 
 
 
 @pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarning")
-@pytest.mark.parametrize("number", ["whole", "float32"])
 @pytest.mark.parametrize(("described", "per_step"), [*CHECKED, *REST])
 @pytest.mark.slow
-def test_sanitizers_find_nothing(
-    described: Any, per_step: bool, number: Any, tmp_path: Path
-) -> None:
+def test_sanitizers_find_nothing(described: Any, per_step: bool, tmp_path: Path) -> None:
     model, data = trained(described, per_step)
-    code = c_code(model, number=number, **steps_of(model))
+    code = c_code(model, **steps_of(model))
     source, _ = code.write(tmp_path)
     (tmp_path / "main.c").write_text(MAIN)
     program, steps = tmp_path / "main", len(data[0].u)
     files = [str(source), str(tmp_path / "main.c"), "-o", str(program)]
     build([*files, f"-DSTEPS={steps}", *SANITIZED, "-O1", "-lm"])
-    kind = np.float32 if number == "float32" else np.float64
-    inputs = b"".join(one.u.astype(kind).tobytes() for one in data)
+    inputs = b"".join(one.u.astype(np.float64).tobytes() for one in data)
     told = subprocess.run([str(program)], input=inputs, capture_output=True, check=False)
     assert told.returncode == 0, told.stderr.decode()
     found = np.array(told.stdout.split(), dtype=float).reshape(len(data), -1)
     expected = np.array([np.mean(model.outputs(one.u)[0], axis=0) for one in data])
-    if number == "whole":
-        np.testing.assert_allclose(found, expected, rtol=3e-6, atol=3e-6)
+    np.testing.assert_allclose(found, expected, rtol=3e-6, atol=3e-6)
 
 
 def test_maps_of_windows_share_one_buffer() -> None:
     both, _ = trained(ct.DefaultMap(260), per_step=False)
-    layout = c_code(both, number="whole", steps=STEPS).layout
+    layout = c_code(both, steps=STEPS).layout
     kept = {one.name: one.n_bytes for one in layout.fields}
     # Each sample, and the length of each, is there once; beside them a few rows.
     assert kept["kept"] == STEPS * 4 * 4
@@ -247,10 +186,8 @@ def test_what_cannot_be_written_says_what_can() -> None:
         c_code(ct.fit(Own(), data), steps=STEPS)
     with pytest.raises(ValueError, match="MiniRocket needs a whole recording at once"):
         c_code(ct.fit(ct.MiniRocket(20), data))
-    with pytest.raises(ValueError, match="has no grid, which --number whole needs"):
-        c_code(ct.fit(ct.MiniRocket(20, bits=None), data), number="whole", steps=STEPS)
-    with pytest.raises(ValueError, match="no form in q15; export it with --number whole"):
-        c_code(ct.fit(ct.MiniRocket(20), data), number="q15", steps=STEPS)
+    with pytest.raises(ValueError, match="is not in fixed point, which its form in C needs"):
+        c_code(ct.fit(ct.MiniRocket(20, bits=None), data), steps=STEPS)
     apart = ct.FeatureUnion(ct.MiniRocket(20), ct.MiniRocket(20, input_range=2.0**16))
     with pytest.raises(ValueError, match="do not fit a word of 32 bits; train with input ranges"):
         c_code(ct.fit(apart, data), steps=STEPS)

@@ -63,17 +63,12 @@ MISTAKES: dict[str, tuple[Callable[[], ct.Model], dict[str, Any], str]] = {
     ),
     "no steps": (lambda: untrained(ct.MiniRocket(84)), {"steps": 0}, "steps is 0; give the length"),
     "all of a recording": (lambda: untrained(ct.MiniRocket(84)), {}, "pass --steps"),
-    "no grid": (
-        lambda: untrained(ct.EchoState(5, bits=None)),
-        {"number": "whole"},
-        "--number float32",
+    "float64": (lambda: untrained(ct.EchoState(5, bits=None)), {}, 'train it with bits="auto"'),
+    "float64 windows": (
+        lambda: untrained(ct.MiniRocket(84, bits=None)),
+        {"steps": 30},
+        "is not in fixed point",
     ),
-    "relu in q15": (
-        lambda: untrained(ct.EchoState(5, activation="relu")),
-        {"number": "q15"},
-        "--number whole or float32",
-    ),
-    "number": (with_prepare, {"number": "float16"}, "choose one of whole, q15, float32"),
     "name": (with_prepare, {"name": "two words"}, "give a letter, then up to 30"),
     "long name": (with_prepare, {"name": "a" * 300}, "give a letter, then up to 30"),
     "name with a digit first": (with_prepare, {"name": "1x"}, "give a letter, then up to 30"),

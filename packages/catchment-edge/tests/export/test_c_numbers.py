@@ -42,7 +42,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("numbers")
-    found = needed(["numbers.c", "window_whole.c", "window_statistics.c"], USES)
+    found = needed(["numbers.c", "window.c", "window_statistics.c"], USES)
     text = "#include <stdint.h>\n" + "\n".join(one.text for one in found) + WRAPPERS
     (folder / "numbers.c").write_text(text)
     flags = ["-shared", "-fPIC", "-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all"]

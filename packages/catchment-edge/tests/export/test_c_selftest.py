@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,20 +35,16 @@ def selftest(folder: Path, *flags: str) -> int:
     return subprocess.run([program], check=False).returncode
 
 
-@pytest.mark.parametrize("number", ["whole", "q15", "float32"])
-def test_it_passes_under_the_sanitizers(number: Any, tmp_path: Path) -> None:
+def test_it_passes_under_the_sanitizers(tmp_path: Path) -> None:
     model = untrained(ct.EchoState(20, leak_rate=0.5), window=40, step=20)
-    c_code(model, name="har", number=number).write(tmp_path)
+    c_code(model, name="har").write(tmp_path)
     assert selftest(tmp_path, *SANITIZED) == 0
 
 
-@pytest.mark.parametrize("number", ["whole", "q15"])
 @pytest.mark.parametrize("rate", [None, 25.0])
-def test_windows_in_seconds_of_samples_without_times(
-    number: Any, rate: float | None, tmp_path: Path
-) -> None:
+def test_windows_in_seconds_of_samples_without_times(rate: float | None, tmp_path: Path) -> None:
     model = untrained(ct.EchoState(20), window="2s", step="1s", rate=rate)
-    c_code(model, name="har", number=number, rate=25.0).write(tmp_path)
+    c_code(model, name="har", rate=25.0).write(tmp_path)
     assert selftest(tmp_path) == 0
 
 
@@ -70,5 +65,5 @@ def test_it_runs_step_by_step_and_over_whole_recordings(tmp_path: Path) -> None:
     c_code(untrained(steps, per_step=True), name="har").write(tmp_path)
     assert selftest(tmp_path, *SANITIZED) == 0
     parts = ct.EchoState(10, pool="mean", segments=3)
-    c_code(untrained(parts), name="har", number="float32").write(tmp_path)
+    c_code(untrained(parts), name="har").write(tmp_path)
     assert selftest(tmp_path, *SANITIZED) == 0

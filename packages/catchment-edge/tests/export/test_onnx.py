@@ -52,7 +52,6 @@ from tests.export.onnx_models import (
     model_of,
     own_scores,
     scores_in,
-    streamed_scores,
     waves,
 )
 from tests.features.onnx_graphs import write
@@ -175,37 +174,6 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
     assert given.shape == ["recordings", STEPS, CHANNELS]
 
 
-@pytest.mark.parametrize(
-    "described",
-    [
-        EchoState(20),
-        EchoState(20, pool="max", washout=3),
-        EchoState(20, bits=None),
-        EchoState(20, segments=2),
-        MiniRocket(84),
-    ],
-)
-@pytest.mark.parametrize("step", [10, 20, 23])
-def test_a_stream_of_windows_is_the_batch(tmp_path: Path, described: Any, step: int) -> None:
-    model = model_of(described, preprocessing=Preprocessing(window=20, step=step))
-    to_onnx(model, tmp_path / "m.onnx", streaming=True)
-    (u,) = waves(1, 70)
-    u[5:9, 0] = u[19:22, 1] = np.nan
-    found = streamed_scores(tmp_path / "m.onnx", u)
-    np.testing.assert_allclose(found, own_scores(model, u), rtol=0, atol=1e-12)
-
-
-def test_a_stream_of_one_recording_has_its_score_at_every_step(tmp_path: Path) -> None:
-    model = model_of(EchoState(20, washout=4))
-    to_onnx(model, tmp_path / "m.onnx", streaming=True)
-    (u,) = waves(1)
-    found = streamed_scores(tmp_path / "m.onnx", u)
-    expected = np.concatenate([own_scores(model, u[:t]) for t in range(5, STEPS + 1)])
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-    told = {one.key: one.value for one in onnx.load(tmp_path / "m.onnx").metadata_props}
-    assert json.loads(told["states"])["echo0"] == [2, 20]
-
-
 def test_float32_is_close(tmp_path: Path) -> None:
     for described in (EchoState(40), EchoState(40, bits=None), WindowStatistics(), Hydra(64)):
         model = model_of(described)
@@ -280,16 +248,10 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
         (replace(model, before=Pipeline(Preprocessing(), model.features)), {}, "not fitted"),
         (model_of(EchoState(10), preprocessing=Preprocessing(gaps="restart")), {}, '"restart"'),
         (model_of(MiniRocket(84)), {}, "--steps 128"),
-        (model_of(MiniRocket(84)), {"streaming": True}, "--steps 128"),
         (
             model_of(EchoState(10), preprocessing=Preprocessing(window=9)),
             {"steps": 9},
             "leave it out",
-        ),
-        (
-            model_of(EchoState(10), preprocessing=Preprocessing(gaps="interpolate")),
-            {"streaming": True},
-            "needs the value after a gap",
         ),
         (PersonalModels(model), {}, "models by client"),
         (EchoStateFeatures(10), {}, "EchoStateFeatures does not predict"),
@@ -337,7 +299,7 @@ def test_the_command_writes_a_file_that_needs_no_catchment(tmp_path: Path) -> No
               str(tmp_path / "m.onnx")],
     )  # fmt: skip
     assert told.exit_code == 0, told.output
-    assert "ONNX opset 13, float64, whole recordings" in told.output
+    assert "ONNX opset 13, float64, " in told.output
     code = (
         "import sys, numpy, onnxruntime as o; s = o.InferenceSession('m.onnx');"
         "print(s.run(['label'], {'samples': numpy.load('u.npy')[None]})[0][0]);"
@@ -350,15 +312,15 @@ def test_the_command_writes_a_file_that_needs_no_catchment(tmp_path: Path) -> No
     assert said.stdout.strip() == model.predict(u)
 
 
-def test_the_command_streams_and_tells_in_json(tmp_path: Path) -> None:
+def test_the_command_tells_in_json(tmp_path: Path) -> None:
     model_of(EchoState(20)).save(tmp_path / "model.safetensors")
     told = CliRunner().invoke(
-        app, ["export", str(tmp_path / "model.safetensors"), "--to", "onnx", "--streaming",
+        app, ["export", str(tmp_path / "model.safetensors"), "--to", "onnx",
               "--precision", "float32", "--json", "-o", str(tmp_path / "m.onnx")],
     )  # fmt: skip
     assert told.exit_code == 0, told.output
     facts = json.loads(told.stdout)
-    assert (facts["streaming"], facts["precision"]) == (True, "float32")
+    assert facts["precision"] == "float32"
     assert facts["bytes"] == (tmp_path / "m.onnx").stat().st_size
 
 

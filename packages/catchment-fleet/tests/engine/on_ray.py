@@ -1,4 +1,4 @@
-"""Checks on a real Ray: workers killed, a tree of servers, the command, an aggregation.
+"""Checks on a real Ray: workers killed, the command, an aggregation.
 
 Run by `tests.engine.simulated`, in a process of its own. Workers import this module, many of them,
 so it is light: what only the checks need is imported in them.
@@ -10,7 +10,6 @@ import hashlib
 import os
 import signal
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -156,54 +155,6 @@ def one_sentence(_: Path) -> None:
     assert [refusal.client for refusal in done.refused] == ["c"]
 
 
-@dataclass
-class Seen:
-    """How many clients were done whenever something came."""
-
-    done: list[int] = field(default_factory=list)
-
-    def __call__(self, round_: int, done: int, asked: int) -> None:
-        self.done.append(done)
-
-
-def tree(_: Path) -> None:
-    """Two servers with two nodes each, all of them processes."""
-    for algorithm, kind, came in ((Counting(), int, (4, 8)), (Adding(), float, range(1, 9))):
-        clients: dict[str, Source] = {
-            f"c{k:05d}": tuple(map(kind, np.random.default_rng(k).normal(1e6, 1e3, 3)))
-            for k in range(8 * BLOCK)
-        }
-        plan: Plan[Any, Any, Any] = Plan(algorithm=algorithm)
-        seen = Seen()
-        there = run_locally(plan, clients, workers=RayWorkers(tree=(2, 2)), watch=seen)
-        here = run_locally(plan, clients, threads=1)
-        assert there.state.parts().to_bytes() == here.state.parts().to_bytes()
-        # Integers come as two sums; others as eight, which have an order.
-        assert seen.done == [n * BLOCK for n in came]
-
-
-def killed_tree(_: Path) -> None:
-    """A node and then a server of a tree are killed at work: both are started again."""
-    victims: list[int] = []
-    clients: dict[str, Source] = {f"c{k:05d}": partial(wave, k) for k in range(N_BLOCKS * BLOCK)}
-    here = run_locally(ridge(), clients, threads=1)
-
-    def kill() -> None:
-        for doing in (b"_Node.add", b"_Server.add"):
-            while not (busy := list(busy_workers(doing))):
-                time.sleep(0.01)
-            os.kill(busy[0], signal.SIGKILL)
-            victims.append(busy[0])
-
-    killer = threading.Thread(target=kill, daemon=True)
-    killer.start()
-    there = run_locally(ridge(), clients, workers=RayWorkers(tree=(2, 2)))
-    killer.join(timeout=60)
-    assert len(set(victims)) == 2
-    assert sha256(there.model) == sha256(here.model)
-    assert there.records[0].n_used == N_BLOCKS * BLOCK
-
-
 def by_address(folder: Path) -> None:
     """A cluster of one machine, from this program and from one that is not on the cluster."""
     import subprocess
@@ -224,9 +175,8 @@ def by_address(folder: Path) -> None:
         try:
             for address in (f"127.0.0.1:{ports[0]}", f"ray://127.0.0.1:{ports[1]}"):
                 wait_for(int(address.rpartition(":")[2]))
-                for tree in (None, (1, 2)):
-                    workers = RayWorkers(address=address, tree=tree)
-                    assert run_locally(plan, clients, workers=workers).state == here
+                workers = RayWorkers(address=address)
+                assert run_locally(plan, clients, workers=workers).state == here
                 ray.shutdown()
         finally:
             head.terminate()

@@ -28,11 +28,9 @@ from catchment_research.prompt import (  # noqa: E402  # noqa: E402  # noqa: E40
     LanguageServer,
     Projection,
     Question,
-    RemoteServer,
     TransformersLM,
     said_from_bytes,
     said_to_bytes,
-    serve,
 )
 from tests.prompt.test_causal import CONTEXTS, RNG, gpt2, llama  # noqa: E402
 from tests.prompt.world import MODEL, PROJECTION, WORDS, clients, features, training  # noqa: E402
@@ -248,14 +246,7 @@ def test_what_the_model_says_crosses_like_everything_else() -> None:
     prompts = prompter.training.controller.prompts(prompter.values, z) + server._base
     truth = MODEL.continued(prompts, [np.asarray(e.context) for e in held], 3)
     assert [s.tolist() for s in said] == [t.tolist() for t in truth]
-    key = b"k" * 16
-    with serve(server, key=key) as address:
-        link = RemoteServer(address, key, (), server.identity())
-        remote = replace(prompter, training=replace(prompter.training, server=link))
-        assert [s.tolist() for s in remote.says(held, most=3)] == [s.tolist() for s in said]
-        here, there = prompter.likelihoods(held), remote.likelihoods(held)
-        np.testing.assert_array_equal(here, there)
-    assert server.traffic["asking"].examples >= 4 * len(held)
+    assert server.traffic["asking"].examples >= len(held)
     with pytest.raises(ValueError, match="most is 0"):
         prompter.says(held, most=0)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 EXTRAS = ["pandas", "polars", "cryptography", "torch", "flwr", "ray", "transformers"]
 EXTRAS += ["peft", "onnxruntime", "onnx", "optuna", "matplotlib", "reservoirpy", "dp_accounting"]
-EXTRAS += ["aeon", "sktime", "prometheus_client"]
+EXTRAS += ["aeon", "sktime"]
 CODE = f"""
 import sys
 

@@ -6,18 +6,14 @@ Which names a generated file may have.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from catchment import replace_file
-from catchment.data import Recording
-from catchment.features import FeatureMap, Pipeline
 from catchment.readout import Model, PersonalModels
 from catchment_edge.c.layout import Cutting, Layout
-from catchment_edge.c.map_code import NUMBERS, Number, in_q15
 from catchment_edge.c.plan import DevicePlan, plan_of
 from catchment_edge.c.program import header_text, source_text
 
@@ -83,28 +79,21 @@ def to_c(
     folder: str | Path,
     *,
     name: str = "model",
-    number: Number | None = None,
     rate: float | None = None,
     steps: int | None = None,
-    check: Sequence[Recording] | None = None,
 ) -> DevicePlan:
     """Write a model as NAME.c and NAME.h and return the plan of what it needs on a device.
+
+    All numbers are integers, the very features of the library, so the map must be in fixed point.
 
     Parameters
     ----------
     name
         What the files and their functions are called.
-    number
-        "whole" (default where the map has a grid): integers only, the very features of the
-        library. "q15": the same in words of 16 bits; a map of more than 15 digits is rounded.
-        "float32": single precision, for any map.
     rate
         Samples a second of the device, for windows in seconds of a model that has no rate.
     steps
         Steps of the longest recording, for maps that need all of it at once.
-    check
-        Raw recordings on which a model that must be rounded is compared with the one that was
-        trained; made up if not given.
 
     >>> import tempfile
     >>> import numpy as np
@@ -116,7 +105,7 @@ def to_c(
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['waves.c', 'waves.h']
     """
-    code = c_code(model, name=name, number=number, rate=rate, steps=steps, check=check)
+    code = c_code(model, name=name, rate=rate, steps=steps)
     code.write(folder)
     return code.plan
 
@@ -125,10 +114,8 @@ def c_code(
     model: Any,
     *,
     name: str = "model",
-    number: Number | None = None,
     rate: float | None = None,
     steps: int | None = None,
-    check: Sequence[Recording] | None = None,
 ) -> CCode:
     """Return a model as C, not yet written; the parameters are those of `to_c`."""
     if isinstance(model, PersonalModels):
@@ -141,28 +128,15 @@ def c_code(
             f"{type(model).__name__} cannot be written as C, only a model of one map and one "
             "readout; pass the model_ of an estimator, or train without a network"
         )
-    _refuse(model, name, number)
+    check_name(name)
+    _refuse(model)
     if steps is not None and steps < 1:
         raise ValueError(f"steps is {steps}; give the length of recordings, from 1 on")
-    form: Number = number or ("float32" if model.features.feature_bits is None else "whole")
-    exported = model
-    if form == "q15":
-        exported = model_of(model, in_q15(model.features))
-    layout = Layout(exported, name, form, Cutting.of(model.preprocessing, rate), steps)
-    return CCode(layout, plan_of(layout, model, check))
+    layout = Layout(model, name, Cutting.of(model.preprocessing, rate), steps)
+    return CCode(layout, plan_of(layout))
 
 
-def model_of(model: Model, features: FeatureMap) -> Model:
-    """Return the model with another map of as many features, and nothing else changed."""
-    if features is model.features:
-        return model
-    return replace(model, before=Pipeline(model.preprocessing, features), statistics=None)
-
-
-def _refuse(model: Model, name: str, number: str | None) -> None:
-    if number is not None and number not in NUMBERS:
-        raise ValueError(f"--number is {number!r}; choose one of {', '.join(NUMBERS)}")
-    check_name(name)
+def _refuse(model: Model) -> None:
     if model.n_inputs is None:
         raise ValueError("the map takes any number of channels; build it for the device's first")
     if model.preprocessing.scale == "own":

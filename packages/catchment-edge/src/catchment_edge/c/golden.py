@@ -1,14 +1,13 @@
 """Recordings with known scores, and the self-test that compares.
 
-A sample is an integer times a power of two, so that it is the same number in single and in
-double precision. In integers the features are compared, too: by the FNV-1a hash of all rows.
+A sample is an integer times a power of two. Features are compared, too: by the FNV-1a hash of all
+rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import cycle, islice
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from catchment.readout import Model
 from catchment_edge.c.layout import Cutting, Layout
 from catchment_edge.c.map_code import Table, table_text
 
-N_RECORDINGS = 3
 MOST_NUMBERS = 6000  # of all recordings together, if one window is not longer
 DIGITS = 10  # binary digits of a sample after the point, in units of its channel's spread
 MISSING = -(2**31)
@@ -62,26 +60,17 @@ class Golden:
         return found
 
 
-def golden(
-    layout: Layout, *, n_recordings: int = N_RECORDINGS, most_numbers: int = MOST_NUMBERS
-) -> Golden:
-    """Return recordings that the model has scores for: slow waves, noise and, if held, gaps.
-
-    Parameters
-    ----------
-    most_numbers
-        Of all recordings together; the first is taken whatever its length.
-    """
+def golden(layout: Layout) -> Golden:
+    """Return recordings that the model has scores for: slow waves, noise and, if held, gaps."""
     I = layout.map.n_inputs
     mean, spread = np.zeros(I), np.ones(I)
     if layout.scaler is not None:
         mean, spread = layout.scaler.mean, layout.scaler.scale
-    # Samples are below 2^23 units, so that single precision holds them.
     reach = np.abs(mean) + 8 * spread
     unit = np.ldexp(1.0, np.maximum(np.frexp(spread)[1] - DIGITS, np.frexp(reach)[1] - 23))
     rng = np.random.default_rng(SEED)
     samples = []
-    for k, T in enumerate(_lengths(layout, n_recordings, most_numbers)):
+    for k, T in enumerate(_lengths(layout)):
         t = np.arange(T)[:, None]
         waves = np.sin(t / (2.0 + 3 * rng.random(I)) + 6 * rng.random(I))
         loud = rng.choice([0.5, 1.0, 1.5])
@@ -101,8 +90,8 @@ def in_steps(model: Model, cutting: Cutting) -> Model:
     return replace(model, before=Pipeline(counted, model.features))
 
 
-def _lengths(layout: Layout, n_recordings: int, most_numbers: int) -> list[int]:
-    """Return the steps of each recording."""
+def _lengths(layout: Layout) -> list[int]:
+    """Return the steps of each recording; the first is taken whatever its length."""
     W, S = layout.cutting.window, layout.cutting.step
     least = layout.map.least_steps
     if W:
@@ -111,8 +100,8 @@ def _lengths(layout: Layout, n_recordings: int, most_numbers: int) -> list[int]:
     else:
         wanted = [least + 20, least + 33, least + 50]
         wanted = [min(T, layout.steps or T) for T in wanted]
-    kept, left = wanted[:1], most_numbers // layout.map.n_inputs - wanted[0]
-    for T in islice(cycle(wanted), 1, n_recordings):
+    kept, left = wanted[:1], MOST_NUMBERS // layout.map.n_inputs - wanted[0]
+    for T in wanted[1:]:
         if left >= T:
             kept.append(T)
             left -= T
@@ -120,37 +109,25 @@ def _lengths(layout: Layout, n_recordings: int, most_numbers: int) -> list[int]:
 
 
 def tolerance(layout: Layout) -> Array:
-    """Return how far (K,) scores may be from the library's.
-
-    In single precision a feature near the middle between two steps of its grid may fall on the
-    other side than in double; a few are allowed for.
-    """
-    weights = np.abs(layout.model.readout.weights)
-    scale = 1.0 + np.abs(layout.model.readout.intercept) + weights.max(axis=0)
-    found: Array = 1e-6 * scale
-    grid = layout.model.features.feature_bits
-    if not layout.whole:
-        found = 1e-4 * scale
-        if grid is not None:
-            steps = np.ldexp(layout.model.features.bounds, -grid)
-            found = found + 4 * np.where(np.isfinite(steps), steps, 0) @ weights
-    return found
+    """Return how far (K,) scores may be from the library's: single precision has seven digits."""
+    readout = layout.model.readout
+    scale = 1.0 + np.abs(readout.intercept) + np.abs(readout.weights).max(axis=0)
+    return np.asarray(1e-6 * scale)
 
 
 def golden_text(layout: Layout) -> str:
     """Return the self-test, compiled only where it is asked for."""
-    data = golden(layout)
+    data, digits = golden(layout), layout.map.digits
+    assert digits is not None
     up = layout.name.upper()
     tables = [
         Table("int32_t", "golden_samples", np.concatenate([one.ravel() for one in data.samples])),
-        Table(layout.setting.value, "golden_unit", data.unit),
+        Table("double", "golden_unit", data.unit),
         Table("uint32_t", "golden_steps", np.array([len(one) for one in data.samples])),
         Table("float", "golden_scores", data.scores),
         Table("float", "golden_tolerance", tolerance(layout)),
+        Table("uint32_t", "golden_hashes", np.array(data.hashes(digits))),
     ]
-    if layout.map.digits is not None:
-        hashes = data.hashes(layout.map.digits)
-        tables.append(Table("uint32_t", "golden_hashes", np.array(hashes)))
     texts = "\n\n".join(table_text(one) for one in tables)
     return f"""
 #ifdef {up}_SELFTEST
@@ -165,21 +142,14 @@ def _run_text(layout: Layout) -> str:
     """Return the function that runs one recording, and adds its rows to sums and a hash."""
     n, I, K = layout.name, layout.map.n_inputs, layout.n_outputs
     begin = f"{n}_begin(s, steps)" if layout.told_steps else f"{n}_reset(s)"
-    hashed, declared = "", ""
-    if layout.map.digits is not None:
-        declared = "\n    uint32_t j;"
-        hashed = f"""
-        for (j = 0; rows && j < {layout.map.n_features}; j++) {{
-            int32_t k = s->row[j];
-            *hash = (*hash ^ (uint32_t)k) * 16777619u;
-        }}"""
     return f"""
 static uint32_t golden_rows(state *s, const int32_t *samples, uint32_t steps, double *total,
                             uint32_t *hash)
 {{
     value sample[{I}], zero = 0;
     float scores[{K}];
-    uint32_t t, i, found = 0;{declared}
+    uint32_t t, i, found = 0;
+    uint32_t j;
     {begin};
     for (i = 0; i < {K}; i++)
         total[i] = 0;
@@ -190,7 +160,11 @@ static uint32_t golden_rows(state *s, const int32_t *samples, uint32_t steps, do
             sample[i] = *samples == INT32_MIN ? zero / zero : (value)*samples * golden_unit[i];
         rows = t < steps ? {n}_step(s, sample, scores) : {n}_finish(s, scores);
         if (rows < 0)
-            return 0;{hashed}
+            return 0;
+        for (j = 0; rows && j < {layout.map.n_features}; j++) {{
+            int32_t k = s->row[j];
+            *hash = (*hash ^ (uint32_t)k) * 16777619u;
+        }}
         for (i = 0; rows && i < {K}; i++)
             total[i] += (double)scores[i];
         found += (uint32_t)rows;
@@ -202,9 +176,6 @@ static uint32_t golden_rows(state *s, const int32_t *samples, uint32_t steps, do
 
 def _selftest_text(layout: Layout, n_recordings: int) -> str:
     n, I, K = layout.name, layout.map.n_inputs, layout.n_outputs
-    compared = ""
-    if layout.map.digits is not None:
-        compared = "\n        if (hash != golden_hashes[k])\n            return (int)k + 1;"
     return f"""
 int {n}_selftest(struct {n}_state *s)
 {{
@@ -214,7 +185,9 @@ int {n}_selftest(struct {n}_state *s)
     for (k = 0; k < {n_recordings}; samples += golden_steps[k] * {I}, k++) {{
         rows = golden_rows(s, samples, golden_steps[k], total, &hash);
         if (rows == 0)
-            return (int)k + 1;{compared}
+            return (int)k + 1;
+        if (hash != golden_hashes[k])
+            return (int)k + 1;
         for (i = 0; i < {K}; i++) {{
             error = total[i] / rows - (double)golden_scores[k * {K} + i];
             if (!(error <= (double)golden_tolerance[i] && -error <= (double)golden_tolerance[i]))

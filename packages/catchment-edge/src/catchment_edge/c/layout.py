@@ -17,7 +17,6 @@ from catchment_edge.c.map_code import (
     BYTES,
     Field,
     MapCode,
-    Number,
     Setting,
     Table,
     map_code,
@@ -82,7 +81,6 @@ class Layout:
 
     model: Model
     name: str
-    number: Number
     cutting: Cutting
     steps: int | None = None
 
@@ -113,12 +111,7 @@ class Layout:
         features, window = self.model.features, self.cutting.window
         # A row per step comes for ever: nothing may count on an end.
         steps = window or (None if features.per_step else self.steps)
-        return Setting(self.number, steps, window > 0, widest_bits(features))
-
-    @property
-    def whole(self) -> bool:
-        """Whether there are integers only."""
-        return self.number != "float32"
+        return Setting(steps, window > 0, widest_bits(features))
 
     @property
     def feature(self) -> str:
@@ -169,13 +162,13 @@ class Layout:
         found = [*self.map.fields, Field(self.feature, "row", self.map.n_features)]
         if self.holds:
             found += [
-                Field(self.setting.value, "held", self.map.n_inputs),
+                Field("double", "held", self.map.n_inputs),
                 Field("uint8_t", "known", self.map.n_inputs),
             ]
         if self.kept_steps:
-            found.append(Field(self.setting.word, "kept", self.kept_steps * self.map.n_words))
+            found.append(Field("int32_t", "kept", self.kept_steps * self.map.n_words))
         elif self.by_recording:
-            found.append(Field(self.setting.word, "last", self.map.n_words))
+            found.append(Field("int32_t", "last", self.map.n_words))
         found.append(Field("uint32_t", "t", 1))
         if self.told_steps:
             found.append(Field("uint32_t", "steps", 1))
@@ -195,19 +188,14 @@ class Layout:
     def _scale_tables(self) -> tuple[Table, ...]:
         if self.scaler is None:
             return ()
-        kind = self.setting.value
         return (
-            Table(kind, "scale_mean", self.scaler.mean),
-            Table(kind, "scale_size", self.scaler.scale),
+            Table("double", "scale_mean", self.scaler.mean),
+            Table("double", "scale_size", self.scaler.scale),
         )
 
     def _readout_tables(self) -> tuple[Table, ...]:
         readout = self.model.readout
-        if self.map.bits is None:
-            return (
-                Table("float", "readout_weights", readout.weights.T),
-                Table("float", "readout_intercept", readout.intercept),
-            )
+        assert self.map.bits is not None
         assert self.map.digits is not None
         scaled = np.ldexp(readout.weights.T, -self.map.digits)
         exponents = _exponents(scaled, readout.intercept, self.map.bits)

@@ -4,10 +4,10 @@ A map in C is a few static functions that start with `prefix`, plus tables and f
 It is written in terms of four types, which the generated file defines before anything else:
 
     state     all RAM of the model; a map's own fields are s->PREFIX_...
-    value     a prepared sample: double in "whole" and "q15", float in "float32"
-    word      what a map keeps of a sample: int32_t in "whole" and "q15", float in "float32"
-    feature   one number of a feature row: int16_t where the features have at most 14 bits and
-              int32_t else in "whole" and "q15", float in "float32"
+    value     a prepared sample, a double
+    word      what a map keeps of a sample, an int32_t
+    feature   one number of a feature row: int16_t where the features have at most 14 bits, else
+              int32_t
 
 Every map has
 
@@ -52,16 +52,13 @@ import re
 import textwrap
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catchment import Integers
 from catchment.features import Encoder, FeatureMap, form_maker
-
-Number = Literal["whole", "q15", "float32"]
-NUMBERS: tuple[Number, ...] = ("whole", "q15", "float32")
 
 BYTES = {
     "int8_t": 1,
@@ -83,8 +80,6 @@ class Setting:
 
     Parameters
     ----------
-    number
-        "whole" and "q15": integers only, words of 32 and of 16 bits; or "float32".
     steps
         Steps of a piece: the window's, or of the longest recording; None if that is not known.
     fixed
@@ -96,7 +91,6 @@ class Setting:
         0 where it has them all.
     """
 
-    number: Number
     steps: int | None = None
     fixed: bool = False
     bits: int = 0
@@ -105,19 +99,7 @@ class Setting:
     @property
     def feature(self) -> str:
         """C type of a feature."""
-        if self.number == "float32":
-            return "float"
         return "int16_t" if self.bits <= 14 else "int32_t"
-
-    @property
-    def word(self) -> str:
-        """C type of a word."""
-        return "float" if self.number == "float32" else "int32_t"
-
-    @property
-    def value(self) -> str:
-        """C type of a prepared sample."""
-        return "float" if self.number == "float32" else "double"
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +142,7 @@ class MapCode:
     prefix
         What the names of its functions, tables and fields start with.
     bits, digits
-        With whole features: feature j is k 2^-digits[j], |k| <= 2^bits. None for float features.
+        Feature j is k 2^-digits[j], |k| <= 2^bits. None where maps beside each other differ.
     least_steps
         The fewest steps that a piece can have, the washout counted.
     text
@@ -297,6 +279,16 @@ def map_code(features: FeatureMap, setting: Setting, prefix: str = "map") -> Map
     )
 
 
+def known_bits(bits: int | str | None) -> int:
+    """Return the bits of what is in fixed point; ValueError for float64, which has no form in C."""
+    if not isinstance(bits, int):
+        raise ValueError(
+            "the map is not in fixed point, which its form in C needs; train it with "
+            'bits="auto", or export it with --to onnx'
+        )
+    return bits
+
+
 def widest_bits(features: FeatureMap) -> int:
     """Return the bits of the widest row in a map, those of maps inside counted.
 
@@ -306,16 +298,3 @@ def widest_bits(features: FeatureMap) -> int:
     20
     """
     return max([features.feature_bits or 0, *(widest_bits(one) for one in features.inner_maps)])
-
-
-def in_q15(features: FeatureMap) -> FeatureMap:
-    """Return a map with at most 15 binary digits, the very same where it has no more."""
-    for name in FORMS:
-        import_module(f"catchment_edge.c.{name}")
-    make = form_maker("q15", features)
-    if make is not None:
-        coarser: FeatureMap = make(features)
-        return coarser
-    raise ValueError(
-        f"{type(features).__name__} has no form in q15; export it with --number whole or float32"
-    )

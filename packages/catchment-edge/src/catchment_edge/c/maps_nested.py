@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from catchment import Array
 from catchment.features import DIGITS as NORM_DIGITS
 from catchment.features import (
     FARTHEST,
@@ -104,20 +103,22 @@ def projected_code(one: RandomProjection, setting: Setting, prefix: str) -> MapC
     p = prefix
     inner = map_code(one.inner, setting, f"{p}_p")
     flips, kept = one._drawn
-    work = _projection_work(inner, one, setting)
+    assert inner.bits is not None
+    assert inner.digits is not None
+    reach = np.ldexp(1.0, inner.digits.max() - inner.digits + inner.bits).sum()
+    work = "int32_t" if reach < 2.0**MOST_WORD else "int64_t"
     tables = [
         fitting("uint8_t", f"{p}_flips", np.packbits(flips < 0, bitorder="little")),
         fitting("uint16_t", f"{p}_kept", kept),
     ]
-    if inner.digits is not None and len(set(inner.digits.tolist())) > 1:
+    if len(set(inner.digits.tolist())) > 1:
         tables.append(Table("int8_t", f"{p}_shifts", inner.digits.max() - inner.digits))
     sums = functions_text(p, of_row=_projection_text(inner, one, p, work))
     fields = (
         Field(setting.feature, f"{p}_inner", inner.n_features),
         Field(work, f"{p}_sums", one._padded),
     )
-    form = "_float" if setting.number == "float32" else ""
-    bits, digits = row_grid(one, setting)
+    bits, digits = row_grid(one)
     return replace(
         inner,
         prefix=p,
@@ -126,46 +127,22 @@ def projected_code(one: RandomProjection, setting: Setting, prefix: str) -> MapC
         digits=digits,
         text=inner.text + sums + _of_row(inner, p),
         operations=inner.operations + _spread(one._padded * math.log2(one._padded), inner, setting),
-        sources=tuple(
-            dict.fromkeys(
-                [*inner.sources, *sources_of(f"projected{form}.c", setting=setting)],
-            )
-        ),
+        sources=tuple(dict.fromkeys([*inner.sources, *sources_of("projected.c")])),
         tables=(*inner.tables, *tables),
         fields=(*inner.fields, *fields),
     )
 
 
-def _projection_work(inner: MapCode, one: RandomProjection, setting: Setting) -> str:
-    """Return the type of sums of features."""
-    if setting.number == "float32":
-        return "float"
-    assert inner.bits is not None
-    assert inner.digits is not None
-    reach = np.ldexp(1.0, inner.digits.max() - inner.digits + inner.bits).sum()
-    return "int32_t" if reach < 2.0**MOST_WORD else "int64_t"
-
-
 def _projection_text(inner: MapCode, one: RandomProjection, p: str, work: str) -> str:
     """Return the statements that mix a row."""
     F, n = inner.n_features, one._padded
-    digits = 0
-    if one.bits is not None:
-        digits = int(one.grid_digits[0])
-    root, bound = math.sqrt(F), one.bound
-    if work == "float":
-        name, value = "projected_sums", f"s->{p}_inner[j]"
-        sum_ = f"s->{p}_sums[{p}_kept[k]]"
-        numbers = f"{root!r}f, {bound!r}f"
-    else:
-        assert inner.digits is not None
-        name = f"projected_sums{work[3:5]}"
-        value = f"({work})s->{p}_inner[j]"
-        if len(set(inner.digits.tolist())) > 1:
-            value += f" * (({work})1 << {p}_shifts[j])"
-        unit = float(np.ldexp(1.0, -inner.digits.max()))
-        sum_ = f"(double)s->{p}_sums[{p}_kept[k]] * {unit.hex()}"
-        numbers = f"{root.hex()}, {bound.hex()}"
+    assert inner.digits is not None
+    value = f"({work})s->{p}_inner[j]"
+    if len(set(inner.digits.tolist())) > 1:
+        value += f" * (({work})1 << {p}_shifts[j])"
+    unit = float(np.ldexp(1.0, -inner.digits.max()))
+    sum_ = f"(double)s->{p}_sums[{p}_kept[k]] * {unit.hex()}"
+    numbers = f"{math.sqrt(F).hex()}, {one.bound.hex()}"
     return f"""uint32_t j, k;
 for (j = 0; j < {F}; j++) {{
     {work} x = {value};
@@ -173,10 +150,10 @@ for (j = 0; j < {F}; j++) {{
 }}
 for (; j < {n}; j++)
     s->{p}_sums[j] = 0;
-{name}(s->{p}_sums, {n});
+projected_sums{work[3:5]}(s->{p}_sums, {n});
 for (k = 0; k < {one.features}; k++)
     row[k] = projected_feature({sum_}, {numbers},
-                               {digits}, {one.bits or 0});"""
+                               {int(one.grid_digits[0])}, {one.bits or 0});"""
 
 
 @form("c", RandomFourierFeatures)
@@ -187,10 +164,11 @@ def fourier_code(one: RandomFourierFeatures, setting: Setting, prefix: str) -> M
     narrow = int(np.abs(scaled).max()) < 2**15
     tables = [fitting("int16_t" if narrow else "int32_t", f"{p}_weights", scaled)]
     if one.activation == "cos":
-        tables.append(_phase_table(phases, p, setting))
-    bits, digits = row_grid(one, setting)
-    sources = _fourier_sources(setting)
-    mixed = _fourier_text(one, setting, p, narrow)
+        scaled = np.rint(np.ldexp(phases, WEIGHT_DIGITS + VALUE_DIGITS)).astype(np.int64)
+        tables.append(Table("int32_t", f"{p}_phases", scaled))
+    bits, digits = row_grid(one)
+    sources = sources_of("grid.h", "grid.c", "random_fourier.c")
+    mixed = _fourier_text(one, p, narrow)
     operations = float(W.size)
     if one.map is None:
         assert one.n_inputs is not None
@@ -201,17 +179,17 @@ def fourier_code(one: RandomFourierFeatures, setting: Setting, prefix: str) -> M
             one.features,
             bits,
             digits,
-            mixed + _fourier_inputs(one.n_inputs, setting, p),
+            mixed + _fourier_inputs(one.n_inputs, p),
             operations,
             per_step=True,
             sources=sources,
             tables=tuple(tables),
         )
     inner = map_code(one.map, setting, f"{p}_f")
-    values, more = _fourier_values(inner, setting, p)
+    assert inner.digits is not None
     fields = (
         Field(setting.feature, f"{p}_inner", inner.n_features),
-        Field(setting.word, f"{p}_values", inner.n_features),
+        Field("int32_t", f"{p}_values", inner.n_features),
     )
     return replace(
         inner,
@@ -219,10 +197,10 @@ def fourier_code(one: RandomFourierFeatures, setting: Setting, prefix: str) -> M
         n_features=one.features,
         bits=bits,
         digits=digits,
-        text=inner.text + mixed + values + _of_row(inner, p),
+        text=inner.text + mixed + _fourier_values(inner, p) + _of_row(inner, p),
         operations=inner.operations + _spread(operations, inner, setting),
         sources=tuple(dict.fromkeys([*inner.sources, *sources])),
-        tables=(*inner.tables, *tables, *more),
+        tables=(*inner.tables, *tables, Table("int8_t", f"{p}_digits", inner.digits)),
         fields=(*inner.fields, *fields),
     )
 
@@ -232,20 +210,7 @@ def _spread(operations: float, inner: MapCode, setting: Setting) -> float:
     return operations if inner.per_step else operations / (setting.steps or 100)
 
 
-def _fourier_sources(setting: Setting) -> tuple[str, ...]:
-    if setting.number == "float32":
-        return sources_of("random_fourier_float.c", setting=setting)
-    return sources_of("grid.h", "grid.c", "random_fourier.c", setting=setting)
-
-
-def _phase_table(phases: Array, p: str, setting: Setting) -> Table:
-    if setting.number == "float32":
-        return Table("float", f"{p}_phases", phases)
-    scaled = np.rint(np.ldexp(phases, WEIGHT_DIGITS + VALUE_DIGITS)).astype(np.int64)
-    return Table("int32_t", f"{p}_phases", scaled)
-
-
-def _fourier_text(one: RandomFourierFeatures, setting: Setting, p: str, narrow: bool) -> str:
+def _fourier_text(one: RandomFourierFeatures, p: str, narrow: bool) -> str:
     n = one._width
     sum_ = f"fourier_sum{16 if narrow else 32}({p}_weights + j * {n}, x, {n})"
     phase = f" + {p}_phases[j]" if one.activation == "cos" else ""
@@ -260,27 +225,20 @@ static void {p}_mixed(const word *x, feature *row)
 """
 
 
-def _fourier_inputs(n_inputs: int, setting: Setting, p: str) -> str:
-    word = word_text(VALUE_DIGITS, setting, int(FARTHEST))
-    enter = each_input(n_inputs, "fourier_value(u[i])" if setting.number == "float32" else word)
+def _fourier_inputs(n_inputs: int, p: str) -> str:
+    enter = each_input(n_inputs, word_text(VALUE_DIGITS, int(FARTHEST)))
     return functions_text(p, enter=enter, reset="", step="", row=f"{p}_mixed(v, row);")
 
 
-def _fourier_values(inner: MapCode, setting: Setting, p: str) -> tuple[str, list[Table]]:
-    """Return the function of an inner row, taken as values of 14 digits, and the tables needed."""
-    tables, digits = [], ""
-    if setting.number != "float32":
-        assert inner.digits is not None
-        tables = [Table("int8_t", f"{p}_digits", inner.digits)]
-        digits = f", {p}_digits[j]"
-    text = functions_text(
+def _fourier_values(inner: MapCode, p: str) -> str:
+    """Return the function of an inner row, taken as values of 14 digits."""
+    return functions_text(
         p,
         of_row=f"""uint32_t j;
 for (j = 0; j < {inner.n_features}; j++)
-    s->{p}_values[j] = fourier_value(s->{p}_inner[j]{digits});
+    s->{p}_values[j] = fourier_value(s->{p}_inner[j], {p}_digits[j]);
 {p}_mixed(s->{p}_values, row);""",
     )
-    return text, tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,8 +275,8 @@ def concat_code(features: FeatureUnion, setting: Setting, prefix: str) -> MapCod
     if windows:
         parts = _parts(leaves, setting, prefix, stride)
     codes = [one.code for one in parts]
-    bits, digits = row_grid(features, setting)
-    shifts = _shift_text(features, leaves, setting)
+    bits, digits = row_grid(features)
+    shifts = _shift_text(features, leaves)
     texts = [one.text for one in codes]
     texts.append(_concat_functions(prefix, parts, stride if windows else 0, shifts))
     return MapCode(
@@ -375,13 +333,11 @@ def _plus(name: str, number: int) -> str:
     return f"{name} + {number}" if number else name
 
 
-def _shift_text(
-    features: FeatureUnion, leaves: list[tuple[FeatureMap, int]], setting: Setting
-) -> str:
+def _shift_text(features: FeatureUnion, leaves: list[tuple[FeatureMap, int]]) -> str:
     """Return statements that bring maps with fewer bits to the grid of all."""
     lines = ""
     for one, place in leaves:
-        if setting.number == "float32" or one.feature_bits == features.feature_bits:
+        if one.feature_bits == features.feature_bits:
             continue
         assert features.feature_bits is not None
         assert one.feature_bits is not None

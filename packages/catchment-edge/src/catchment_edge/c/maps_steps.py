@@ -45,7 +45,7 @@ static const struct nvar {p}_map = {{
     map_, ring = f"&{p}_map", f"s->{p}_ring"
     text += functions_text(
         p,
-        enter=each_input(n_inputs, word_text(NVAR_DIGITS, setting)),
+        enter=each_input(n_inputs, word_text(NVAR_DIGITS)),
         reset=f"nvar_reset({map_}, {ring}, s->{p}_at);",
         step=f"nvar_step({map_}, {ring}, s->{p}_at, v);",
         row=f"nvar_delayed({map_}, {ring}, s->{p}_at[0], s->{p}_x);\n"
@@ -56,15 +56,15 @@ static const struct nvar {p}_map = {{
         n_inputs,
         n_inputs,
         one.n_features,
-        *row_grid(one, setting),
+        *row_grid(one),
         text,
         float(one.n_features),
         per_step=True,
         washout=one.washout,
-        sources=sources_of("nvar.c", f"nvar_{form_of(setting)}.c", setting=setting),
+        sources=sources_of("nvar.c"),
         fields=(
-            Field(setting.word, f"{p}_ring", reach * n_inputs),
-            Field(setting.word, f"{p}_x", one.delays * n_inputs),
+            Field("int32_t", f"{p}_ring", reach * n_inputs),
+            Field("int32_t", f"{p}_x", one.delays * n_inputs),
             Field("uint32_t", f"{p}_at", 1),
         ),
     )
@@ -78,16 +78,15 @@ def diagonal_code(one: DiagonalReservoir, setting: Setting, prefix: str) -> MapC
     k, Q = drawn.eigenvalues.shape[1], drawn.M.shape[1]
     P = len(drawn.leak) - Q
     weight = float(np.abs(drawn.M[:-1]).max()) if Q else 0.0
-    size = f"{weight!r}f" if setting.number == "float32" else str(int(weight * 2**MIX_DIGITS))
+    size = int(weight * 2**MIX_DIGITS)
     text = f"""
 static const struct diagonal {p}_map = {{
     {n_inputs}, {k}, {P}, {Q}, {one.bits or 0}, {size}, {p}_eigenvalues, {p}_input,
     {p}_shifts, {p}_turns, {p}_signs, {p}_bias, {p}_leak
 }};
 """
-    near = "" if setting.number == "float32" else f"s->{p}_near, "
     seen = f"v, s->{p}_x, s->{p}_q"
-    step = f"diagonal_step(&{p}_map, v, s->{p}_x, {near}s->{p}_q);"
+    step = f"diagonal_step(&{p}_map, v, s->{p}_x, s->{p}_near, s->{p}_q);"
     row = f"diagonal_row(&{p}_map, {seen}, row);"
     if one.pool is not None:
         when = f"if (t >= {one.washout})\n    " if one.washout else ""
@@ -95,7 +94,7 @@ static const struct diagonal {p}_map = {{
         row = f"diagonal_pooled(&{p}_map, s->{p}_sums, t + 1 - {one.washout}, row);"
     text += functions_text(
         p,
-        enter=each_input(n_inputs, word_text(DIAGONAL_DIGITS, setting)),
+        enter=each_input(n_inputs, word_text(DIAGONAL_DIGITS)),
         reset=f"diagonal_reset(&{p}_map, s->{p}_x, s->{p}_q);",
         step=step,
         row=row,
@@ -105,26 +104,22 @@ static const struct diagonal {p}_map = {{
         n_inputs,
         n_inputs,
         one.n_features,
-        *row_grid(one, setting),
+        *row_grid(one),
         text,
         one.cost,
         per_step=one.per_step,
         washout=one.washout,
-        sources=sources_of(
-            "diagonal.c" if setting.number != "float32" else "diagonal_float.c", setting=setting
-        ),
-        tables=_diagonal_tables(one, p, setting),
-        fields=_diagonal_fields(one, p, setting),
+        sources=sources_of("diagonal.c"),
+        tables=_diagonal_tables(one, p),
+        fields=_diagonal_fields(one, p),
     )
 
 
-def _diagonal_tables(one: DiagonalReservoir, p: str, setting: Setting) -> tuple[Table, ...]:
+def _diagonal_tables(one: DiagonalReservoir, p: str) -> tuple[Table, ...]:
     drawn = one.wiring
     signs = np.sign(drawn.M[:-1])
 
     def numbers(name: str, values: Array, digits: int) -> Table:
-        if setting.number == "float32":
-            return Table("float", f"{p}_{name}", _some(values))
         return Table("int32_t", f"{p}_{name}", _some(whole(values, digits)))
 
     return (
@@ -138,19 +133,16 @@ def _diagonal_tables(one: DiagonalReservoir, p: str, setting: Setting) -> tuple[
     )
 
 
-def _diagonal_fields(one: DiagonalReservoir, p: str, setting: Setting) -> tuple[Field, ...]:
+def _diagonal_fields(one: DiagonalReservoir, p: str) -> tuple[Field, ...]:
     drawn = one.wiring
     states, others = 2 * drawn.eigenvalues.shape[1], max(1, len(drawn.leak))
-    floats = setting.number == "float32"
     found = [
-        Field("float" if floats else "int64_t", f"{p}_x", states),
-        Field("float" if floats else "int64_t", f"{p}_q", others),
+        Field("int64_t", f"{p}_x", states),
+        Field("int64_t", f"{p}_q", others),
+        Field("int32_t", f"{p}_near", states),
     ]
-    if not floats:
-        found.append(Field("int32_t", f"{p}_near", states))
     if one.pool is not None:
-        n_base = one.n_features // 2
-        found.append(Field("float" if floats else "double", f"{p}_sums", 3 * n_base))
+        found.append(Field("double", f"{p}_sums", 3 * (one.n_features // 2)))
     return tuple(found)
 
 
@@ -159,18 +151,11 @@ def _some(values: NDArray[Any]) -> NDArray[Any]:
     return values if values.size else np.zeros(1)
 
 
-def form_of(setting: Setting) -> str:
-    """Return what the names of source files say of the numbers."""
-    return "float" if setting.number == "float32" else "whole"
-
-
-def sources_of(*names: str, setting: Setting) -> tuple[str, ...]:
+def sources_of(*names: str) -> tuple[str, ...]:
     """Return these source files and those that all maps need."""
-    return ("numbers.c", f"feature_{form_of(setting)}.c", *names)
+    return ("numbers.c", "feature.c", *names)
 
 
-def word_text(digits: int, setting: Setting, limit: int = LIMIT) -> str:
+def word_text(digits: int, limit: int = LIMIT) -> str:
     """Return the word of input u[i], rounded to so many digits and cut off."""
-    if setting.number == "float32":
-        return f"u[i] > {limit}.0f ? {limit}.0f : u[i] < -{limit}.0f ? -{limit}.0f : u[i]"
     return f"(word)number_from_double(u[i], {digits}, {limit << digits})"

@@ -1,7 +1,7 @@
 """Maps of windows in C: MiniRocket, window statistics and Hydra.
 
-They read one buffer of samples. In integers it holds each sample once, as `window_whole.c`
-says, however many maps read it with however many digits; in float32 it holds floats.
+They read one buffer of samples. It holds each sample once, as `window.c` says, however many maps
+read it with however many digits.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from catchment_edge.c.map_code import (
     Table,
     each_input,
     functions_text,
+    known_bits,
 )
 
 WindowMap = MiniRocket | WindowStatistics | Hydra
@@ -184,8 +185,6 @@ def group_code(maps: Sequence[tuple[WindowMap, int]], setting: Setting, prefix: 
     leaves = []
     for k, ((features, place), reading) in enumerate(zip(maps, readings, strict=True)):
         shift, limit = words.shift(reading), words.cut(reading)
-        if setting.number == "float32":
-            shift, limit = reading.digits, reading.limit
         stride = setting.stride or n_inputs
         reader = Reader(
             features, f"{prefix}_{k}", setting.steps, stride, shift, limit, f"{prefix}_work"
@@ -207,24 +206,23 @@ def _joined(
     n_inputs, steps = maps[0].n_inputs, setting.steps
     assert n_inputs is not None
     assert steps is not None
-    whole = setting.number != "float32"
     text = "".join(one.text for one in leaves) + functions_text(
         prefix,
-        enter=each_input(n_inputs, words.entered if whole else "u[i]"),
+        enter=each_input(n_inputs, words.entered),
         window="\n".join(one.call for one in leaves),
     )
-    form = "whole" if whole else "float"
     sources = dict.fromkeys(
-        ["numbers.c", f"feature_{form}.c", f"window_{form}.c"]
-        + [name for one in leaves for name in one.sources]
+        ["numbers.c", "feature.c", "window.c", *(name for one in leaves for name in one.sources)]
     )
+    bits, digits = row_grid(maps[0]) if len(maps) == 1 else (None, None)
     work = Field("int32_t", f"{prefix}_work", max(one.work for one in leaves))
     return MapCode(
         prefix,
         n_inputs,
         n_inputs,
         sum(one.n_features for one in maps),
-        *row_grid(maps[0] if len(maps) == 1 else None, setting),
+        bits,
+        digits,
         text,
         sum(one.operations for one in leaves) / steps,
         streams=False,
@@ -235,16 +233,9 @@ def _joined(
     )
 
 
-def row_grid(features: FeatureMap | None, setting: Setting) -> tuple[int | None, Integers | None]:
-    """Return bits and digits of a map's features as integers; nothing in float32."""
-    if features is None or setting.number == "float32":
-        return None, None
-    if features.feature_bits is None:
-        raise ValueError(
-            f"the map has no grid, which --number {setting.number} needs; export it with "
-            '--number float32, or train it with bits="auto"'
-        )
-    return features.feature_bits, features.grid_digits
+def row_grid(features: FeatureMap) -> tuple[int, Integers]:
+    """Return bits and digits of a map's features as integers."""
+    return known_bits(features.feature_bits), features.grid_digits
 
 
 def fitting(type_: str, name: str, values: NDArray[Any]) -> Table:

@@ -1,7 +1,5 @@
 """What a model needs on a device: RAM, flash, operations; known before a compiler has run.
 
-How well a model that was rounded for a device agrees with the one that was trained.
-
 Bytes of instructions, known before a compiler runs: a sum over what a program is made of.
 
 Every trait of a program (a pool, an activation, windows that overlap, ...) adds about as many bytes
@@ -19,48 +17,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import numpy as np
-
-from catchment.data import Recording
-from catchment.readout import Model
-from catchment_edge.c.golden import golden, in_steps
 from catchment_edge.c.layout import Layout
 from catchment_edge.c.map_code import MapCode
 from catchment_edge.c.pieces import Piece, needed
 from catchment_edge.c.program import pieces_of
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Of `rows` rows: the share with the same class, and the largest difference of a score.
-
-    >>> Agreement(200, 0.995, 0.01, "recordings made up").text()
-    'on 200 rows of recordings made up 99.5 % have the same class; scores differ by at most 0.01'
-    """
-
-    rows: int
-    same: float | None  # None where outputs are numbers
-    difference: float
-    data: str
-
-    @classmethod
-    def between(
-        cls, trained: Model, exported: Model, recordings: Sequence[Recording], data: str
-    ) -> Agreement:
-        """Return the agreement of two models on raw recordings."""
-        first, second = (
-            np.concatenate(one.outputs(list(recordings))) for one in (trained, exported)
-        )
-        same = None
-        if trained.classes is not None:
-            same = float((first.argmax(axis=1) == second.argmax(axis=1)).mean())
-        return cls(len(first), same, float(np.abs(first - second).max(initial=0.0)), data)
-
-    def text(self) -> str:
-        """Return it for people."""
-        classes = "" if self.same is None else f" {100 * self.same:.1f} % have the same class;"
-        scores = f"scores differ by at most {self.difference:.2g}"
-        return f"on {self.rows:,} rows of {self.data}{classes} {scores}"
 
 
 def traits(layout: Layout) -> list[str]:
@@ -79,16 +39,16 @@ def map_traits(code: MapCode, pieces: Sequence[Piece]) -> list[str]:
     pieces
         What the program takes from the sources.
     """
-    told = {"grid.h", "grid.c", "float_reservoir.c", "prepare.c"}
+    told = {"grid.h", "grid.c", "prepare.c"}
     others = [name for name in code.sources if name not in told]
     taken = {name for piece in pieces if piece.is_function for name in piece.names}
     own = {name for piece in needed(others, taken) for name in piece.names}
     return [*code.traits, *sorted(taken & own)]
 
 
-def bytes_of(found: Sequence[str], *, whole: bool) -> int:
+def bytes_of(found: Sequence[str]) -> int:
     """Return the bytes of instructions that some traits add up to, about."""
-    known = _sizes()["whole" if whole else "float32"]
+    known = _sizes()
     return max(0, round(sum(known.get(trait, 0.0) for trait in found)))
 
 
@@ -97,7 +57,7 @@ def with_pairs(found: list[str]) -> list[str]:
 
     Loops over one channel vanish, and the type of a feature shows in what writes a row.
 
-    >>> with_pairs(["features float", "hold, one channel", "nvar_row()"])[-1]
+    >>> with_pairs(["features int16_t", "hold, one channel", "nvar_row()"])[-1]
     'nvar_row(), one channel'
     """
     kinds = [one for one in found if one.startswith("features ")]
@@ -108,7 +68,7 @@ def with_pairs(found: list[str]) -> list[str]:
 
 def code_bytes(layout: Layout) -> int:
     """Return the bytes of instructions of a program, about."""
-    return bytes_of(traits(layout), whole=layout.whole)
+    return bytes_of(traits(layout))
 
 
 def _frame_traits(layout: Layout) -> list[str]:
@@ -137,17 +97,14 @@ def _frame_traits(layout: Layout) -> list[str]:
 
 
 @cache
-def _sizes() -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = json.loads(
-        (files("catchment_edge") / "c" / "code_sizes.json").read_text()
-    )
-    return found
+def _sizes() -> dict[str, float]:
+    found = json.loads((files("catchment_edge") / "c" / "code_sizes.json").read_text())
+    return dict(found)
 
 
-MADE_UP = 50  # recordings to compare a rounded model on
-# What libgcc and newlib add to a linked program on a Cortex-M4, measured: arithmetic in double
-# precision and divisions of 64 bits, or the functions of math.h.
-LIBRARY = {"whole": 4200, "q15": 4200, "float32": 2300}
+# What libgcc adds to a linked program on a Cortex-M4, measured: arithmetic in double precision and
+# divisions of 64 bits.
+LIBRARY = 4200
 POINTER = 4  # bytes of an address on a small device
 
 
@@ -170,19 +127,15 @@ class DevicePlan:
         its steps.
     readout_operations
         Multiplications with additions for one row, of the readout.
-    agreement
-        How well a model that had to be rounded agrees with the one that was trained.
     """
 
     name: str
-    number: str
     ram: int
     tables: int
     code: int
     library: int
     operations: int
     readout_operations: int
-    agreement: Agreement | None = None
 
     @property
     def flash(self) -> int:
@@ -196,52 +149,29 @@ class DevicePlan:
     def text(self) -> str:
         """Return the plan for people."""
         lines = [
+            self.name,
             f"RAM         {self.ram:>9,} bytes, the state",
             f"flash       {self.flash:>9,} bytes: tables {self.tables:,}, code {self.code:,} on a "
             f"Cortex-M4 (the compiler's library: about {self.library:,} more)",
             f"operations  {self.operations:>9,} multiply-adds a step, and "
             f"{self.readout_operations:,} for each row of scores",
         ]
-        if self.agreement is not None:
-            lines.append(f"rounded to 15 digits: {self.agreement.text()}")
-        return "\n".join([f"{self.name}, numbers: {self.number}", *lines])
+        return "\n".join(lines)
 
 
-def plan_of(layout: Layout, trained: Model, check: Sequence[Recording] | None = None) -> DevicePlan:
-    """Return the plan of a layout.
-
-    Parameters
-    ----------
-    trained
-        The model before it was rounded, if it was.
-    check
-        Recordings to compare both on; made up if not given.
-    """
+def plan_of(layout: Layout) -> DevicePlan:
+    """Return the plan of a layout."""
     W, S = layout.cutting.window, layout.cutting.step
     again = W / S if W else 1.0  # how often a step is run, in windows that overlap
     return DevicePlan(
         name=layout.name,
-        number=layout.number,
         ram=layout.ram,
         tables=constant_bytes(layout),
         code=code_bytes(layout),
-        library=LIBRARY[layout.number],
+        library=LIBRARY,
         operations=round(again * layout.map.operations),
         readout_operations=layout.map.n_features * layout.n_outputs,
-        agreement=_agreement(layout, trained, check),
     )
-
-
-def _agreement(
-    layout: Layout, trained: Model, check: Sequence[Recording] | None
-) -> Agreement | None:
-    if layout.model is trained:
-        return None
-    if check is not None:
-        return Agreement.between(trained, layout.model, check, "the recordings given")
-    made_up = golden(layout, n_recordings=MADE_UP, most_numbers=MADE_UP * 10000).recordings()
-    before, after = (in_steps(one, layout.cutting) for one in (trained, layout.model))
-    return Agreement.between(before, after, made_up, "recordings made up")
 
 
 def constant_bytes(layout: Layout) -> int:

@@ -31,7 +31,6 @@ def driver_texts(layout: Layout) -> list[str]:
 
 def _prepared(layout: Layout) -> str:
     """Return the function that fills gaps and scales."""
-    kind = f"kind_of_{layout.setting.value}"
     I = layout.map.n_inputs
     refused = "2" if layout.holds else "0"
     compare = "==" if layout.holds else "!="
@@ -42,14 +41,14 @@ def _prepared(layout: Layout) -> str:
         "    uint32_t i;",
         *([] if layout.holds else ["    (void)s;"]),
         f"    for (i = 0; i < {I}; i++)",
-        f"        if ({kind}(sample[i]) {compare} {refused})",
+        f"        if (kind_of_double(sample[i]) {compare} {refused})",
         "            return 0;",
         f"    for (i = 0; i < {I}; i++) {{",
     ]
     raw = "sample[i]"
     if layout.holds:
         lines += [
-            f"        if ({kind}(sample[i]) == 0) {{",
+            "        if (kind_of_double(sample[i]) == 0) {",
             "            s->held[i] = sample[i];",
             "            s->known[i] = 1;",
             "        }",
@@ -64,20 +63,16 @@ def _prepared(layout: Layout) -> str:
 
 def _readout(layout: Layout) -> str:
     F, K = layout.map.n_features, layout.n_outputs
-    whole = layout.map.bits is not None
-    total, product = ("int64_t", "(int64_t)w[j] * row[j]") if whole else ("float", "w[j] * row[j]")
-    weight = "int32_t" if whole else "float"
-    score = "(float)sum * readout_unit[k]" if whole else "sum"
     return f"""
 static void readout(const feature *row, float *scores)
 {{
-    const {weight} *w = readout_weights;
+    const int32_t *w = readout_weights;
     uint32_t j, k;
     for (k = 0; k < {K}; k++, w += {F}) {{
-        {total} sum = readout_intercept[k];
+        int64_t sum = readout_intercept[k];
         for (j = 0; j < {F}; j++)
-            sum += {product};
-        scores[k] = {score};
+            sum += (int64_t)w[j] * row[j];
+        scores[k] = (float)sum * readout_unit[k];
     }}
 }}"""
 
@@ -223,7 +218,7 @@ def _predict(layout: Layout) -> str:
     if layout.holds:
         held = f"""
     for (k = 0; k < {I}; k++) {{
-        for (t = 0; t < steps && kind_of_{layout.setting.value}(samples[t * {I} + k]) == 1; t++)
+        for (t = 0; t < steps && kind_of_double(samples[t * {I} + k]) == 1; t++)
             ;
         if (t < steps) {{
             s->held[k] = samples[t * {I} + k];
@@ -286,30 +281,20 @@ def _string(text: str) -> str:
     return f'"{found}"'
 
 
-_WHOLE_ACTIVATIONS = {
+_ACTIVATIONS = {
     "tanh": "tanh_of(p, p_digits, digits)",
     "sigmoid": "sigmoid_of(p, p_digits, digits)",
     "relu": "p < 0 ? 0 : linear_of(p, p_digits, digits)",
     "sin": "sin_of(p, p_digits, digits)",
     "identity": "linear_of(p, p_digits, digits)",
 }
-_FLOAT_ACTIVATIONS = {
-    "tanh": "tanhf(p)",
-    "sigmoid": "1.0f / (1.0f + expf(-p))",
-    "relu": "p < 0 ? 0 : p",
-    "sin": "sinf(p)",
-    "identity": "p",
-}
-_ACTIVATE = {
-    True: "static int32_t grid_activate(int code, int64_t p, int p_digits, int digits)",
-    False: "static float float_activate(int code, float p)",
-}
+_ACTIVATE = "static int32_t grid_activate(int code, int64_t p, int p_digits, int digits)"
 
 
 def source_text(layout: Layout) -> str:
     """Return the C file."""
     own = [*(table_text(one) for one in layout.tables), *_own_texts(layout), golden_text(layout)]
-    library = library_text(layout.map, pieces_of(layout), whole=layout.whole)
+    library = library_text(layout.map, pieces_of(layout))
     return joined([_source_head(layout), library, *own])
 
 
@@ -319,11 +304,11 @@ def joined(parts: Iterable[str]) -> str:
     return re.sub(r"\n{3,}", "\n\n", text)
 
 
-def library_text(code: MapCode, pieces: Sequence[Piece], *, whole: bool) -> str:
+def library_text(code: MapCode, pieces: Sequence[Piece]) -> str:
     """Return what a file takes from the library's C sources, functions declared first."""
     # So that the order of the files does not matter.
     heads = [piece.head for piece in pieces if piece.is_function]
-    heads += [_ACTIVATE[whole]] if code.activations else []
+    heads += [_ACTIVATE] if code.activations else []
     types = [piece.text for piece in pieces if not piece.is_function]
     functions = [piece.text for piece in pieces if piece.is_function]
     return "\n".join([*types, *(f"{head};" for head in heads), "", *functions])
@@ -342,16 +327,12 @@ def map_pieces(code: MapCode, texts: Iterable[str]) -> list[Piece]:
 
 def _own_texts(layout: Layout) -> list[str]:
     """Return the functions that are written for this model."""
-    activate = activate_text(layout.map, whole=layout.whole)
-    return [activate, layout.map.text, *driver_texts(layout)]
+    return [activate_text(layout.map), layout.map.text, *driver_texts(layout)]
 
 
 def header_text(layout: Layout) -> str:
     """Return the header: sizes, the state, and the functions."""
     n, up = layout.name, layout.name.upper()
-    bad = "infinite" if layout.holds else "missing or infinite"
-    if layout.by_recording and layout.setting.steps:
-        bad += f", or the recording longer than {layout.setting.steps} steps"
     fields = "\n".join(f"    {one.type} {one.name}[{one.length}];" for one in layout.fields)
     return f"""/* {_title(layout)}
  *
@@ -371,26 +352,14 @@ def header_text(layout: Layout) -> str:
 extern "C" {{
 #endif
 
-typedef {layout.setting.value} {n}_value; /* a raw sample of one channel */
+typedef double {n}_value; /* a raw sample of one channel */
 
 /* All memory that there is. The caller provides it. */
 struct {n}_state {{
 {fields}
 }};
 
-/* A recording begins. */
-void {n}_reset(struct {n}_state *s);
-{_begin(layout)}
-/* One sample of all channels. 1: the scores are new; 0: they are not;
- * -1: a sample is {bad}: it is left out. */
-int {n}_step(struct {n}_state *s, const {n}_value *sample, float *scores);
-
-/* The recording ends. 1: the scores are of the whole recording; 0: there are none. */
-int {n}_finish(struct {n}_state *s, float *scores);
-
-/* A whole recording, step after step: the mean of its scores. 1, or as in step and finish. */
-int {n}_predict(struct {n}_state *s, const {n}_value *samples, uint32_t steps, float *scores);
-{_classes(layout)}
+{_functions(layout)}
 #ifdef {up}_SELFTEST
 /* 0 if recordings with known scores have these scores; else the number of the first that has not,
  * counted from 1. */
@@ -403,6 +372,26 @@ int {n}_selftest(struct {n}_state *s);
 
 #endif
 """
+
+
+def _functions(layout: Layout) -> str:
+    """Return the functions that a program calls, but for the self-test."""
+    n, bad = layout.name, "infinite" if layout.holds else "missing or infinite"
+    if layout.by_recording and layout.setting.steps:
+        bad += f", or the recording longer than {layout.setting.steps} steps"
+    return f"""/* A recording begins. */
+void {n}_reset(struct {n}_state *s);
+{_begin(layout)}
+/* One sample of all channels. 1: the scores are new; 0: they are not;
+ * -1: a sample is {bad}: it is left out. */
+int {n}_step(struct {n}_state *s, const {n}_value *sample, float *scores);
+
+/* The recording ends. 1: the scores are of the whole recording; 0: there are none. */
+int {n}_finish(struct {n}_state *s, float *scores);
+
+/* A whole recording, step after step: the mean of its scores. 1, or as in step and finish. */
+int {n}_predict(struct {n}_state *s, const {n}_value *samples, uint32_t steps, float *scores);
+{_classes(layout)}"""
 
 
 def _begin(layout: Layout) -> str:
@@ -445,14 +434,9 @@ def _told(layout: Layout) -> list[str]:
         )
     else:
         found.append("No sample may be missing.")
-    numbers = {
-        "whole": "Integers: features are the very ones of the library.",
-        "q15": "Integers of 16 bits.",
-        "float32": "Single precision; needs tanhf, expf or sinf of math.h where the map has them.",
-    }
     if layout.map.per_step and layout.cutting.window:
         found.append("Each step of a window has scores, before the window is whole.")
-    return [*found, numbers[layout.number]]
+    return [*found, "Integers: features are the very ones of the library."]
 
 
 def _comment(sentences: list[str], width: int = 94) -> str:
@@ -465,26 +449,26 @@ def _comment(sentences: list[str], width: int = 94) -> str:
 
 def _source_head(layout: Layout) -> str:
     n = layout.name
-    grid = "int16_t" if layout.number == "q15" else "int32_t"
-    types = f"typedef {grid} grid_word;\ntypedef uint16_t grid_index;\n" if layout.whole else ""
-    include = "" if layout.whole else "#include <float.h>\n#include <math.h>\n"
     return f"""/* {_title(layout)} The header says how to use it. */
 #include "{n}.h"
-{include}
+
 typedef struct {n}_state state;
 typedef {n}_value value;
-typedef {layout.setting.word} word;
+typedef int32_t word;
 typedef {layout.feature} feature;
-{types}"""
+typedef int32_t grid_word;
+typedef uint16_t grid_index;
+"""
 
 
-def activate_text(code: MapCode, *, whole: bool) -> str:
+def activate_text(code: MapCode) -> str:
     """Return the choice among those activations that a map has."""
-    calls, kind = (_WHOLE_ACTIVATIONS, "int32_t") if whole else (_FLOAT_ACTIVATIONS, "float")
-    chosen = [(number, calls[one]) for number, one in enumerate(calls) if one in code.activations]
+    chosen = [
+        (k, call) for k, (one, call) in enumerate(_ACTIVATIONS.items()) if one in code.activations
+    ]
     if not chosen:
         return ""
-    lines = [f"    if (code == {c})\n        return ({kind})({call});" for c, call in chosen[:-1]]
+    lines = [f"    if (code == {c})\n        return (int32_t)({call});" for c, call in chosen[:-1]]
     lines = lines or ["    (void)code;"]
-    last = f"    return ({kind})({chosen[-1][1]});"
-    return "\n".join([_ACTIVATE[whole], "{", *lines, last, "}"])
+    last = f"    return (int32_t)({chosen[-1][1]});"
+    return "\n".join([_ACTIVATE, "{", *lines, last, "}"])

@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import onnx
@@ -396,24 +396,6 @@ class Builder:
         states, kept = self.scan(body, states, [one.transpose(1, 0, 2) for one in inputs])
         return states, [one.transpose(1, 0, 2) for one in kept]
 
-    def when(self, condition: Value, one: Callable[[], Value], rank: int = 2) -> Value:
-        """Return a value that is computed only where a condition holds, and else zeros.
-
-        Parameters
-        ----------
-        rank
-            Its axes; the zeros have one element on each, so nobody should look at them.
-        """
-        branches = []
-        for branch in (one, lambda: self.zeros(*[1] * rank)):
-            with self.scope() as nodes:
-                found = self.op("Identity", branch())
-            given = [described(found, [None] * rank)]
-            branches.append(helper.make_graph(nodes, self.fresh("branch"), [], given))
-        return self.op(
-            "If", condition, result=found.dtype, then_branch=branches[0], else_branch=branches[1]
-        )
-
 
 def described(
     value: Value, shape: Sequence[int | str | None] | None, name: str | None = None
@@ -431,11 +413,9 @@ class Sequences:
     steps: int | None
     channels: int
 
-    form: ClassVar[str] = "onnx"
-
     def rows(self, features: FeatureMap) -> Value:
         """Return the feature rows of a map: (B, T - washout, F), or (B, F) if one row each."""
-        make = form_maker(self.form, features)
+        make = form_maker("onnx", features)
         if make is None:
             if isinstance(features, Layers):
                 raise ValueError(

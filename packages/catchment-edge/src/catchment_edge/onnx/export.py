@@ -20,7 +20,6 @@ from catchment.readout import Predictor
 from catchment_edge.onnx.builder import OPSET
 from catchment_edge.onnx.file import SAMPLES, SCORES, Source, batch_graph, source_of
 from catchment_edge.onnx.maps import maps_within, network_of, opset_of
-from catchment_edge.onnx.streaming import CLOCK, NEXT, READY, SAMPLE, streaming_graph
 
 if TYPE_CHECKING:
     from catchment.sklearn import PreparedEstimator
@@ -32,16 +31,14 @@ MOST_WORK = 5e8  # ...if all its steps take no more products than this
 MISSING = 0.03  # share of values that are missing, where gaps are filled
 
 
-def made_up(source: Source, seed: int = 0, *, streaming: bool = False) -> list[Array]:
+def made_up(source: Source, seed: int = 0) -> list[Array]:
     """Return raw recordings (T, I) of the lengths that matter, with gaps where they are filled."""
     rng = np.random.default_rng(seed)
     found = [_waves(rng, T, source) for T in _lengths(source)]
     if source.preprocessing.gaps != "error":
         for u in found[1:]:
-            begin = u[0].copy()
             u[rng.random(u.shape) < MISSING] = np.nan
-            # A stream cannot take a first value before it came.
-            u[0] = begin if streaming else np.where(np.arange(u.shape[1]) == 0, np.nan, u[0])
+            u[0, 0] = np.nan
     return found
 
 
@@ -75,7 +72,7 @@ def _waves(rng: np.random.Generator, T: int, source: Source) -> Array:
     return scale.undo(u) if isinstance(scale, Scaler) else u
 
 
-def compared(content: bytes, source: Source, *, streaming: bool) -> tuple[float, float]:
+def compared(content: bytes, source: Source) -> tuple[float, float]:
     """Return how far scores of a file are from the model's, in onnxruntime, over some recordings.
 
     The largest difference, and the largest in units of what is added up in a score.
@@ -88,48 +85,22 @@ def compared(content: bytes, source: Source, *, streaming: bool) -> tuple[float,
     options.log_severity_level = 4  # what is wrong is raised, and said once
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     model = replace(source.model, before=Pipeline(source.preprocessing, source.model.features))
-    # A stream has a row for a recording so far at every step, and the last is the recording's.
-    last = streaming and not model.per_step and source.preprocessing.window is None
+    kind = session.get_inputs()[0].type
+    real = np.float64 if kind == "tensor(double)" else np.float32
     W = np.abs(model.readout.weights)
     largest = relative = 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ClippingWarning)
-        for u in made_up(source, streaming=streaming):
+        for u in made_up(source):
             z = np.concatenate(model.pipeline.rows([Recording(u)]))
-            found = (_streamed if streaming else _at_once)(session, source, u)
+            given = u.astype(real) if source.alone else u.astype(real)[None]
+            (found,) = session.run([SCORES], {SAMPLES: given})
             # NaN where there should be none counts as infinite.
-            apart = np.abs((found[-1:] if last else found) - model.readout(z))
-            apart = np.nan_to_num(apart, nan=np.inf)
+            apart = np.nan_to_num(np.abs(np.asarray(found) - model.readout(z)), nan=np.inf)
             size = np.maximum(1.0, np.abs(z) @ W)
             largest = max(largest, float(apart.max(initial=0.0)))
             relative = max(relative, float((apart / size).max(initial=0.0)))
     return largest, relative
-
-
-def _at_once(session: Any, source: Source, u: Array) -> Array:
-    """Return the scores of a recording from a file of whole recordings."""
-    given = u.astype(_real(session))
-    return np.asarray(session.run([SCORES], {SAMPLES: given if source.alone else given[None]})[0])
-
-
-def _streamed(session: Any, source: Source, u: Array) -> Array:
-    """Return the scores of the steps of a recording that are ready."""
-    real, shapes = _real(session), {one.name: one.shape for one in session.get_inputs()}
-    states = [name for name in shapes if name != SAMPLE]
-    outputs = [SCORES, READY, *(name + NEXT for name in states)]
-    held = {name: np.zeros(shapes[name], np.int64 if name == CLOCK else real) for name in states}
-    rows = [np.zeros((0, 1))]
-    for sample in u.astype(real):
-        scores, ready, *new = session.run(outputs, {SAMPLE: sample, **held})
-        held = dict(zip(states, new, strict=True))
-        if ready:
-            rows.append(scores)
-    return np.concatenate(rows[1:] or rows)
-
-
-def _real(session: Any) -> np.dtype[Any]:
-    kind = session.get_inputs()[0].type
-    return np.dtype(np.float64 if kind == "tensor(double)" else np.float32)
 
 
 Precision = Literal["float64", "float32"]
@@ -150,7 +121,6 @@ class OnnxFile:
     n_bytes: int
     opset: int
     precision: Precision
-    streaming: bool
     largest_difference: float
     relative_difference: float
 
@@ -161,9 +131,8 @@ class OnnxFile:
 
     def text(self) -> str:
         """Return what it is in two lines."""
-        form = "one step at a time" if self.streaming else "whole recordings"
         return (
-            f"ONNX opset {self.opset}, {self.precision}, {form}, {self.n_bytes:,} bytes\n"
+            f"ONNX opset {self.opset}, {self.precision}, {self.n_bytes:,} bytes\n"
             f"scores in onnxruntime are within {self.largest_difference:.1e} of the model's"
         )
 
@@ -173,7 +142,6 @@ def to_onnx(
     path: str | Path,
     *,
     precision: Precision = "float64",
-    streaming: bool = False,
     steps: int | None = None,
     rate: float | None = None,
 ) -> OnnxFile:
@@ -190,8 +158,6 @@ def to_onnx(
         Of the arithmetic. In "float64" features in fixed point are the model's own, and scores are
         within 1e-12 of what is added up in them. In "float32" they are within a thousandth, and
         mostly within a millionth.
-    streaming
-        One sample and states in, scores and states out, instead of whole recordings.
     steps
         Length of recordings, for maps that are laid out for one length where the model cuts no
         windows: random convolutions, WindowStatistics.
@@ -220,9 +186,8 @@ def to_onnx(
     encoders = [one for one in maps if isinstance(one, Encoder)]
     # The lowest opset that has all operators: that of an encoder's network, if higher.
     opset = max([OPSET, *(opset_of(network_of(one)) for one in encoders)])
-    made = streaming_graph if streaming else batch_graph
-    content = made(source, np.dtype(precision), opset).SerializeToString()
-    largest, relative = compared(content, source, streaming=streaming)
+    content = batch_graph(source, np.dtype(precision), opset).SerializeToString()
+    largest, relative = compared(content, source)
     # A map that is in float32 itself, or a network, has no closer one.
     single = bool(encoders) or any(one.precision == "float32" for one in maps)
     if not relative <= TOLERANCE["float32" if single else precision]:
@@ -232,4 +197,4 @@ def to_onnx(
         )
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     replace_file(Path(path), content)
-    return OnnxFile(Path(path), len(content), opset, precision, streaming, largest, relative)
+    return OnnxFile(Path(path), len(content), opset, precision, largest, relative)

@@ -54,7 +54,6 @@ def maps_within(features: FeatureMap) -> list[FeatureMap]:
 
 
 @form("onnx", AppendNorm)
-@form("onnx step", AppendNorm)
 def norm_rows(settings: AppendNorm, given: Sequences) -> Value:
     """Return the rows of inputs (.., I) and their length, less its usual size, as one more."""
     u, unit = given.u, 2.0**DIGITS
@@ -66,7 +65,6 @@ def norm_rows(settings: AppendNorm, given: Sequences) -> Value:
 
 
 @form("onnx", RandomFourierFeatures)
-@form("onnx step", RandomFourierFeatures)
 def fourier_rows(settings: RandomFourierFeatures, given: Sequences) -> Value:
     """Return the cosines or rectifiers of rows (.., F)."""
     x = given.u if settings.map is None else given.rows(settings.map)
@@ -81,7 +79,6 @@ def fourier_rows(settings: RandomFourierFeatures, given: Sequences) -> Value:
 
 
 @form("onnx", RandomProjection)
-@form("onnx step", RandomProjection)
 def projected_rows(settings: RandomProjection, given: Sequences) -> Value:
     """Return the signed sums of features (.., F) that the projection keeps."""
     flips, kept = settings._drawn
@@ -94,7 +91,6 @@ def projected_rows(settings: RandomProjection, given: Sequences) -> Value:
 
 
 @form("onnx", FeatureUnion)
-@form("onnx step", FeatureUnion)
 def concat_rows(settings: FeatureUnion, given: Sequences) -> Value:
     """Return the rows of all maps, from where the one with the longest washout begins."""
     rows = [

@@ -33,15 +33,3 @@ static int kind_of_double(double x)
         return 0;
     return (of.bits & (((uint64_t)1 << 52) - 1)) != 0 ? 1 : 2;
 }
-
-static int kind_of_float(float x)
-{
-    union {
-        float number;
-        uint32_t bits;
-    } of;
-    of.number = x;
-    if ((of.bits >> 23 & 255) != 255)
-        return 0;
-    return (of.bits & (((uint32_t)1 << 23) - 1)) != 0 ? 1 : 2;
-}

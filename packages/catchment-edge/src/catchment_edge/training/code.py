@@ -139,7 +139,7 @@ def source_text(layout: Layout) -> str:
             _head(layout),
             _settings(layout),
             *map(_source, _BASE),
-            library_text(layout.map, map_pieces(layout.map, texts), whole=True),
+            library_text(layout.map, map_pieces(layout.map, texts)),
             *map(table_text, layout.map.tables),
             *texts,
             *map(table_text, _tables(layout)),
@@ -207,8 +207,8 @@ def _head(layout: Layout) -> str:
 typedef struct {{
 {fields}
 }} state;
-typedef {layout.setting.value} value;
-typedef {layout.setting.word} word;
+typedef double value;
+typedef int32_t word;
 typedef {layout.feature} feature;
 typedef int32_t grid_word;
 typedef uint16_t grid_index;
@@ -250,7 +250,7 @@ def _settings(layout: Layout) -> str:
 
 
 def _map_texts(layout: Layout) -> list[str]:
-    return [activate_text(layout.map, whole=True), layout.map.text]
+    return [activate_text(layout.map), layout.map.text]
 
 
 def _tables(layout: Layout) -> list[Table]:
@@ -278,7 +278,7 @@ def code_bytes(layout: Layout) -> int:
     """Return the bytes of instructions, about, for an ARM Cortex-M4 compiled for size."""
     own = sum(_CODE[one] for one in _traits(layout))
     pieces = map_pieces(layout.map, _map_texts(layout))
-    return own + bytes_of(map_traits(layout.map, pieces), whole=True)
+    return own + bytes_of(map_traits(layout.map, pieces))
 
 
 def _traits(layout: Layout) -> list[str]:

@@ -112,7 +112,7 @@ class Layout:
     @property
     def setting(self) -> Setting:
         window = self.task.window
-        return Setting("whole", window or self.steps, window > 0)
+        return Setting(window or self.steps, window > 0)
 
     @cached_property
     def map(self) -> MapCode:
@@ -188,7 +188,7 @@ class Layout:
         }
 
     def _feed_bytes(self, I: int, K: int) -> int:
-        word, kept = BYTES[self.setting.word], self.kept
+        word, kept = BYTES["int32_t"], self.kept
         fields = [(8, I), *([(8, 2 * I), (4, 1)] if self.scale == 2 else []), (4, 3), (_WORD, 1)]
         fields += [(4, 1)] if self.every > 1 else []
         fields += [(4, K)] if self.majority else []

@@ -3,9 +3,7 @@ from catchment_fleet.ray.engine import RayEngine as RayEngine
 from catchment_fleet.ray.workers import RayWorkers as RayWorkers
 
 # For the other packages and the tests; may change without notice.
-from catchment_fleet.ray.engine import Agreed as Agreed, unless_failed as unless_failed
 from catchment_fleet.ray.start import ready_ray as ready_ray
-from catchment_fleet.ray.tree import joined as joined
 
 __all__ = [
     "RayEngine",

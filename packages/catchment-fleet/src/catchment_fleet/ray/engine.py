@@ -1,15 +1,15 @@
 """An engine whose blocks of clients are added on Ray.
 
 The plan is put into Ray's object store once, the request once in every round, and clients that must
-be asked one by one are asked in this process. Rows, a block of clients each, go out in batches,
-and their sums come back in order: from tasks, here, or from a tree of servers. Only so many are
-under way at a time: memory does not grow with the number of clients.
+be asked one by one are asked in this process. Blocks of clients go out in batches, a task each, and
+their sums come back in order. Only so many are under way at a time: memory does not grow with the
+number of clients.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -51,9 +51,6 @@ class Row:
     sources: Sources | None = None
 
 
-How = Callable[[Agreed, Rows, int], Iterator[BlockSum | None]]
-
-
 @dataclass(frozen=True, eq=False)
 class RayEngine(Engine):
     """Clients of a `LocalEngine` whose blocks are added on Ray.
@@ -64,13 +61,13 @@ class RayEngine(Engine):
         Has the clients, and asks those that must be asked one by one.
     ray
         The module, started.
-    how
-        Yields the sums of so many rows in their order.
+    workers
+        Tasks at a time.
     """
 
     here: LocalEngine[Any, Any, Any]
     ray: Any
-    how: How
+    workers: int
 
     def clients(self) -> Sequence[str]:
         return self.here.clients()
@@ -95,9 +92,21 @@ class RayEngine(Engine):
         agreed = Agreed(self._plan, self.ray.put(message), self._sources)
         rows = (pickled(self._row(block)) for block in left)
         try:
-            yield from self.how(agreed, rows, len(left))
+            yield from self._added(agreed, rows, len(left))
         except RayError as error:
             raise _in_our_words(error) from error
+
+    def _added(self, agreed: Agreed, rows: Rows, n_rows: int) -> Iterator[BlockSum | None]:
+        """Yield the sum of each row, in their order; tasks add a few rows each."""
+        add: Any = self.ray.remote(add_rows).options(num_cpus=1, max_retries=MOST_RETRIES)
+        size = max(1, min(MOST_ROWS, n_rows // (TASKS * self.workers)))
+        batches = iter(lambda: list(islice(rows, size)), [])
+        begun = (add.remote(agreed, batch) for batch in batches)
+        under_way = deque(islice(begun, AHEAD * self.workers))
+        while under_way:
+            found = self.ray.get(under_way.popleft())
+            under_way.extend(islice(begun, 1))
+            yield from map(unless_failed, found)
 
     @cached_property
     def _plan(self) -> Any:
@@ -180,32 +189,6 @@ def unless_failed(found: Found) -> BlockSum | None:
     return found
 
 
-@dataclass(frozen=True)
-class Tasks:
-    """So many tasks of Ray at a time, each of which adds a few rows."""
-
-    workers: int
-
-    def __call__(self, agreed: Agreed, rows: Rows, n_rows: int) -> Iterator[BlockSum | None]:
-        """Yield the sum of each row, in their order."""
-        import ray
-
-        add: Any = ray.remote(add_rows).options(num_cpus=1, max_retries=MOST_RETRIES)
-        size = max(1, min(MOST_ROWS, n_rows // (TASKS * self.workers)))
-        batches = iter(lambda: list(islice(rows, size)), [])
-        begun = (add.remote(agreed, batch) for batch in batches)
-        return in_order(ray, begun, AHEAD * self.workers)
-
-
 def add_rows(agreed: Agreed, rows: Sequence[bytes]) -> list[Found]:
     """Return the sum of each row; this runs in a worker."""
     return [sum_of_row(agreed, row) for row in rows]
-
-
-def in_order(ray: Any, begun: Iterator[Any], most: int) -> Iterator[BlockSum | None]:
-    """Yield the sums of what is begun, in order, of which at most so many are under way."""
-    under_way = deque(islice(begun, most))
-    while under_way:
-        found = ray.get(under_way.popleft())
-        under_way.extend(islice(begun, 1))
-        yield from map(unless_failed, found)

@@ -39,7 +39,7 @@ def watch(
     """Follow a run on a live page: rounds, clients, bytes, scores, epsilon.
 
     Only this machine can open the page, but everybody who works on it. Ctrl-C ends the page, not
-    the run. /metrics is for Prometheus.
+    the run.
     """
     from catchment_lab.watch.server import watching
     from catchment_lab.watch.state import look

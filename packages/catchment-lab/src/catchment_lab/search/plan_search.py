@@ -18,14 +18,14 @@ Protections are not used: whatever the plan says of noise does not hold for what
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import TypeGuard
+
+import tomli_w
 
 from catchment.data import cohorts
 from catchment.engine import data_of
@@ -183,42 +183,4 @@ def tuned_plan(file: PlanFile, result: SearchResult) -> str:
         f"# [features] is the best of {len(result.trials)} trials ({finished} to the end): "
         f"{result.metric} {result.best.score:.4f} on validation clients."
     )
-    return f"{said}\n{toml_of(tables)}"
-
-
-def toml_of(tables: Mapping[str, object]) -> str:
-    """Return tables as TOML: text, numbers, truths, lists, and tables of these.
-
-    >>> print(toml_of({"title": "a", "data": {"test": 0.5}, "protections": [{"name": "float32"}]}))
-    title = "a"
-    <BLANKLINE>
-    [data]
-    test = 0.5
-    <BLANKLINE>
-    [[protections]]
-    name = "float32"
-    <BLANKLINE>
-    """
-    plain = {k: v for k, v in tables.items() if not isinstance(v, Mapping) and not _is_tables(v)}
-    blocks = ["".join(f"{name} = {_value(value)}\n" for name, value in plain.items())]
-    for name, table in tables.items():
-        many = table if _is_tables(table) else [table] if isinstance(table, Mapping) else []
-        header = f"[[{name}]]" if _is_tables(table) else f"[{name}]"
-        for one in many:
-            lines = (f"{key} = {_value(value)}\n" for key, value in one.items())
-            blocks.append(f"{header}\n{''.join(lines)}")
-    return "\n".join(block for block in blocks if block)
-
-
-def _is_tables(value: object) -> TypeGuard[list[Mapping[str, object]]]:
-    return isinstance(value, list) and bool(value) and all(isinstance(v, Mapping) for v in value)
-
-
-def _value(value: object) -> str:
-    """Return a value in TOML; a table within a table is written in one line."""
-    if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{key} = {_value(v)}' for key, v in value.items())} }}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    # JSON writes text, numbers and truths as TOML does.
-    return json.dumps(value, ensure_ascii=False)
+    return f"{said}\n{tomli_w.dumps(tables)}"

@@ -1,4 +1,4 @@
-"""Watch a run while it goes: a local page, metrics for operators, and logging to MLflow."""
+"""Watch a run while it goes, on a local page."""
 
 from __future__ import annotations
 

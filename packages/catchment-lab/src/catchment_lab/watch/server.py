@@ -1,13 +1,13 @@
 """A page about one run for browsers on this machine, and for nobody else.
 
-It listens on the loopback address alone, answers GET alone, and knows six addresses, none of which
+It listens on the loopback address alone, answers GET alone, and knows five addresses, none of which
 names a file. A request for another host's name is refused: a page of the web could else give its
 own name this machine's address and read along. What clients call themselves, and why they refuse,
 reaches the page as JSON and is shown as text.
 
     /           the page          /style.css, /watch.js   what it is made of
     /events     server-sent events, each a whole snapshot as JSON
-    /state.json one snapshot      /metrics                the same for Prometheus
+    /state.json one snapshot
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from socketserver import TCPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from catchment.errors import MissingExtraError
 from catchment.report import style
 from catchment_lab.watch.state import Feed
 
@@ -105,8 +104,6 @@ class Handler(BaseHTTPRequestHandler):
         elif path == "/state.json":
             content = self.server.feed.latest.to_json().encode()
             self._send(HTTPStatus.OK, "application/json", content)
-        elif path == "/metrics":
-            self._metrics()
         elif path == "/events":
             self._events()
         else:
@@ -117,14 +114,6 @@ class Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.METHOD_NOT_ALLOWED, TEXT, b"only GET is answered\n", Allow="GET")
 
     do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = refuse  # noqa: N815
-
-    def _metrics(self) -> None:
-        try:
-            from catchment_lab.watch.metrics import CONTENT_TYPE, exposition
-        except MissingExtraError as error:
-            self._send(HTTPStatus.NOT_IMPLEMENTED, TEXT, f"{error}\n".encode())
-            return
-        self._send(HTTPStatus.OK, CONTENT_TYPE, exposition(self.server.feed.latest))
 
     def _events(self) -> None:
         """Send a snapshot whenever there is a new one, until somebody has enough."""

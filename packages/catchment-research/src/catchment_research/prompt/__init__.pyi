@@ -16,7 +16,6 @@ from catchment_research.prompt.prompt_model import (
     prompt_model_of as prompt_model_of,
 )
 from catchment_research.prompt.prompter import Prompter as Prompter
-from catchment_research.prompt.remote import RemoteServer as RemoteServer, serve as serve
 from catchment_research.prompt.split import (
     Controlled as Controlled,
     PromptTraining as PromptTraining,
@@ -57,7 +56,6 @@ __all__ = [
     "PromptTraining",
     "Prompter",
     "RecordingPrompts",
-    "RemoteServer",
     "SurrogateLM",
     "TransformersLM",
     "closed_form_start",
@@ -65,6 +63,5 @@ __all__ = [
     "label_targets",
     "prompt_model_of",
     "ridge_data",
-    "serve",
     "values_of",
 ]

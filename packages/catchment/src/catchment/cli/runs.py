@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -173,10 +172,6 @@ class Engine(StrEnum):
 PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")]
 WorkersOption = Annotated[int | None, option("Worker processes, for many small clients.")]
 AddressOption = Annotated[str | None, option("Ray cluster: auto, HOST:PORT or ray://HOST:PORT.")]
-TreeOption = Annotated[
-    str | None,
-    option("With Ray: servers below the server and nodes below each, 3x4.", "SERVERSxNODES"),
-]
 EdgeClientOption = Annotated[
     list[str] | None,
     option("A board that trains, board=tcp://127.0.0.1:7007; repeatable.", "NAME=ADDRESS"),
@@ -196,7 +191,6 @@ def run(
     threads: ThreadsOption = None,
     workers: WorkersOption = None,
     address: AddressOption = None,
-    tree: TreeOption = None,
     keep_every: Annotated[
         float, option("Checkpoint interval within a round.", "SECONDS", min=0.0)
     ] = 5.0,
@@ -217,7 +211,7 @@ def run(
     if folder.is_file():
         raise ValueError(f"--out {folder} is a file; name a folder, which the run makes")
     devices = _devices(edge_client or [])
-    processes = _processes(engine, workers, address, tree)
+    processes = _processes(engine, workers, address)
     if engine is Engine.flower and devices:
         raise ValueError("--edge-client goes with --engine local; simulated clients are synthetic")
     if engine is Engine.flower:
@@ -225,7 +219,7 @@ def run(
         return
     if resume and is_empty(folder):
         typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
-    given = {"--engine": engine, "--workers": workers, "--address": address, "--tree": tree,
+    given = {"--engine": engine, "--workers": workers, "--address": address,
              "--threads": threads, "--data": data}  # fmt: skip
     again = _resuming(plan_file, folder, given, edge_client or ())
     with stoppable(again), progress(quiet=as_json) as watch, one_line_each():
@@ -260,22 +254,15 @@ def _tell(done: Finished, file: PlanFile, folder: Path, *, as_json: bool) -> Non
         warn(notice)
 
 
-def _processes(
-    engine: Engine, workers: int | None, address: str | None, tree: str | None
-) -> int | Workers | None:
+def _processes(engine: Engine, workers: int | None, address: str | None) -> int | Workers | None:
     """Return what `workers` is in Python, as the command line has it."""
     if engine is not Engine.ray:
-        for name, given in {"--address": address, "--tree": tree}.items():
-            if given is not None:
-                raise ValueError(f"{name} {given} is for Ray; add --engine ray")
+        if address is not None:
+            raise ValueError(f"--address {address} is for Ray; add --engine ray")
         if engine is Engine.flower and workers is not None:
             raise ValueError("--workers is for --engine local or ray; Flower takes all cores")
         return workers
-    ray_workers = plugin("engines", "ray", needed_for="runs on Ray")
-    shape = None if tree is None else re.fullmatch(r"(\d{1,4})x(\d{1,4})", tree)
-    if tree is not None and shape is None:
-        raise ValueError(f"--tree is {tree!r}; write servers and nodes below each, as 3x4")
-    made: Workers = ray_workers(workers, address, (int(shape[1]), int(shape[2])) if shape else None)
+    made: Workers = plugin("engines", "ray", needed_for="runs on Ray")(workers, address)
     return made
 
 

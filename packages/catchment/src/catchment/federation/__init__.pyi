@@ -68,7 +68,6 @@ from catchment.federation.loop import (
     BlockSum as BlockSum,
     MOST_GROUPS as MOST_GROUPS,
     Sums as Sums,
-    joined as joined,
     model_of as model_of,
     run as run,
 )

@@ -115,7 +115,10 @@ class Ledger(Protocol):
     def about(self, noted: str, /) -> None: ...
 
     def charge(self, cost: Cost, *, epsilon: float, delta: float) -> None:
-        """Note that the upload being made has noise, what its release costs and what was agreed."""
+        """Note what noise the upload being made has: its cost, and what the plan promises.
+
+        No cost if whoever receives it sees exact numbers.
+        """
 
     def secret(self, purpose: bytes) -> bytes:
         """Return a key (32,) that nobody else knows, the same whenever the purpose is."""

@@ -28,7 +28,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
@@ -65,7 +65,6 @@ from catchment.wire import (
     deserialize,
     digest,
     equal,
-    is_whole,
     join,
     measured,
     plus,
@@ -305,34 +304,6 @@ def sum_block(
         entries=Entries.of(ledger.entries),
         bytes_up=asked.bytes_up,
         refused=tuple(asked.refused),
-    )
-
-
-def joined(blocks: Sequence[BlockSum]) -> BlockSum | None:
-    """Return blocks in a row as one; None if they do not add or their sum has an order.
-
-    >>> joined([BlockSum(("ann",))]) is None
-    True
-    """
-    totals = [block.total for block in blocks if block.total is not None]
-    if not totals or not all(map(is_whole, totals)):
-        return None
-    try:
-        with np.errstate(over="raise"):
-            total = reduce(plus, totals)
-    except Exception:  # they do not add: the server finds out whose fault it is
-        return None
-    if not is_whole(total):
-        return None
-    return BlockSum(
-        asked=tuple(name for block in blocks for name in block.asked),
-        clients=tuple(name for block in blocks for name in block.clients),
-        total=total,
-        claims=np.concatenate([block.claims for block in blocks]),
-        entries=Entries.joined(block.entries for block in blocks),
-        bytes_up=sum(block.bytes_up for block in blocks),
-        refused=tuple(refusal for block in blocks for refusal in block.refused),
-        n_blocks=sum(block.n_blocks for block in blocks),
     )
 
 

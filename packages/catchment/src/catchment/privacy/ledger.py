@@ -41,7 +41,7 @@ from typing import Any, final
 
 from catchment.data.units import ALL, Piece, Units, piece_of
 from catchment.errors import BudgetError, IntegrityError, RuleError
-from catchment.federation.algorithm import Cost, Data, Memory
+from catchment.federation.algorithm import Cost, Data, Ledger, Memory
 from catchment.privacy.dp.gaussian import epsilon_spent
 from catchment.privacy.policy import Policy
 
@@ -148,7 +148,7 @@ class LedgerEntry:
 
 
 @final
-class PrivacyLedger:
+class PrivacyLedger(Ledger):
     """A client's ledger in its memory; what it refuses is never sent.
 
     Parameters
@@ -176,13 +176,7 @@ class PrivacyLedger:
         self._noise: dict[str, Any] = {}
 
     def reading(self, data: Data, *, apart: bool = False) -> Data:
-        """Return the data, noted as they are read; an upload begins with this.
-
-        Parameters
-        ----------
-        apart
-            Whether each is a part of its own, as increments are.
-        """
+        # An upload begins with this.
         self._about, self._noise = Units("recordings", ()), {}
 
         def read() -> Iterator[Any]:
@@ -201,7 +195,6 @@ class PrivacyLedger:
 
     @property
     def about(self) -> str:
-        """The data that were read for the upload being made, to be said again with its copy."""
         return "" if self._about is None else self._about.to_bytes().decode()
 
     @about.setter
@@ -209,14 +202,9 @@ class PrivacyLedger:
         self._about, self._noise = Units.from_bytes(noted.encode()) if noted else None, {}
 
     def charge(self, cost: Cost, *, epsilon: float, delta: float) -> None:
-        """Note what noise the upload being made has: its cost, and what the plan promises.
-
-        No cost if whoever receives it sees exact numbers.
-        """
         self._noise = {**asdict(cost), "epsilon": epsilon, "delta": delta}
 
     def secret(self, purpose: bytes) -> bytes:
-        """Return a key (32,) that nobody else knows, the same whenever the purpose is."""
         with _DOOR:
             self._begin()
             key = self._memory.get(SECRET)
@@ -273,7 +261,6 @@ class PrivacyLedger:
         return names
 
     def check(self, session: str, clients: Iterable[str]) -> None:
-        """Raise RuleError or BudgetError if a sum over these clients must not be released."""
         with _DOOR:
             known = self._counted(self._lines())
             made = _settled(session, clients, known)
@@ -281,7 +268,6 @@ class PrivacyLedger:
                 self._refuse(made, known)
 
     def release(self, session: str, clients: Iterable[str]) -> None:
-        """Note, where it lasts, that a sum over these clients is opened, or raise as `check`."""
         with _DOOR:
             lines, names = self._lines(), sorted(set(clients))
             made = _settled(session, names, self._counted(lines))

@@ -61,7 +61,6 @@ from catchment.features.echo_state.settings import (
 )
 from catchment.features.echo_state.weights import (
     ACTIVATIONS as ACTIVATIONS,
-    BOUNDED as BOUNDED,
     LINEAR_BOUND as LINEAR_BOUND,
     LayerWeights as LayerWeights,
     MOST_WEIGHT_DIGITS as MOST_WEIGHT_DIGITS,

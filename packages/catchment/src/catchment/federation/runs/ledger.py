@@ -15,7 +15,6 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -115,11 +114,6 @@ class Entries:
             np.array([entry.n_bytes for entry in every], np.int64),
             bytes.fromhex("".join(entry.sha256 for entry in every)),
         )
-
-    @classmethod
-    def joined(cls, several: Iterable[Entries]) -> Entries:
-        """Return all messages of several, in their order."""
-        return cls.of(chain.from_iterable(several))
 
     def __len__(self) -> int:
         return len(self.clients)
