@@ -104,7 +104,7 @@ def test_compiling_beforehand_reaches_the_kernels() -> None:
     found = kernels()
     assert len(found) > 30
     missed = {name.rpartition(".")[2] for name, kernel in found.items() if not kernel.signatures}
-    inside = {"add_panels", "find_peaks", "lay_out_columns", "lay_out_rows"}
+    inside = {"add_panels", "find_peaks", "lay_out"}
     inside |= {"_turn", "within"}
     plastic = {"lockstep_plastic", "lockstep_plastic_on_grid", "adapted", "adapt_units"}
     rare = {"log2_of", "carry", "cosines", "monomials", "take_apart", "add_grams"}

@@ -75,22 +75,17 @@ class ExactGram:
         self.carried: NDArray[np.int64] | None = None  # what was moved away, in units of 2^32
 
     def add(self, Z: Array) -> None:
-        """Add the products of rows Z (n, m), or of the transpose of rows that lie one by one."""
+        """Add the products of rows Z (n, m)."""
         from catchment.readout.exact_kernels import add_whole
 
-        if Z.itemsize not in Z.strides:
-            Z = np.ascontiguousarray(Z)
-        along = Z.strides[1] == Z.itemsize
+        held = (self.scale, self.most, self.room, self.width, self.energies, self.sums)
         for first in range(0, Z.shape[1], _MOST_COLUMNS):
             part = Z[:, first : first + _MOST_COLUMNS]
-            # The memory of lines whose numbers are neighbors, and how far lines are apart.
-            lines = part if along else part.T
-            count, length = lines.shape
-            apart = lines.strides[0] // lines.itemsize if count > 1 else length
-            size = ((count - 1) * apart + length,)
-            z = np.lib.stride_tricks.as_strided(lines, size, (lines.itemsize,))
-            held = (self.scale, self.most, self.room, self.width, self.energies, self.sums)
-            grown = add_whole(z, apart, along, part.shape[1], *held, self.height, self.limit)
+            # The numbers as they lie in memory, and how far rows and columns are apart.
+            (n, m), (down, on) = part.shape, (step // part.itemsize for step in part.strides)
+            size = (1 + (n - 1) * down + (m - 1) * on,)
+            z = np.lib.stride_tricks.as_strided(part, size, (part.itemsize,))
+            grown = add_whole(z, (down, on), m, *held, self.height, self.limit)
             self.held += 1 + int(grown)
             if self.held >= _FULL:
                 # Make room in the sums.

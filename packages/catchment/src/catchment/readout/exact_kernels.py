@@ -152,97 +152,29 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart):
     return signature, codegen
 
 
-@intrinsic
-def turn_four(typingctx, rows, j, packed, to):
-    """Lay out columns j to j + 4 of four rows (4, PIECE), flat, from `to` on, a panel apart."""
-    signature = types.void(rows, j, packed, to)
-    single = packed.dtype == types.float32
-    width = 2 * WIDTH if single else WIDTH
-
-    def codegen(context, builder, signature, args):
-        source, target = (
-            context.make_array(signature.args[k])(context, builder, value=args[k]).data
-            for k in (0, 2)
-        )
-        index, four = ir.IntType(64), ir.VectorType(ir.DoubleType(), 4)
-
-        def mixed(a, b, order):
-            chosen = ir.Constant(ir.VectorType(ir.IntType(32), 4), order)
-            return builder.shuffle_vector(a, b, chosen)
-
-        lines = []
-        for r in range(4):
-            place = builder.add(args[1], ir.Constant(index, r * PIECE))
-            lines.append(builder.load(_vector_at(builder, source, place, four), align=8, typ=four))
-        low = [mixed(lines[q], lines[q + 1], [0, 4, 2, 6]) for q in (0, 2)]
-        high = [mixed(lines[q], lines[q + 1], [1, 5, 3, 7]) for q in (0, 2)]
-        for q in range(4):
-            column = mixed(*(high if q % 2 else low), [0, 1, 4, 5] if q < 2 else [2, 3, 6, 7])
-            if single:
-                column = builder.fptrunc(column, ir.VectorType(ir.FloatType(), 4))
-            place = builder.add(args[3], ir.Constant(index, q * width))
-            where = _vector_at(builder, target, place, column.type)
-            builder.store(column, where, align=4 if single else 8)
-        return context.get_dummy_value()
-
-    return signature, codegen
-
-
-@njit(inline="always")
-def _whole(value, factor, limit):
-    value = np.rint(value * factor)
-    value = value if value < limit else limit
-    return value if value > -limit else -limit
-
-
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def lay_out_rows(z, apart, first, m, scale, most, packed, width, energies):
-    """Lay out columns first..first + m of z as panels of integers in `packed`.
+def lay_out(z, apart, m, scale, most, packed, width, energies):
+    """Lay out z (n, m) as panels of integers in `packed`, its columns filled up to a multiple of 4.
 
-    z is flat, with rows so far apart. Columns are filled up with zeros to a multiple of four, and
-    rows to whole panels. energies (pieces, panels * width), flat, get the sums of squares over
-    every PIECE columns. Four rows become whole side by side before they are turned.
+    z is flat, with rows and columns so far `apart`. Rows are filled up to whole panels. energies
+    (pieces, panels * width), flat, get the sums of squares of each row over every PIECE columns.
     """
     n, padded = len(scale), (m + 3) // 4 * 4
-    height, rows = -(-n // width) * width, np.zeros(4 * PIECE)
-    for i in range(0, height, 4):
-        base = i // width * width * padded + i % width
-        for piece in range(0, m, PIECE):
-            count, at = min(PIECE, m - piece), piece // PIECE * height + i
-            for r in range(4):
-                row, energy = rows[r * PIECE : (r + 1) * PIECE], 0.0
-                row[count if i + r < n else 0 :] = 0.0
-                if i + r < n:
-                    here = z[(i + r) * apart + first + piece :][:count]
-                    factor, limit = scale[i + r], most[i + r]
-                    for j in range(count):
-                        value = _whole(here[j], factor, limit)
-                        row[j] = value
-                        energy += value * value
-                energies[at + r] = energy
-            for j in range(0, count, 4):
-                turn_four(rows, j, packed, base + (piece + j) * width)
-
-
-@njit(nogil=True, cache=True)
-def lay_out_columns(z, apart, first, m, scale, most, packed, width, energies):
-    """Do what `lay_out_rows` does for z whose columns are so far apart."""
-    n, padded = len(scale), (m + 3) // 4 * 4
     height = -(-n // width) * width
+    packed[: height * padded] = 0.0
     energies[: -(-m // PIECE) * height] = 0.0
-    for i in range(0, height, width):
-        used = min(width, n - i)
-        factors, limits = scale[i : i + used], most[i : i + used]
-        for j in range(padded):
-            there = packed[i * padded + j * width :][:width]
-            there[used if j < m else 0 :] = 0.0
-            if j < m:
-                here = z[(first + j) * apart + i :][:used]
-                squares = energies[j // PIECE * height + i :][:used]
-                for r in range(used):
-                    value = _whole(here[r], factors[r], limits[r])
-                    there[r] = value
-                    squares[r] += value * value
+    for i in range(n):
+        row, base = z[i * apart[0] :], i // width * width * padded + i % width
+        factor, limit = scale[i], most[i]
+        for piece in range(0, m, PIECE):
+            energy = 0.0
+            for j in range(piece, min(piece + PIECE, m)):
+                value = np.rint(row[j * apart[1]] * factor)
+                value = value if value < limit else limit
+                value = value if value > -limit else -limit
+                packed[base + j * width] = value
+                energy += value * value
+            energies[piece // PIECE * height + i] = energy
 
 
 @njit(nogil=True, cache=True)
@@ -297,12 +229,12 @@ def add_panels(packed, count, width, total, height, left, right, n_pieces, limit
 
 
 @njit(nogil=True, cache=True)
-def add_whole(z, apart, along, m, scale, most, packed, width, energies, total, height, limit):
-    """Add K K' over m columns to a flat total (height, height) of int64, its upper triangle.
+def add_whole(z, apart, m, scale, most, packed, width, energies, total, height, limit):
+    """Add K K' over the columns of z (n, m) to the upper triangle of a flat total of int64.
 
-    K are the rows z times their scales, rounded; z is flat, with rows so far apart, or columns if
-    they do not lie `along` rows. `packed` has room for a group of columns. No sum in floating point
-    passes `limit`. Return a number that no entry can have grown by more than.
+    K are the rows of z times their scales, rounded; z is flat, with rows and columns so far
+    `apart`. The total is (height, height), and `packed` has room for a group of columns. No sum in
+    floating point passes `limit`. Return a number that no entry can have grown by more than.
     """
     grown, group = 0.0, len(packed) // height
     left = np.empty((group // PIECE + 1, height // HEIGHT))
@@ -311,14 +243,10 @@ def add_whole(z, apart, along, m, scale, most, packed, width, energies, total, h
     square = limit * limit * (1.0 - 2.0**-40)
     for first in range(0, m, group):
         count = min(group, m - first)
-        if along:
-            lay_out_rows(z, apart, first, count, scale, most, packed, width, energies)
-        else:
-            lay_out_columns(z, apart, first, count, scale, most, packed, width, energies)
-        n_pieces = -(-count // PIECE)
+        lay_out(z[first * apart[1] :], apart, count, scale, most, packed, width, energies)
+        n_pieces, padded = -(-count // PIECE), (count + 3) // 4 * 4
         find_peaks(energies, n_pieces, height, HEIGHT, left)
         grown += find_peaks(energies, n_pieces, height, width, right)
-        padded = (count + 3) // 4 * 4
         add_panels(packed, padded, width, total, height, left, right, n_pieces, square)
     return grown
 
