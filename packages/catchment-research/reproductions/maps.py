@@ -26,7 +26,7 @@ from catchment.federation.learn import nrmse_of
 from catchment.readout import (
     RidgeChoice,
     RidgeStatistics,
-    accumulate_with_rows,
+    accumulate,
     choose_by_blocks,
     scale_of,
     solve_readout,
@@ -257,7 +257,7 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
     """Return what the best of some maps does, chosen in every fold by clients left out."""
     data = prepared.data
     for one in built:  # compiled code is loaded, so that it is not timed
-        accumulate_with_rows(one, next(iter(prepared.clients.values()))[:2], classes=True)
+        accumulate(one, next(iter(prepared.clients.values()))[:2], classes=True)
     begun = time.process_time()
     held = [rows_of(one, prepared) for one in built]
     clients = time.process_time() - begun
@@ -303,7 +303,7 @@ def rounds_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feat
     clients and the server together.
     """
     data, (features,) = prepared.data, built
-    accumulate_with_rows(features, next(iter(prepared.clients.values()))[:1], classes=True)
+    accumulate(features, next(iter(prepared.clients.values()))[:1], classes=True)
     training = {name: list(data.clients[name]) for name in data.training(0)}
     begun = time.process_time()
     pipeline = Pipeline(Preprocessing(scale=data.scale), features)
@@ -334,8 +334,9 @@ def rows_of(features: FeatureMap, prepared: Prepared) -> dict[str, ClientRows]:
     """Return every client's statistics and rows."""
     found = {}
     for name, own in prepared.clients.items():
-        statistics, z = accumulate_with_rows(features, own, threads=1, classes=True)
-        found[name] = ClientRows(statistics, z, prepared.labels(name))
+        rows = list[Array]()
+        statistics = accumulate(features, own, threads=1, classes=True, rows=rows)
+        found[name] = ClientRows(statistics, np.concatenate(rows), prepared.labels(name))
     return found
 
 

@@ -105,7 +105,7 @@ def test_compiling_beforehand_reaches_the_kernels() -> None:
     assert len(found) > 30
     missed = {name.rpartition(".")[2] for name, kernel in found.items() if not kernel.signatures}
     inside = {"add_panels", "find_peaks", "lay_out"}
-    inside |= {"_turn", "within"}
+    inside |= {"_turn"}
     plastic = {"lockstep_plastic", "lockstep_plastic_on_grid", "adapted", "adapt_units"}
     rare = {"log2_of", "carry", "cosines", "monomials", "take_apart", "add_grams"}
     # Called by other kernels only; by maps and sums that few need; by the training of a reservoir.

@@ -29,7 +29,8 @@ from catchment.federation.learn.classes import (
     state_without_class,
     without_class,
 )
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.sums import RidgeState
 from catchment.federation.loop import Result
 from catchment.federation.messages import Record, warn_of
 from catchment.federation.plan import Plan

@@ -50,7 +50,7 @@ from catchment.federation.learn.automatic import (
     offered_maps,
     refuse_settings,
 )
-from catchment.federation.learn.ridge import MANY, RidgeState
+from catchment.federation.learn.sums import MANY, RidgeState
 from catchment.federation.loop import Result
 from catchment.federation.messages import (
     Record,

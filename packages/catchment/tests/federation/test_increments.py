@@ -113,12 +113,12 @@ def summed(
     made = Increments(features, preprocessing, classes)
     for round_ in range(len(source.rounds)):
         asked = Asked("plan", "" if total is None else total.digest())
-        context = RoundContext(round_, ("ann",), client="ann")
+        context = RoundContext(round_, ("ann",), client="ann", memory=memory)
         if total is None and classes is None and not source.at(round_):
             with pytest.raises(ValueError, match="nothing new"):
-                made.answer(asked, source, context, memory)
+                made.answer(asked.parts(), source, context)
             continue
-        new = made.answer(asked, source, context, memory)
+        new = made.answer(asked.parts(), source, context)
         total = new if total is None else total + new
     assert total is not None
     return total
@@ -342,8 +342,8 @@ def test_what_has_left_for_secure_aggregation_is_not_sent_again_with_what_is_new
     makes, ledger = Increments(FEATURES, PLAN.preprocessing), PrivacyLedger({})
 
     def answered(asked: Asked, round_: int, session: str, memory: Memory) -> RidgeStatistics:
-        context = RoundContext(round_, ("ann",), client="ann", ledger=ledger, session=session)
-        return makes.answer(asked, source, context, memory)
+        context = RoundContext(round_, ("ann",), 0, "ann", ledger=ledger, session=session)
+        return makes.answer(asked.parts(), source, replace(context, memory=memory))
 
     memory: dict[str, bytes] = {}
     first = answered(Asked("p"), 0, "s", memory)
@@ -396,21 +396,20 @@ STEADY = Recording(np.ones((20, 2)), np.ones((20, 1)), name="r")
 def test_what_cannot_go_on_is_refused_with_a_sentence(
     features: FeatureMap, preprocessing: Preprocessing, segment: Recording, said: str
 ) -> None:
-    context = RoundContext(0, ("ann",), client="ann")
+    context = RoundContext(0, ("ann",), client="ann", memory={})
+    made = Increments(features, preprocessing)
     with pytest.raises(ValueError, match=said):
-        Increments(features, preprocessing).answer(Asked("p"), lambda: [segment], context, {})
+        made.answer(Asked("p").parts(), lambda: [segment], context)
 
 
 def test_a_recording_that_ended_does_not_go_on() -> None:
-    context = RoundContext(0, ("ann",), client="ann")
-    memory: Memory = {}
+    context = RoundContext(0, ("ann",), client="ann", memory={})
     made = Increments(FEATURES, Preprocessing(scale=SCALER))
-    made.answer(
-        Asked("p"), lambda: [STEADY.part(0, 9), replace(STEADY, goes_on=False)], context, memory
-    )
+    both = [STEADY.part(0, 9), replace(STEADY, goes_on=False)]
+    made.answer(Asked("p").parts(), lambda: both, context)
     longer = Recording(np.ones((30, 2)), np.ones((30, 1)), name="r")
     with pytest.raises(ValueError, match="ended after 20 steps and has 30 now"):
-        made.answer(Asked("p", "sum"), lambda: [longer], context, memory)
+        made.answer(Asked("p", "sum").parts(), lambda: [longer], context)
 
 
 def test_within_another_algorithm_and_with_other_words_it_is_refused() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from inspect import getmodule
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from catchment import Array, Recording, Reservoir
 from catchment.errors import UploadError
 from catchment.features import EchoState
-from catchment.federation import _passes_whole, check_statistics, moment_matrix
+from catchment.federation import check_statistics, moment_matrix
 from catchment.readout import Grid, RidgeStatistics, accumulate, pack, unpack
 
 pytestmark = pytest.mark.processor
@@ -119,51 +118,6 @@ def test_one_hot_targets_pass_and_others_do_not() -> None:
     for targets in (20 * y, -y, y + np.roll(y, 1, axis=1), rng.normal(size=y.shape)):
         bad = RidgeStatistics.from_states(z, targets, fingerprint="f")
         assert code(bad, one_hot=True) == "classes"
-
-
-@settings(max_examples=150)
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    name=st.sampled_from((*NAMES, "")),
-    by=st.sampled_from([-(2**62), -300, -1, 1, 3, 300, 2**20, 2**55]),
-    place=st.integers(0, 20),
-    constant=st.booleans(),
-)
-def test_whole_numbers_are_judged_as_one_check_after_another_does(
-    seed: int, name: str, by: int, place: int, constant: bool
-) -> None:
-    """The compiled look says yes to nothing that the checks refuse, and they say why."""
-    rng = np.random.default_rng(seed)
-    z = rng.integers(-128, 129, size=(30, 4)) / 128
-    z[:, 0] = 1.0
-    s = RidgeStatistics.from_states(
-        z, np.eye(3)[rng.integers(0, 3, 30)], fingerprint="f", grid=Grid(8, ((2, 8), (2, 7)))
-    )
-    if name:
-        changed = vars(s)[name].copy()
-        changed.flat[place % changed.size] += by
-        s = replace(s, **{name: changed})
-
-    def verdict() -> tuple[str, str]:
-        try:
-            check_statistics(
-                s,
-                fingerprint="f",
-                state_bound=np.ones(4),
-                constant=constant,
-                one_hot=True,
-                grid=s.grid,
-            )
-        except UploadError as error:
-            return error.code, str(error)
-        return "", ""
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(getmodule(check_statistics), "_passes_whole", lambda *given, **more: False)
-        expected = verdict()
-    assert verdict() == expected
-    fast = _passes_whole(s, np.ones(4), constant=constant, one_hot=True)
-    assert fast == (not expected[0])
 
 
 @pytest.mark.parametrize(

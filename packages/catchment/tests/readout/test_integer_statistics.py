@@ -31,7 +31,6 @@ from catchment.readout import (
     RidgeStatistics,
     accumulate,
     accumulate_each,
-    accumulate_with_rows,
     integers,
     statistics_of,
     target_pieces,
@@ -413,9 +412,9 @@ def test_accumulate_is_the_sum_over_rows(bits: int, classes: bool, per_step: boo
     assert reduce(add, alone) == expected
     each = accumulate_each(features, [[s] for s in data], classes=classes)
     assert [s.digest() for s in each] == [s.digest() for s in alone]
-    total, rows = accumulate_with_rows(features, data, classes=classes)
-    assert total == expected
-    assert rows.shape[1] == features.n_features
+    rows = list[Array]()
+    assert accumulate(features, data, classes=classes, rows=rows) == expected
+    assert {z.shape[1] for z in rows} == {features.n_features}
 
 
 @pytest.mark.parametrize(("bits", "classes"), [(8, True), (20, False), (24, False)])

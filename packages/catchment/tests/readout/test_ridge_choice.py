@@ -211,7 +211,7 @@ def test_a_given_ridge_is_used_as_it_is() -> None:
     theirs = Ridge(alpha=[0.1, 3.0], solver="svd").fit(z, y)
     np.testing.assert_allclose(readout(z), theirs.predict(z), rtol=1e-9)
     with pytest.raises(ValueError, match="ridge is 'cv'"):
-        chosen_readout(statistics, "cv")  # type: ignore[arg-type]
+        chosen_readout(statistics, "cv")
 
 
 def test_nothing_that_varies_gives_the_mean_of_the_targets() -> None:

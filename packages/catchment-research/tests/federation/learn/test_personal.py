@@ -138,9 +138,16 @@ def test_the_smallest_good_step_stays_at_home_when_in_doubt() -> None:
     assert smallest_good_step(1.0 / np.array([[1.0, 2.0, 9.0]] * 4), rows) == 2
 
 
+def rows_of(z: Array, y: Array) -> Rows:
+    """Return features (n, F) and targets (n, K) as the rows of one recording."""
+    n, zeros = len(z), np.zeros(len(z), dtype=np.int64)
+    moment = np.column_stack([np.arange(n), np.full(n, n)])
+    return Rows(z, y, np.ones(n), zeros, moment, moment, 1, True)
+
+
 def as_rows(z: Array, y: Array, n_blocks: int) -> list[Rows]:
     return [
-        Rows.of_arrays(a, b)
+        rows_of(a, b)
         for a, b in zip(np.array_split(z, n_blocks), np.array_split(y, n_blocks), strict=True)
     ]
 
@@ -224,11 +231,11 @@ def test_each_error_is_that_of_a_readout_fitted_without_the_block_by_scikit_lear
     y = z @ rng.normal(size=(4, 2)) + 0.7 * rng.normal(size=(60, 2))
     others = RidgeStatistics.from_states(rng.normal(size=(90, 4)), rng.normal(size=(90, 2)))
     shared = replace(others.solve(0.5), ridge=0.5)
-    blocks = Rows.of_arrays(z, y).blocks(4)
+    blocks = rows_of(z, y).blocks(4)
     mine = reduce(add, (block.statistics() for block in blocks))
     path = own_path(shared, blocks, others + mine, member=True)
     found = personalize(shared, blocks, path, classes=False)
-    fold = Rows.of_arrays(z, y).folds(4)
+    fold = rows_of(z, y).folds(4)
     squares = np.zeros(1 + len(SHARES))
     for k in range(4):
         out, rest = fold == k, fold != k

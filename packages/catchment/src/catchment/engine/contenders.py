@@ -127,10 +127,10 @@ def local_only(
 
     def contend(train: Clients, test: Clients) -> Outcome:
         def alone(name: str) -> Readout | None:
-            how = {"classes": classes is not None, "standardize": features.standardize}
+            known, divided = classes is not None, features.standardize
             try:
                 own = accumulate(features, data_of(train[name])(), threads=1)
-                return chosen_readout(own, ridge, **how)[1]
+                return chosen_readout(own, ridge, classes=known, standardize=divided)[1]
             except REFUSED:
                 return None
 

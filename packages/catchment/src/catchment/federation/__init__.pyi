@@ -40,7 +40,6 @@ from catchment.federation.checks import (
     LIMITS as LIMITS,
     MOST_HELD as MOST_HELD,
     Screen as Screen,
-    _passes_whole as _passes_whole,
     check_statistics as check_statistics,
     check_total as check_total,
     claimed as claimed,

@@ -274,6 +274,8 @@ class Algorithm(ABC, Generic[S, U, R_co]):
     ('Rows', 1)
     """
 
+    sent: ClassVar[str] = ""  # what clients send, in a word
+
     def __post_init__(self) -> None:
         """Check the settings of an algorithm that is a dataclass by the types of its fields."""
         check_fields(self)
@@ -371,7 +373,8 @@ class Algorithm(ABC, Generic[S, U, R_co]):
 
     def sends(self, protections: Sequence[Any] = ()) -> str:
         """Return in one sentence what clients send under these protections, and why."""
-        return f"clients send what {type(self).__name__} asks of them"
+        told = f"clients send {self.sent or f'what {type(self).__name__} asks of them'}"
+        return protections[-1].says(told) if protections else told
 
     @property
     def messages(self) -> tuple[Kind, ...]:

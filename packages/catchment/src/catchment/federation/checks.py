@@ -36,8 +36,8 @@ from catchment.errors import FederationError, UploadError
 from catchment.federation.algorithm import Tally
 from catchment.readout.device import same_features
 from catchment.readout.grid import Grid
-from catchment.readout.integers import is_plain, largest
-from catchment.readout.statistics import SUMS, RidgeStatistics, mirror_lower, unpack_lower
+from catchment.readout.integers import largest
+from catchment.readout.statistics import RidgeStatistics, mirror_lower, unpack_lower
 from catchment.wire import CLIENTS, COUNTED, ROWS, WEIGHT, Message
 from catchment.wire.structure import marks_of
 
@@ -46,7 +46,6 @@ FEWEST = 5  # clients of which a median says something
 MOST_HELD = 8  # uploads kept back because they look too large
 SLACK = 0.02  # of the weight: what a compressed upload may be off by
 TOLERANCE = 1e-7  # per row of a matrix of moments with ones on its diagonal: float32 is off by 6e-8
-_LARGEST = 1 << 62  # of the compiled look at integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -469,10 +468,6 @@ def check_statistics(
                 raise UploadError(
                     "bound", f"{name} is larger than rows of weight {weight} on this grid can have"
                 )
-    if state_bound is not None and _passes_whole(
-        statistics, state_bound, constant=constant, one_hot=one_hot
-    ):
-        return
     statistics = statistics.floats
     M = lower_moment_matrix(statistics)
     if state_bound is not None:
@@ -553,43 +548,9 @@ def _can_be_moments(M: Array) -> bool:
     slack = TOLERANCE * len(M)
     diagonal *= 1.0 + slack
     diagonal[diagonal == 0.0] = slack
-    return _has_factor(M)
-
-
-def _has_factor(M: Array) -> bool:
     factor, info = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=1)
     # A number that is not finite ends up in a pivot.
     return info == 0 and bool(np.isfinite(factor.diagonal().sum()))
-
-
-def _passes_whole(
-    statistics: RidgeStatistics, bound: float | Array, *, constant: bool, one_hot: bool
-) -> bool:
-    """Whether integers certainly pass, in one compiled look at them.
-
-    Of those that do not, the checks one by one say which of them and why.
-    """
-    grid, weight = statistics.grid, statistics.weight
-    sums = itemgetter(*SUMS)(vars(statistics))
-    if grid is None or not all(map(is_plain, sums)):
-        return False
-    limit = int(weight) << 2 * grid.bits
-    if limit >= _LARGEST or not statistics.n_features:
-        return False
-    from catchment.readout.exact_kernels import passes
-
-    n = 1 + statistics.n_features + statistics.n_targets
-    M = np.empty((n, n))
-    largest_squares = np.square(np.broadcast_to(bound, statistics.n_features))
-    # Where there are no rows an infinite bound bounds, too.
-    squares = largest_squares * weight * (1 + SLACK) if weight else np.zeros(statistics.n_features)
-    slack = SLACK * weight + TOLERANCE, TOLERANCE * n
-    scales = grid.scale, grid.target_scale
-    most = int(weight) << grid.bits, limit
-    # Filled row by row: read column by column, as LAPACK does, that is the lower triangle.
-    return bool(
-        passes(sums, weight, *scales, most, squares, (constant, one_hot), slack, M)
-    ) and _has_factor(M.T)
 
 
 def _check_bound(statistics: RidgeStatistics, squares: Array, bound: float | Array) -> None:

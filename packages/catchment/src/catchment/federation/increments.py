@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -26,12 +26,16 @@ from catchment.data.preprocessing import Preprocessing, Waiting, check_continuab
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
 from catchment.features.base import Carried, FeatureMap
-from catchment.federation.algorithm import Data, Memory, RoundContext
+from catchment.federation.algorithm import Data, Memory, RoundContext, Tally
+from catchment.federation.measure.outliers import round_scores
 from catchment.readout.accumulation import accumulate
 from catchment.readout.grid import Grid
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.yule_walker import Autocovariances
 from catchment.wire import Fact, Kind, Message, Structure, deserialize, join, split
+
+if TYPE_CHECKING:
+    from catchment.federation.learn.sums import RidgeState
 
 KIND = "increments"
 STEPS = 4096  # of a recording that are turned into rows together
@@ -150,9 +154,7 @@ class Increments:
     preprocessing: Preprocessing
     classes: tuple[str, ...] | None = None
 
-    def answer(
-        self, asked: Asked, data: Data, context: RoundContext, memory: Memory
-    ) -> RidgeStatistics:
+    def answer(self, received: Message, data: Data, context: RoundContext) -> RidgeStatistics:
         """Return a client's increment, and keep what it carries in its memory.
 
         The memory is written before the answer leaves, all of it at once: killed before that, the
@@ -161,7 +163,13 @@ class Increments:
         Into secure aggregation what was missed is not sent again with what is new: it may be in the
         sum that it had left for, and two sums would differ by it.
         """
+        if (memory := context.memory) is None:
+            raise ValueError(
+                "increments is 'new', and nothing here remembers what came before; use the ridge "
+                "by itself, not inside another algorithm"
+            )
         check_continuable(self.preprocessing)
+        asked = Asked.from_message(received)
         place = asked.place
         known = Progress.from_bytes(memory[place]) if place in memory else Progress()
         if known.after and not asked.after:
@@ -300,6 +308,30 @@ class Increments:
             fingerprint=self.features.fingerprint,
             grid=self._grid,
         )
+
+
+def with_increments(
+    before: RidgeState,
+    after: RidgeState,
+    total: Tally[RidgeStatistics],
+    context: RoundContext,
+    kept: bool | str,
+) -> RidgeState:
+    """Return a solved state with whom it missed, and how unlike their earlier data new ones are."""
+    after, history = replace(after, begun=before.begun or context.plan), before.history
+    if kept == "groups":
+        return after
+    if before.total is not None and before.readout is not None:
+        # Rounds are counted on where a run begins with the sums of an earlier one.
+        at = max(context.round, history[-1].round + 1 if history else 1)
+        came = {name: own for name, own in total.by_client.items() if own.n_rows}
+        sums = came or {"": total.total}, before.by_client or {"": before.total}
+        scores = round_scores(*sums, before.total, before.readout, at)
+        history += (scores,) if scores.clients else ()
+    # Without names nobody can be missed: answers are then taken to be in the sum.
+    asked = {*before.missed, *(context.cohort if kept else ())}
+    missed = tuple(sorted(asked.difference(total.by_client)))
+    return replace(after, missed=missed, history=history)
 
 
 def unread(found: Iterable[Recording], memory: Memory) -> list[Recording]:

@@ -87,6 +87,10 @@ class Protection:
         """Return the sum as it would be without this protection, as far as it can be had."""
         return total
 
+    def says(self, sent: str) -> str:
+        """Return what clients send, a sentence, with what this last of the protections does."""
+        return f"{sent}: protections change them"
+
     def check(self, plan: Plan[Any, Any, Any]) -> None:
         """Raise ValueError if the plan would break what is promised."""
 
@@ -109,6 +113,9 @@ class Masking(Protection, ABC):
     """A protection with messages before and after the upload, such as secure aggregation."""
 
     hides = True
+
+    def says(self, sent: str) -> str:
+        return f"{sent}: the server sees only sums"
 
     @abstractmethod
     def open(self, context: RoundContext, *, min_clients: int, journal: Any) -> Exchange:
@@ -247,6 +254,9 @@ class LowRankUpload(Protection):
             ),
         ),
     )
+
+    def says(self, sent: str) -> str:
+        return f"{sent}, those in fixed point in the smaller of two forms that say exactly the same"
 
     def on_client(self, upload: Upload, context: RoundContext) -> Upload:
         if not isinstance(upload, RidgeStatistics) or upload.grid is None:

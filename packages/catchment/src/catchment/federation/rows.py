@@ -86,20 +86,6 @@ class Rows:
             grid_of(features, every, classes),
         )
 
-    @classmethod
-    def of_arrays(
-        cls, z: Array, y: Array, weight: Array | None = None, *, fingerprint: str = ""
-    ) -> Rows:
-        """Return features (n, F) and targets (n, K) as the rows of one recording.
-
-        >>> Rows.of_arrays(np.ones((4, 2)), np.ones((4, 1))).folds(2)
-        array([0, 0, 1, 1])
-        """
-        n, moment = len(z), _numbered(len(z))
-        weights = np.ones(n) if weight is None else weight
-        zeros = np.zeros(n, dtype=np.int64)
-        return cls(z, y, weights, zeros, moment, moment, 1, True, fingerprint)
-
     def __len__(self) -> int:
         return len(self.z)
 

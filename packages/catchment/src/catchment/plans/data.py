@@ -25,7 +25,7 @@ from catchment.data.synthetic import ACTIVITIES, CHANNELS, mackey_glass, narma, 
 from catchment.data.tables import kind_of
 from catchment.engine.local import Source, data_of
 from catchment.errors import SettingError
-from catchment.federation.learn.ridge import MANY
+from catchment.federation.learn.sums import MANY
 from catchment.federation.workflow import DELIVERY, EVALUATION
 from catchment.plugins import Named, plugin
 

@@ -58,7 +58,7 @@ from catchment.federation.client import Elsewhere, devices_of
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.increments import unread
 from catchment.federation.learn.averaging import ReadoutAveraging
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.sums import RidgeState
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import EVERY, Result, model_of
 from catchment.federation.measure.baselines import (

@@ -43,10 +43,7 @@ from catchment.readout.yule_walker import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment.readout.accumulation import (
-    accumulate_each as accumulate_each,
-    accumulate_with_rows as accumulate_with_rows,
-)
+from catchment.readout.accumulation import accumulate_each as accumulate_each
 from catchment.readout.answers import (
     Table as Table,
     output_names as output_names,

@@ -53,6 +53,7 @@ def accumulate(
     device: str | None = None,
     deterministic: bool = True,
     row_stride: int = 1,
+    rows: list[Array] | None = None,
 ) -> RidgeStatistics:
     """Return the statistics of all sequences; an iterator is read as it goes.
 
@@ -80,6 +81,8 @@ def accumulate(
     row_stride
         Of the rows of a recording, counted from 1 after the washout, those count whose number is a
         multiple of it; for maps with a row per step. Statistics of other strides do not add.
+    rows
+        A list to which the feature rows (n, F) of each sequence are added, all of them.
 
     >>> from catchment import EchoState, Recording
     >>> u = np.sin(np.arange(200) / 5)
@@ -94,32 +97,11 @@ def accumulate(
     place = device_for(features, device, deterministic)
     together = WINDOW_SEQUENCES if place is None else DEVICE_SEQUENCES
     for window in in_windows(strided(features, sequences, row_stride), together):
-        part = _window_statistics(features, window, threads, classes, place)
+        part = _window_statistics(features, window, threads, classes, place, rows)
         total = part if total is None else total + part
     if total is None:
         raise ValueError("no recordings were given; pass at least one with targets")
     return _named(total, features, device, deterministic, row_stride)
-
-
-def accumulate_with_rows(
-    features: FeatureMap,
-    sequences: Iterable[Recording],
-    *,
-    threads: int | None = None,
-    classes: bool | None = None,
-) -> tuple[RidgeStatistics, Array]:
-    """Return what `accumulate` does, and the feature rows (n, F) of all sequences.
-
-    >>> from catchment import EchoState, Recording
-    >>> features = EchoState(30).build(1, per_step=False)
-    >>> data = [Recording(np.arange(5.0), [k]) for k in range(3)]
-    >>> total, rows = accumulate_with_rows(features, data)
-    >>> total == accumulate(features, data), rows.shape
-    (True, (3, 62))
-    """
-    rows: list[Array] = []
-    made = partial(_window_statistics, features, threads=threads, classes=classes, rows=rows)
-    return reduce(add, map(made, in_windows(sequences))), np.concatenate(rows)
 
 
 def accumulate_each(
@@ -149,11 +131,7 @@ def accumulate_each(
     True
     """
     place, steps = device_for(features, device, deterministic), 0
-    settings: dict[str, Any] = {
-        "classes": classes,
-        "device": device,
-        "deterministic": deterministic,
-    }
+    how: Any = {"classes": classes, "device": device, "deterministic": deterministic}
     found: dict[int, RidgeStatistics] = {}
     waiting: dict[int, list[Recording]] = {}
 
@@ -182,7 +160,7 @@ def accumulate_each(
                 whole = features.feature_bits is not None
                 waits = 0 < size <= SMALL_STEPS and not any(whole and s.weight != 1 for s in begin)
             if not waits:
-                found[k] = accumulate(features, chain(begin, sequences), threads=1, **settings)
+                found[k] = accumulate(features, chain(begin, sequences), threads=1, **how)
                 continue
             waiting[k], steps = begin, steps + size
             if place is not None and steps >= TOGETHER_STEPS:
@@ -282,22 +260,22 @@ def _window_statistics(
     window: Sequence[Recording],
     threads: int | None,
     classes: bool | None,
-    place: str | None = None,
-    rows: list[Array] | None = None,
+    place: str | None,
+    rows: list[Array] | None,
 ) -> RidgeStatistics:
     """Return the statistics of some sequences; their feature rows are added to `rows`."""
     n_threads = count_threads(threads)
     grid = grid_of(features, window, classes)
+    if rows is not None or not (place or features.per_step):
+        made_rows = features.rows(list(map(attrgetter("u"), window)), threads=threads)
+        if rows is not None:
+            rows += made_rows
     if place is not None:
         targets = recording_targets(window, per_step=features.per_step)
         made: RidgeStatistics = torch_form().statistics_on(
             place, features, window, targets, grid, threads=threads
         )
         return made
-    if rows is not None or not features.per_step:
-        made_rows = features.rows(list(map(attrgetter("u"), window)), threads=threads)
-        if rows is not None:
-            rows += made_rows
     if not features.per_step:
         weight = np.array(list(map(attrgetter("weight"), window)))
         targets = recording_targets(window, per_step=False)

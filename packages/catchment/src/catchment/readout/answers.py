@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -170,38 +170,10 @@ def read_for(
     from catchment.data.tables import read_columns
 
     path = Path(path)
-    frame = read_columns(path)
-    if model.channels is None:
-        raise ValueError(
-            "the model does not know the names of its channels; train it on recordings that have "
-            "them, as those from files do"
-        )
-    missing = [name for name in model.channels if name not in frame]
-    if missing:
-        raise ValueError(
-            f"{path} has no column {', '.join(map(repr, missing))}; the model was trained on "
-            f"{', '.join(model.channels)}, the file has {', '.join(frame)}"
-        )
-    if not len(frame[model.channels[0]]):
-        raise ValueError(f"{path} has no rows; leave it out")
+    frame, target, classes = read_columns(path), _targets(model), model.classes
     named = {name: column for name, column in model.columns.items() if column in frame}
-    if "time" in model.columns and "time" not in named and model.preprocessing.rate is not None:
-        raise ValueError(
-            f"{path} has no column {model.columns['time']!r} of times, by which recordings are "
-            f"brought to {model.preprocessing.rate:g} steps per second; the file has "
-            f"{', '.join(frame)}"
-        )
-    target = _targets(model)
-    # What has no labels is normal to a detector that was trained without.
-    bare = not model.needs_labels and not target
-    needed = targets and model.preprocessing.horizon is None and not bare
-    if needed and not (target and set(target) <= set(frame)):
-        raise ValueError(
-            f"{path} has no column {', '.join(map(repr, target)) or 'of targets'} to compare with; "
-            "evaluation needs files that have it"
-        )
+    channels = _checked_channels(model, path, frame, targets=targets)
     wanted = targets and bool(target)
-    classes = model.classes
     if wanted and classes is not None:
         frame = {**frame, target[0]: _labels(frame[target[0]])}
         if new_classes:
@@ -210,15 +182,14 @@ def read_for(
         elif model.other_class is not None:
             known = [one is None or one in classes for one in frame[target[0]]]
             frame[target[0]] = np.where(known, frame[target[0]], model.other_class)
-    client = named.get("client")
     # Files have a target for every step where rows do, or where windows take theirs.
     per_step = model.per_step or model.columns.get("per_step") == "yes"
     try:
         found = from_frame(
             frame,
-            inputs=model.channels,
+            inputs=channels,
             target=target if wanted else None,
-            client=client,
+            client=named.get("client"),
             recording=named.get("recording"),
             time=named.get("time"),
             classes=classes if wanted else None,
@@ -226,11 +197,44 @@ def read_for(
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    if client:
+    if "client" in named:
         return found
-    if model.columns.get("client_by") == "folder":
-        return {path.resolve().parent.name: [one for held in found.values() for one in held]}
-    return {client_of(path): [one for held in found.values() for one in held]}
+    by_folder = model.columns.get("client_by") == "folder"
+    name = path.resolve().parent.name if by_folder else client_of(path)
+    return {name: [one for held in found.values() for one in held]}
+
+
+def _checked_channels(
+    model: Predictor, path: Path, frame: Mapping[str, Any], *, targets: bool
+) -> tuple[str, ...]:
+    """Return the model's channels; ValueError if a file lacks them, or others that it needs."""
+    if model.channels is None:
+        raise ValueError(
+            "the model does not know the names of its channels; train it on recordings that have "
+            "them, as those from files do"
+        )
+    missing, has = [name for name in model.channels if name not in frame], ", ".join(frame)
+    if missing:
+        raise ValueError(
+            f"{path} has no column {', '.join(map(repr, missing))}; the model was trained on "
+            f"{', '.join(model.channels)}, the file has {has}"
+        )
+    if not len(frame[model.channels[0]]):
+        raise ValueError(f"{path} has no rows; leave it out")
+    rate, time, target = model.preprocessing.rate, model.columns.get("time"), _targets(model)
+    if rate is not None and time is not None and time not in frame:
+        raise ValueError(
+            f"{path} has no column {time!r} of times, by which recordings are brought to {rate:g} "
+            f"steps per second; the file has {has}"
+        )
+    # What has no labels is normal to a detector that was trained without.
+    needed = targets and model.preprocessing.horizon is None and (model.needs_labels or target)
+    if needed and not (target and set(target) <= set(frame)):
+        raise ValueError(
+            f"{path} has no column {', '.join(map(repr, target)) or 'of targets'} to compare with; "
+            "evaluation needs files that have it"
+        )
+    return model.channels
 
 
 def client_of(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Compiled passes over integers: K K' as integers, sums of statistics, and looking at them.
+"""Compiled passes over integers: K K' as integers, and sums of statistics.
 
 K K' is a matrix product whose sums never round.
 
@@ -11,6 +11,9 @@ too, and a tile whose sums could pass 2^53 (2^24 in float32) is added to the tot
 """
 
 from __future__ import annotations
+
+from functools import partial
+from itertools import chain
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -26,7 +29,6 @@ PIECE = 32  # columns whose squares are summed together, and the fewest of a pro
 # Added and taken away again it rounds what is below 2^51 to integers, ties to even.
 ROUND = 1.5 * 2.0**52
 _ROUND_BITS = 0x4338000000000000
-SMALL = 2.0**40  # sums of so small integers are exact
 _SPLIT = 26  # digits of the lower half of a float64 sum, so that both are below 2^51
 
 
@@ -102,37 +104,26 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart):
         )
         element, index = context.get_data_type(packed.dtype), ir.IntType(64)
         vector, whole = ir.VectorType(element, lanes), ir.VectorType(index, lanes)
-        size = 4 if single else 8
-
-        def constant(number):
-            return ir.Constant(index, number)
-
-        zero = _same(vector, 0.0)
-        sums = [[cgutils.alloca_once_value(builder, zero) for _ in range(3)] for _ in range(HEIGHT)]
-        for row in sums:
-            for where in row:
-                builder.store(zero, where)
+        constant = partial(ir.Constant, index)
+        sums = [[cgutils.alloca_once(builder, vector) for _ in range(3)] for _ in range(HEIGHT)]
+        for where in chain.from_iterable(sums):
+            builder.store(_same(vector, 0.0), where)
 
         def add_column(a, b):
-            columns = [
-                builder.load(
-                    _vector_at(builder, k, builder.add(b, constant(q * lanes)), vector),
-                    align=size,
-                    typ=vector,
-                )
-                for q in range(3)
-            ]
-            for r in range(HEIGHT):
+            starts = [builder.add(b, constant(q * lanes)) for q in range(3)]
+            places = [_vector_at(builder, k, start, vector) for start in starts]
+            columns = [builder.load(one, align=4 if single else 8, typ=vector) for one in places]
+            for r, row in enumerate(sums):
                 value = builder.load(builder.gep(k, [builder.add(a, constant(r))]), typ=element)
                 factor = _in_every_lane(builder, value, vector)
-                for q in range(3):
-                    product = builder.fmul(factor, columns[q], flags=("contract",))
-                    before = builder.load(sums[r][q], typ=vector)
-                    builder.store(builder.fadd(before, product, flags=("contract",)), sums[r][q])
+                for where, column in zip(row, columns, strict=True):
+                    product = builder.fmul(factor, column, flags=("contract",))
+                    before = builder.load(where, typ=vector)
+                    builder.store(builder.fadd(before, product, flags=("contract",)), where)
 
         # What is added to lies far away: it is asked for before it is needed.
-        for r in range(HEIGHT):
-            line = builder.add(place, builder.mul(apart, constant(r)))
+        lines = [builder.add(place, builder.mul(apart, constant(r))) for r in range(HEIGHT)]
+        for line in lines:
             for first in range(0, width, 8):
                 _prefetch(builder, builder.gep(sums_to, [builder.add(line, constant(first))]))
         end = builder.mul(count, constant(width))
@@ -140,13 +131,12 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart):
             for part in range(4):
                 here = builder.add(at, constant(part * width))
                 add_column(builder.add(left, here), builder.add(right, here))
-        for r in range(HEIGHT):
-            line = builder.add(place, builder.mul(apart, constant(r)))
-            for q in range(3):
-                found = _as_integers(builder, builder.load(sums[r][q], typ=vector), lanes)
-                target = _vector_at(builder, sums_to, builder.add(line, constant(q * lanes)), whole)
-                before = builder.load(target, align=8, typ=whole)
-                builder.store(builder.add(before, found), target, align=8)
+        for line, row in zip(lines, sums, strict=True):
+            for q, where in enumerate(row):
+                found = _as_integers(builder, builder.load(where, typ=vector), lanes)
+                to = _vector_at(builder, sums_to, builder.add(line, constant(q * lanes)), whole)
+                before = builder.load(to, align=8, typ=whole)
+                builder.store(builder.add(before, found), to, align=8)
         return context.get_dummy_value()
 
     return signature, codegen
@@ -290,66 +280,3 @@ def add_int64(some, others, total):
             every |= (a ^ c) & (b ^ c)
         place += len(one)
     return every >= 0
-
-
-@njit(nogil=True, cache=True)
-def within(values, most):
-    """Return whether no absolute value of a vector is larger."""
-    low, high = np.int64(0), np.int64(0)
-    for k in range(len(values)):
-        low, high = min(low, values[k]), max(high, values[k])
-    return low >= -most and high <= most
-
-
-@njit(nogil=True, cache=True)
-def passes(sums, weight, scale, target_scale, most, squares, asked, slack, M):
-    """Fill the upper triangle of the moments M; return if sums pass all but its factorization.
-
-    Parameters
-    ----------
-    sums
-        Feature sum, target sum, packed Gram matrix, cross moments, packed Gram of targets.
-    most
-        The largest absolute values of the feature sum and of the Gram matrix.
-    squares
-        (F,) the largest sums of squares of features.
-    asked
-        Whether the first feature is one in every row, and whether targets are classes.
-    slack
-        What counts may be off by, and what the diagonal is enlarged by.
-    """
-    feature_sum, target_sum, gram, cross, target_gram = sums
-    (F, K), place, total = cross.shape, 0, 0.0
-    if not (within(feature_sum, most[0]) and within(gram, most[1])):
-        return False
-    M[0, 0] = weight
-    for i in range(F):
-        M[0, 1 + i] = feature_sum[i] * scale[i]
-        for j in range(i, F):
-            M[1 + i, 1 + j] = gram[place] * (scale[i] * scale[j])
-            place += 1
-        for k in range(K):
-            M[1 + i, 1 + F + k] = cross[i, k] * (scale[i] * target_scale)
-        if M[1 + i, 1 + i] > squares[i]:
-            return False
-    if asked[0] and (abs(M[0, 1] - weight) > slack[0] or abs(M[1, 1] - weight) > slack[0]):
-        return False
-    place = 0
-    for i in range(K):
-        M[0, 1 + F + i] = target_sum[i] * target_scale
-        total += M[0, 1 + F + i]
-        for j in range(i, K):
-            value = target_gram[place] * (target_scale * target_scale)
-            # Of one class per row the sum; not where that might be rounded.
-            expected = M[0, 1 + F + i] if i == j else 0.0
-            if asked[1] and (abs(expected) > SMALL or abs(value - expected) > slack[0]):
-                return False
-            M[1 + F + i, 1 + F + j] = value
-            place += 1
-    if asked[1] and abs(total - weight) > slack[0]:
-        return False
-    for i in range(len(M)):
-        if not M[i, i] >= 0.0:
-            return False
-        M[i, i] = M[i, i] * (1.0 + slack[1]) if M[i, i] > 0.0 else slack[1]
-    return True

@@ -111,7 +111,9 @@ class Model(Predictor):
     intervals: Intervals | None = None
 
     def __post_init__(self) -> None:
-        features = self.features
+        features, K = self.features, self.n_outputs
+        if self.temperature is not None and not 0 < self.temperature < np.inf:
+            raise ValueError(f"temperature is {self.temperature}; pass a finite number above 0")
         if self.readout.n_features != features.n_features:
             raise ValueError(
                 f"the readout takes {self.readout.n_features} features, these features have "
@@ -120,44 +122,37 @@ class Model(Predictor):
         for name in ("classes", "channels"):
             given = getattr(self, name)
             object.__setattr__(self, name, None if given is None else tuple(map(str, given)))
-        if self.classes is not None and len(set(self.classes)) != self.readout.n_outputs:
+        if self.classes is not None and len(set(self.classes)) != K:
             raise ValueError(
-                f"{len(set(self.classes))} different classes are named for "
-                f"{self.readout.n_outputs} outputs; name each output once"
+                f"{len(set(self.classes))} different classes are named for {K} outputs; name each "
+                "output once"
             )
         if self.channels is not None:
-            given = self.preprocessing.n_inputs(len(self.channels))
+            n, given = len(self.channels), self.preprocessing.n_inputs(len(self.channels))
             if features.n_inputs not in (None, given):
                 raise ValueError(
-                    f"{len(self.channels)} channels are named, which make {given} inputs; the map "
-                    f"takes {features.n_inputs}"
+                    f"{n} channels are named, which make {given} inputs; the map takes "
+                    f"{features.n_inputs}"
                 )
-        if self.statistics is not None:
-            known = self.statistics.fingerprint
-            if known and not same_features(known, features.fingerprint):
+        if (sums := self.statistics) is not None:
+            if sums.fingerprint and not same_features(sums.fingerprint, features.fingerprint):
                 raise FingerprintError(
                     "the statistics come from other features than the model's; "
                     "accumulate them with the same features"
                 )
-            if self.statistics.cross.shape != self.readout.weights.shape:
+            if sums.cross.shape != self.readout.weights.shape:
                 raise ValueError(
-                    f"the statistics have {self.statistics.cross.shape} features and targets, the "
-                    f"readout {self.readout.weights.shape}; solve the readout from them"
+                    f"the statistics have {sums.cross.shape} features and targets, the readout "
+                    f"{self.readout.weights.shape}; solve the readout from them"
                 )
-        if self.temperature is not None and not 0 < self.temperature < np.inf:
-            raise ValueError(f"temperature is {self.temperature}; pass a finite number above 0")
-        K = self.n_outputs
-        for name, shape, what in (
-            ("target_range", (2, K), "the lowest and the highest value"),
-            ("deviation", (K,), "one number that is not negative"),
-        ):
-            if getattr(self, name) is None:
-                continue
+        shapes = {"target_range": (2, K), "deviation": (K,)}
+        for name in (one for one in shapes if getattr(self, one) is not None):
             held = np.array(getattr(self, name), dtype=np.float64)
-            low, high = held if held.shape == (2, K) == shape else (0.0, held)
-            if held.shape != shape or not np.all(low <= high):
+            rising = held if name == "target_range" else np.stack([np.zeros(held.shape), held])
+            if held.shape != shapes[name] or not (np.diff(rising, axis=0) >= 0).all():
                 raise ValueError(
-                    f"{name} has shape {held.shape}; pass {what} for each of {K} outputs, {shape}"
+                    f"{name} is {held.tolist()}; pass shape {shapes[name]}, the lowest first, and "
+                    "no deviation below 0"
                 )
             object.__setattr__(self, name, frozen(held))
         if self.intervals is not None and self.intervals.n_outputs != K:
@@ -411,13 +406,13 @@ class OpenSetModel(Predictor):
     threshold: float
 
     def __post_init__(self) -> None:
+        if not 0 < self.threshold < np.inf:
+            raise ValueError(f"threshold is {self.threshold}; pass a finite number above 0")
         if self.model.classes is None or UNKNOWN in self.model.classes:
             raise ValueError(
                 f"the model has the classes {self.model.classes}; it needs some, none of them "
                 f"called {UNKNOWN!r}"
             )
-        if not 0 < self.threshold < np.inf:
-            raise ValueError(f"threshold is {self.threshold}; pass a finite number above 0")
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from functools import partial, reduce
 from operator import add, attrgetter
-from typing import Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from catchment.readout.solve import (
     Spectrum,
     checked_ridges,
     doubt,
+    for_raw_features,
     path_errors,
     rescaled,
     scale_of,
@@ -47,6 +48,9 @@ from catchment.readout.solve import (
     warn_of_edge,
 )
 from catchment.readout.statistics import Readout, RidgeStatistics
+
+if TYPE_CHECKING:
+    from catchment.readout.heads import Head
 
 N_GCV = 33  # ridges that generalized cross-validation tries
 AS_GOOD = 1e-6  # of a score: ridges that differ by less are equally good, and the largest is taken
@@ -92,12 +96,15 @@ class RidgeChoice:
 
 def chosen_readout(
     statistics: RidgeStatistics,
-    ridge: float | Array | Literal["gcv"],
+    ridge: float | Array | str,
+    blocks: Sequence[RidgeStatistics] = (),
     *,
+    head: Head | None = None,
     classes: bool = False,
     per_output: bool = False,
     intercept: bool = True,
     standardize: bool = False,
+    threads: int | None = None,
 ) -> tuple[RidgeChoice | None, Readout]:
     """Return the readout of a sum of statistics, and how its ridge was chosen if it was not given.
 
@@ -105,6 +112,10 @@ def chosen_readout(
     ----------
     ridge
         A number, (K,) numbers, one per output, or "gcv".
+    blocks
+        Of which each is left out in turn to choose the ridge; none to take the one above.
+    head
+        Another way from the sums to a readout, which takes the ridge that is chosen.
     classes
         Whether the targets are one-hot, which no readout need fit to more than a hundredth.
     per_output
@@ -117,15 +128,20 @@ def chosen_readout(
     >>> chosen_readout(s, 0.5)[1].ridge, chosen_readout(s, "gcv")[1].ridge < 1e-4
     (0.5, True)
     """
-    scale = scale_of(statistics, standardize)
-    if not isinstance(ridge, str):
-        return None, solve_readout(statistics, ridge, intercept=intercept, scale=scale)
-    if ridge != "gcv":
-        raise ValueError(f'ridge is {ridge!r}; pass a number, one per output, or "gcv"')
-    acted_on = rescaled(statistics, scale)
-    finest = FINEST_CLASSES if classes else 0.0
-    choice = choose_by_gcv(acted_on, per_output=per_output, intercept=intercept, finest=finest)
-    return choice, solve_readout(statistics, choice.best, intercept=intercept, scale=scale)
+    scale, choice = scale_of(statistics, standardize), None
+    how: Any = {"per_output": per_output, "intercept": intercept}
+    if blocks:
+        choice = choose_by_blocks(blocks, standardize=standardize, threads=threads, **how)
+    elif isinstance(ridge, str):
+        if ridge != "gcv":
+            raise ValueError(f'ridge is {ridge!r}; pass a number, one per output, or "gcv"')
+        finest = FINEST_CLASSES if classes else 0.0
+        choice = choose_by_gcv(rescaled(statistics, scale), finest=finest, **how)
+    best: Any = ridge if choice is None else choice.best
+    if head is None:
+        return choice, solve_readout(statistics, best, intercept=intercept, scale=scale)
+    readout = head.solve(rescaled(statistics, scale), best, intercept=intercept)
+    return choice, for_raw_features(readout, scale)
 
 
 def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:

@@ -289,8 +289,7 @@ class ExactSystem:
         >>> system.solved(np.array([0]), 1.0, lambda r: r / 5.4)
         (array([[-0.27272727]]), array([0.90909091]))
         """
-        first, mean = int(self.intercept), self.sums.feature_sum / self.sums.weight
-        d = np.ones(len(mean)) if scale is None else scale
+        d = np.ones(self.sums.n_features) if scale is None else scale
         penalty, after = self._penalty(np.outer(d * d, np.broadcast_to(ridge, outputs.shape)))
         rest = self.right[:, outputs] << after
         solution, point = np.zeros_like(rest), np.zeros(len(outputs), dtype=object)
@@ -304,13 +303,7 @@ class ExactSystem:
             if not open_.any():
                 break
             left = np.ldexp(left, (cut - after - point).astype(np.int64) + units - twice)
-            centered = left[first:] - np.outer(mean, left[0]) if first else left
-            centered[self.constant - first] = 0.0
-            step = solve(centered / d[:, None]) / d[:, None]
-            if first:
-                level = left[0] / self.sums.weight - mean @ step
-                step = np.concatenate([level[None], step])
-            step = np.ldexp(step, -units)
+            step = np.ldexp(self._about(left, solve, d[:, None]), -units)
             if not np.isfinite(step).all():
                 return None
             places = self.step - np.frexp(np.abs(step).max(axis=0))[1].astype(np.int64)
@@ -337,7 +330,16 @@ class ExactSystem:
             rest = rest - ((penalty * whole + (product << after)) << by)
             rest[self.constant] = 0
         found = np.ldexp(solution.astype(np.float64), units - point.astype(np.int64))
-        return found[first:], found[0] if first else np.zeros(len(outputs))
+        return (found[1:], found[0]) if self.intercept else (found, np.zeros(len(outputs)))
+
+    def _about(self, left: Array, solve: Callable[[Array], Array], d: Array) -> Array:
+        """Return the solution of a right side (F, K) or (1 + F, K), to some digits."""
+        first, mean = int(self.intercept), self.sums.feature_sum / self.sums.weight
+        centered = left[first:] - np.outer(mean, left[0]) if first else left
+        centered[self.constant - first] = 0.0
+        step = solve(centered / d) / d
+        level = left[:first] / self.sums.weight - mean @ step
+        return np.concatenate([level[:first], step])
 
     def _times(self, taken: Array) -> integers.Whole:
         """Return the matrix times digits (F, K) of the solution.

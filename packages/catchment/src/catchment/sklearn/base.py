@@ -49,7 +49,7 @@ from catchment.features.echo_state.run import Pool
 from catchment.features.echo_state.settings import MixedActivation, Uniform
 from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
-from catchment.readout.accumulation import accumulate, accumulate_with_rows, grid_of
+from catchment.readout.accumulation import accumulate, grid_of
 from catchment.readout.intervals import leverage
 from catchment.readout.model import Model, fitted_pipeline, solved_model
 from catchment.readout.ridge_choice import chosen_readout
@@ -710,7 +710,9 @@ class ReadoutEstimator(SequenceEstimator):
         elif classes is None:
             total = accumulate(features, prepared, threads=threads, classes=False)
         else:
-            total, rows = accumulate_with_rows(features, prepared, threads=threads, classes=True)
+            made = list[Array]()
+            total = accumulate(features, prepared, threads=threads, classes=True, rows=made)
+            rows = np.concatenate(made)
         if past is not None:
             before = known_statistics(past)
             if before.grid is None or total.grid is None:

@@ -105,7 +105,7 @@ def test_settings_that_cannot_be() -> None:
     features = map_of(None)
     with pytest.raises(ValueError, match="clients that carry their state use one device"):
         FederatedRidge(features=features, deterministic=False, increments="new")
-    with pytest.raises(ValueError, match="deterministic=False"):
+    with pytest.raises(ValueError, match="only with deterministic=True"):
         automatic_ridge(features, ridge="leave-one-client-out", hidden=True, deterministic=False)
 
 

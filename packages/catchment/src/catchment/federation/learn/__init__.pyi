@@ -18,8 +18,9 @@ from catchment.federation.learn.personal import (
     personalize as personalize,
     towards as towards,
 )
-from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge, group_of as group_of
+from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
 from catchment.federation.learn.scaling import FederatedScaling as FederatedScaling
+from catchment.federation.learn.sums import group_of as group_of
 from catchment.federation.learn.unlearning import (
     Certificate as Certificate,
     add_client as add_client,
@@ -42,14 +43,15 @@ from catchment.federation.learn.candidates import (
     nrmse_of as nrmse_of,
 )
 from catchment.federation.learn.classes import among_by_class as among_by_class
-from catchment.federation.learn.digests import Digest as Digest
 from catchment.federation.learn.personal import (
     STRENGTHS as STRENGTHS,
     own_path as own_path,
     own_readout as own_readout,
     smallest_good_step as smallest_good_step,
 )
-from catchment.federation.learn.ridge import (
+from catchment.federation.learn.scaling import SentMoments as SentMoments
+from catchment.federation.learn.sums import (
+    Digest as Digest,
     MANY as MANY,
     N_GROUPS as N_GROUPS,
     RidgeState as RidgeState,
@@ -57,7 +59,6 @@ from catchment.federation.learn.ridge import (
     learned as learned,
     readout_figures as readout_figures,
 )
-from catchment.federation.learn.scaling import SentMoments as SentMoments
 from catchment.federation.learn.unlearning import (
     ALL as ALL,
     Unlearned as Unlearned,

@@ -29,7 +29,7 @@ from catchment.errors import FederationError, UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.checks import check_statistics
-from catchment.federation.learn.ridge import chosen_ridge
+from catchment.federation.learn.sums import chosen_ridge
 from catchment.federation.rows import segment
 from catchment.readout.accumulation import accumulate
 from catchment.readout.detector import (

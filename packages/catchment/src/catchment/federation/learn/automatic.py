@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from catchment.features.base import FeatureMap
 from catchment.features.recipes import AutoMap
 from catchment.federation.algorithm import Algorithm
-from catchment.federation.learn.ridge import MANY, FederatedRidge
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.sums import MANY
 
 if TYPE_CHECKING:
     from catchment.federation.learn.candidates import SelectedRidge
@@ -76,21 +77,13 @@ def automatic_ridge(
     if hidden and chosen == "leave-one-group-out":
         raise ValueError(UNGROUPED)
     if hidden and chosen == "leave-one-client-out" and not store_per_client:
-        if head is not None or not settings.get("intercept", True):
-            raise ValueError(
-                "behind secure aggregation a ridge is chosen by clients only for a regression "
-                "with an intercept; pass ridge='gcv' or a number"
-            )
-        if not settings.get("deterministic", True):
-            raise ValueError(
-                "behind secure aggregation a ridge is chosen by clients only where all compute on "
-                "the CPU or in fixed point; pass ridge='gcv' or a number with deterministic=False"
-            )
-        if settings.get("row_stride", 1) != 1:
-            raise ValueError(
-                "behind secure aggregation a ridge is chosen by clients from all rows; pass "
-                "ridge='gcv' or a number with a row_stride"
-            )
+        needed = {"head": None, "intercept": True, "deterministic": True, "row_stride": 1}
+        for name, plain in needed.items():
+            if settings.get(name, plain) != plain:
+                raise ValueError(
+                    f"{name} is {settings[name]!r}; behind secure aggregation a ridge is chosen by "
+                    f"clients only with {name}={plain!r}, so pass ridge='gcv' or a number with it"
+                )
         left = {name: settings[name] for name in settings if name in ("per_output", "standardize")}
         from catchment.federation.learn.candidates import SelectedRidge
 

@@ -26,11 +26,11 @@ from catchment.federation.algorithm import (
     check_weight,
     client_weight,
 )
-from catchment.federation.learn.ridge import learned
+from catchment.federation.learn.sums import learned
 from catchment.federation.rows import local_blocks
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
-from catchment.readout.ridge_choice import choose_by_blocks, chosen_readout
+from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.statistics import Readout
 from catchment.wire import Message, split
 
@@ -73,11 +73,16 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
         return Averaged()
 
     def client_update(self, received: Message, data: Data, context: RoundContext) -> WeightedSum:
-        how: Any = {"standardize": self.features.standardize}
         blocks = local_blocks(self.features, data) if self.ridge == "blocks" else []
         statistics = reduce(add, blocks or [accumulate(self.features, data(), threads=1)])
-        ridge: Any = choose_by_blocks(blocks, threads=1, **how).best if blocks else self.ridge
-        _, readout = chosen_readout(statistics, ridge, classes=self.classes is not None, **how)
+        _, readout = chosen_readout(
+            statistics,
+            self.ridge,
+            blocks,
+            classes=self.classes is not None,
+            standardize=self.features.standardize,
+            threads=1,
+        )
         weight = client_weight(self.weighting, statistics.weight)
         return WeightedSum.of((readout.weights, readout.intercept), weight)
 

@@ -27,7 +27,8 @@ from catchment.federation.algorithm import (
     Tally,
     added_by_key,
 )
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.sums import RidgeState
 from catchment.federation.rows import Rows
 from catchment.readout.model import Model
 from catchment.readout.statistics import RidgeStatistics, StatisticsSet

@@ -42,8 +42,8 @@ from catchment.federation.algorithm import (
     added_by_key,
 )
 from catchment.federation.checks import check_statistics
-from catchment.federation.learn.ridge import (
-    FederatedRidge,
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.sums import (
     RidgeState,
     has_a_class_alone,
     learned,

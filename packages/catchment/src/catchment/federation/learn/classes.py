@@ -40,7 +40,8 @@ from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.balanced import BalancedRidge, ByClass, by_class
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState, group_of
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.sums import RidgeState, group_of
 from catchment.federation.rows import Rows
 from catchment.readout.heads import KnownClasses, Shrinkage, only_targets, spread_targets
 from catchment.readout.intervals import Counts, log_edges

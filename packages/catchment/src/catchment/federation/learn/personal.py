@@ -40,7 +40,8 @@ from catchment.data.recording import Recording
 from catchment.errors import IntegrityError, UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState, learned
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.sums import RidgeState, learned
 from catchment.federation.measure.outliers import Drift
 from catchment.federation.rows import N_BLOCKS, Rows, augmented
 from catchment.readout.model import PersonalModels

@@ -34,7 +34,8 @@ from catchment.federation.algorithm import Additive, RoundContext, Tally
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.anomaly import DetectorState, FederatedAnomalyDetector
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState, group_of
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.sums import RidgeState, group_of
 from catchment.federation.learn.yule_walker import FederatedYuleWalker, YuleWalkerState
 from catchment.federation.loop import Sums
 from catchment.readout.statistics import RidgeStatistics

@@ -40,7 +40,7 @@ from catchment.federation.algorithm import (
     added_by_key,
 )
 from catchment.federation.increments import Asked, Increments, OpenRecording, Progress
-from catchment.federation.learn.ridge import group_of, group_sums
+from catchment.federation.learn.sums import group_of, group_sums
 from catchment.readout.model import Model, fitted_pipeline
 from catchment.readout.ridge_choice import RidgeChoice
 from catchment.readout.statistics import Readout
@@ -202,8 +202,7 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
             )
         if self.increments is not None:
             made = LagIncrements(self.features, prepare, learn=self)
-            memory = {} if context.memory is None else context.memory
-            answer: Any = made.answer(Asked.from_message(received), data, context, memory)
+            answer: Any = made.answer(received, data, context)
             return cast(Autocovariances, answer)
         held = data if context.ledger is None else context.ledger.reading(data)
         made = reduce(add, self.sums(held(), prepare), self.zero())

@@ -23,7 +23,8 @@ from catchment.features.base import FeatureMap
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Algorithm, Data, RoundContext, Tally
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.sums import RidgeState
 from catchment.federation.measure.evaluation import Score, Scores
 from catchment.federation.messages import Record
 from catchment.federation.plan import Plan

@@ -23,7 +23,7 @@ import numpy as np
 from catchment.arrays import Array, PositiveInt
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Algorithm, Data, RoundContext
-from catchment.federation.learn.ridge import RidgeState, group_of, group_sums
+from catchment.federation.learn.sums import RidgeState, group_of, group_sums
 from catchment.federation.learn.yule_walker import FederatedYuleWalker, YuleWalkerState
 from catchment.federation.loop import Result
 from catchment.federation.measure.evaluation import targets_and_outputs

@@ -334,3 +334,17 @@ def drifts(
             ]
             earlier = np.concatenate([earlier, scores])
     return tuple(sorted(found, key=lambda drift: (drift.round, drift.p_value, drift.client)))
+
+
+def drift_figures(history: Sequence[RoundScores], false_positive_rate: float) -> dict[str, float]:
+    """Return how many clients stood out in the last round; nothing where nobody could.
+
+    >>> once = RoundScores(1, ("a",), np.zeros(1), np.zeros(1))
+    >>> drift_figures([once], 0.5), drift_figures([once, once], 0.5)
+    ({}, {'drifted clients': 0.0})
+    """
+    judged = 1 + sum(len(one.clients) for one in history[:-1])
+    if not history or 1 / judged > false_positive_rate:
+        return {}
+    every, last = drifts(history, false_positive_rate), history[-1].round
+    return {"drifted clients": float(len({one.client for one in every if one.round == last}))}

@@ -44,7 +44,7 @@ import numpy as np
 import catchment
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.algorithm import Kept
-from catchment.federation.learn.digests import digests_of
+from catchment.federation.learn.sums import digests_of
 from catchment.federation.loop import EVERY
 from catchment.federation.measure.outliers import Flag
 from catchment.federation.messages import Record, Refusal

@@ -27,7 +27,7 @@ import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
-from catchment.federation.learn.digests import Digest
+from catchment.federation.learn.sums import Digest
 from catchment.federation.measure.baselines import Comparison, Row
 from catchment.federation.measure.drawn import DrawnRecording
 from catchment.federation.measure.outliers import AnyFlag, Drift, Flag, rows_flags

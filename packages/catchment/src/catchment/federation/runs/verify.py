@@ -43,8 +43,8 @@ from catchment.federation.checks import check_statistics
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
 from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import Candidates, Race
-from catchment.federation.learn.digests import Sum, apart
-from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.sums import RidgeState, Sum, apart
 from catchment.federation.learn.unlearning import (
     ALL,
     Certificate,
