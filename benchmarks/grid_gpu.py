@@ -46,7 +46,7 @@ from catchment.data import Recording
 from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import LINEAR_BOUND, ROUND, cut_places
 from catchment.features.echo_state import kernels as grid
-from catchment.readout import Grid, RidgeStatistics, statistics_of, target_pieces
+from catchment.readout import FixedPoint, RidgeStatistics, statistics_of, target_pieces
 from catchment_gpu import rows_on
 from catchment_gpu.echo_state import EchoStateForm, Repeated, TorchLayer
 from catchment_gpu.readout import Products, statistics_on
@@ -149,7 +149,7 @@ def mean_and_deviation(z: Array, bits: int) -> Array:
 
 
 def numpy_statistics(
-    features: EchoState, z: Array, data: list[Recording], units: Grid
+    features: EchoState, z: Array, data: list[Recording], units: FixedPoint
 ) -> RidgeStatistics:
     """Return the statistics of rows (n, F) by Python's integers."""
     known = [s.y for s in data if s.y is not None]
@@ -223,7 +223,7 @@ def compare() -> Results:
         data = recordings(11, 150, 3, 3, classes=classes, per_step=features.per_step)
         us = [features.checked(s.u) for s in data]
         targets = [s.y for s in data if s.y is not None]
-        units = Grid.of(features, classes=classes)
+        units = FixedPoint.of(features, classes=classes)
         assert units is not None
         rows = numpy_rows(features, us)
         total = numpy_statistics(features, np.concatenate(rows), data, units)
@@ -370,7 +370,7 @@ def time_statistics() -> Results:
 def _timed_statistics(
     features: EchoState, data: list[Recording]
 ) -> tuple[dict[str, float], dict[str, str]]:
-    units = Grid.of(features, classes=True)
+    units = FixedPoint.of(features, classes=True)
     assert units is not None
     targets = [s.y for s in data if s.y is not None]
     line: dict[str, float] = {}

@@ -18,7 +18,7 @@ from numba import njit
 
 from benchmarks.record import write
 from catchment import Array, Integers, single_blas_thread
-from catchment.readout import ExactGram, Grid, add_gram
+from catchment.readout import ExactGram, FixedPoint, add_gram
 
 SIZES, COLUMNS, EXACT_COLUMNS, BITS = (104, 204, 504, 1004, 2004), 512, 64, 24
 
@@ -47,7 +47,7 @@ def measured(n: int) -> dict[str, float]:
     rng = np.random.default_rng(0)
     Z = np.rint(np.clip(0.3 * rng.normal(size=(n, COLUMNS)), -1, 1) * 2.0**BITS) / 2.0**BITS
     G, whole = np.zeros((n, n)), np.zeros((n, n), np.int64)
-    exact = ExactGram(Grid(BITS, ((n - 1, BITS),)), 0, constant=False)
+    exact = ExactGram(FixedPoint(BITS, ((n - 1, BITS),)), 0, constant=False)
 
     def by_blas() -> None:
         for first in range(0, COLUMNS, EXACT_COLUMNS):

@@ -27,7 +27,7 @@ from catchment import EchoState, Recording, evaluate, federate
 from catchment.data import synthetic_wearables
 from catchment.features import FeatureMap, MiniRocket
 from catchment.federation import Record
-from catchment.readout import Grid, packed_length
+from catchment.readout import FixedPoint, packed_length
 from catchment_research.learn import ConjugateGradients
 
 Clients = Mapping[str, Sequence[Recording]]
@@ -57,7 +57,7 @@ def masked_bytes(features: FeatureMap, n_targets: int) -> int:
     F, K = features.n_features, n_targets
     entries = {"feature_sum": F, "target_sum": K, "cross": F * K}
     entries |= {"gram": packed_length(F), "target_gram": packed_length(K)}
-    grid = Grid.of(features, classes=True)
+    grid = FixedPoint.of(features, classes=True)
     if grid is None:
         return MASKED_FLOAT * sum(entries.values())
     return sum(MASKED_WHOLE * grid.limbs[name] * n for name, n in entries.items())

@@ -69,8 +69,8 @@ FACES = {
         "epsilon_spent forget_rounds generate_keys networked new_helper new_identity"
     ),
     "catchment.readout": (
-        "Autocovariances autocovariances ClassCounts Counts Detector ErrorSums Forecast LDA Grid "
-        "Intervals KnownClasses Model "
+        "Autocovariances autocovariances ClassCounts Counts Detector ErrorSums Forecast LDA "
+        "FixedPoint Intervals KnownClasses Model "
         "MahalanobisDetector OnlineRidge OpenSetModel PersonalModels Predictor Readout RidgeChoice "
         "RidgeStatistics CosineHead accumulate accuracy choose_by_blocks "
         "choose_by_gcv conformal_quantile forecasts log_edges nrmse "

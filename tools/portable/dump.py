@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from catchment import Array, Integers
 from catchment.features import EchoState
 from catchment.features.echo_state import MOST_WEIGHT_DIGITS, Program
-from catchment.readout import TARGET_DIGITS, Grid, RidgeStatistics
+from catchment.readout import TARGET_DIGITS, FixedPoint, RidgeStatistics
 from catchment_edge.c import dense, sparse, whole
 
 MAP, ARGUMENTS = 0x314D4743, 0x31414743
@@ -164,7 +164,7 @@ class Answer:
             self.n_rows,
             float(self.n_rows),
             fingerprint=features.fingerprint,
-            grid=Grid.of(features, classes=classes),
+            fixed=FixedPoint.of(features, classes=classes),
             **sums,
         )
 

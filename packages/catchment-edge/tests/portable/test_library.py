@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from catchment import Recording
-from catchment.readout import Grid, RidgeStatistics, accumulate
+from catchment.readout import FixedPoint, RidgeStatistics, accumulate
 from catchment_edge.c import whole
 from tests.portable.library_maps import NAMES, drawn, integers_of
 from tools.portable.dump import dumped_map, read_answer, target_pieces
@@ -57,7 +57,7 @@ def test_targets_that_are_numbers_go_in_pieces(programs: dict[int, Path]) -> Non
         np.concatenate(features.rows(us)),
         np.concatenate(numbers),
         fingerprint=features.fingerprint,
-        grid=Grid.of(features, classes=False),
+        fixed=FixedPoint.of(features, classes=False),
     )
     assert found == expected
     assert found.digest() == expected.digest()

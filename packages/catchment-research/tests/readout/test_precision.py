@@ -167,7 +167,7 @@ def test_on_a_grid_it_is_the_same_limit() -> None:
     x = mackey_glass(406)
     features = EchoState(20, washout=50).build(1, per_step=True)
     total = accumulate(features, [Recording(x[:400], x[6:])])
-    assert total.grid is not None
+    assert total.fixed is not None
     assert smallest_ridge(total) == smallest_ridge(total.floats) > 0
     assert smallest_ridge(RidgeStatistics.zero(3, 1)) == 0
 

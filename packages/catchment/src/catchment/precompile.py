@@ -18,7 +18,7 @@ from catchment.data.recording import Recording
 from catchment.features import AppendNorm, DiagonalReservoir, EchoState, Hydra, WindowStatistics
 from catchment.features.recipes import FeatureMap, known_map
 from catchment.federation.checks import check_statistics
-from catchment.readout.grid import Grid
+from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire.bits import packed, unpacked
 
@@ -45,7 +45,7 @@ def compile_kernels() -> int:
 def _check_and_add() -> None:
     """Read the statistics of a client in fixed point as a server does, and add them."""
     rows, targets = np.ones((2, 3)), np.eye(2)
-    statistics = RidgeStatistics.from_states(rows, targets, grid=Grid(8, ((3, 8),)))
+    statistics = RidgeStatistics.from_states(rows, targets, fixed=FixedPoint(8, ((3, 8),)))
     check_statistics(statistics, fingerprint="", state_bound=np.ones(3))
     statistics + statistics
 

@@ -11,7 +11,13 @@ import catchment as ct
 from catchment.features import NVAR, DiagonalReservoir, EchoState, FeatureMap
 from catchment.federation import describe
 from catchment.federation.learn import FederatedRidge
-from catchment.readout import Grid, RidgeStatistics, accumulate, accumulate_each, statistics_name
+from catchment.readout import (
+    FixedPoint,
+    RidgeStatistics,
+    accumulate,
+    accumulate_each,
+    statistics_name,
+)
 
 KEPT = [
     0.6153197878014519,
@@ -47,13 +53,13 @@ def counted_off(features: FeatureMap, given: list[ct.Recording], every: int) -> 
     z = [z[every - 1 :: every] for z in features.rows([one.u for one in given])]
     y = [one.y[features.washout :][every - 1 :: every] for one in given if one.y is not None]
     weight = np.repeat([one.weight for one in given], [len(part) for part in z])
-    grid = Grid.of(features, classes=False)
+    grid = FixedPoint.of(features, classes=False)
     return RidgeStatistics.from_states(
         np.concatenate(z),
         np.concatenate(y),
         weight=weight,
         fingerprint=statistics_name(features, row_stride=every),
-        grid=grid,
+        fixed=grid,
     )
 
 
@@ -62,7 +68,7 @@ def test_statistics_are_those_of_the_rows_counted_off(inner: FeatureMap, stride:
     features = inner.build(2, per_step=True)
     given = data()
     expected = counted_off(features, given, stride)
-    assert expected.grid is not None
+    assert expected.fixed is not None
     assert accumulate(features, given, row_stride=stride) == expected
     groups = [[one] for one in given]
     for group, found in zip(

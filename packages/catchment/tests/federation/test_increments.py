@@ -125,7 +125,7 @@ def summed(
 
 
 def check_same(ours: RidgeStatistics, theirs: RidgeStatistics) -> None:
-    if ours.grid is not None:
+    if ours.fixed is not None:
         assert ours.digest() == theirs.digest()
     assert ours.n_rows == theirs.n_rows
     for name in ("gram", "cross", "target_gram", "feature_sum"):

@@ -17,7 +17,7 @@ from catchment.errors import IntegrityError, UploadError
 from catchment.federation import LowRankUpload, Plan, RoundContext
 from catchment.federation.learn import FederatedRidge, unlearn
 from catchment.federation.runs import Entry, Keeper
-from catchment.readout import Grid, RidgeStatistics, independent_rows, whole_gram
+from catchment.readout import FixedPoint, RidgeStatistics, independent_rows, whole_gram
 from catchment.wire import Message, serialize
 
 pytestmark = pytest.mark.processor
@@ -37,8 +37,8 @@ def on_a_grid(
     k = whole_rows(seed, n, F, bits)
     k[:, :dead] = 0
     y = np.eye(2)[k[:, -1] % 2] if classes else np.random.default_rng(seed).normal(size=(n, 2))
-    grid = Grid.from_digits(bits, np.full(F, bits), classes=classes)
-    return RidgeStatistics.from_states(k / 2.0**bits, y, grid=grid, fingerprint="f")
+    grid = FixedPoint.from_digits(bits, np.full(F, bits), classes=classes)
+    return RidgeStatistics.from_states(k / 2.0**bits, y, fixed=grid, fingerprint="f")
 
 
 def there_and_back(s: RidgeStatistics) -> tuple[Message, RidgeStatistics]:

@@ -13,7 +13,7 @@ from catchment import Array, Recording, Reservoir
 from catchment.errors import UploadError
 from catchment.features import EchoState
 from catchment.federation import check_statistics, moment_matrix
-from catchment.readout import Grid, RidgeStatistics, accumulate, pack, unpack
+from catchment.readout import FixedPoint, RidgeStatistics, accumulate, pack, unpack
 
 pytestmark = pytest.mark.processor
 
@@ -158,7 +158,7 @@ def test_real_statistics_pass_their_own_bounds() -> None:
 
 def test_whole_numbers_of_features_without_a_bound_pass() -> None:
     rng = np.random.default_rng(0)
-    grid = Grid(8, ((2, 8), (2, 7)))
+    grid = FixedPoint(8, ((2, 8), (2, 7)))
     z, y = rng.integers(-128, 129, size=(30, 4)) / 128, np.eye(3)[rng.integers(0, 3, 30)]
-    whole = RidgeStatistics.from_states(z, y, fingerprint="f", grid=grid)
-    check_statistics(whole, fingerprint="f", one_hot=True, grid=grid)
+    whole = RidgeStatistics.from_states(z, y, fingerprint="f", fixed=grid)
+    check_statistics(whole, fingerprint="f", one_hot=True, fixed=grid)

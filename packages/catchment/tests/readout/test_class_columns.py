@@ -7,7 +7,7 @@ import pytest
 
 import catchment as ct
 from catchment.data import Recording
-from catchment.readout import Grid, RidgeStatistics, spread_targets
+from catchment.readout import FixedPoint, RidgeStatistics, spread_targets
 
 RNG = np.random.default_rng(3)
 Z = RNG.integers(-16, 17, size=(40, 5)) / 16
@@ -15,16 +15,16 @@ Y = np.eye(3)[RNG.integers(0, 3, size=40)]
 PLACES = (4, 0, 2)
 
 
-@pytest.mark.parametrize("grid", [None, Grid(4, ((5, 4),))])
-def test_spread_targets_are_those_of_rows_with_more_columns(grid: Grid | None) -> None:
+@pytest.mark.parametrize("grid", [None, FixedPoint(4, ((5, 4),))])
+def test_spread_targets_are_those_of_rows_with_more_columns(grid: FixedPoint | None) -> None:
     wide = np.zeros((40, 6))
     wide[:, PLACES] = Y
-    spread = spread_targets(RidgeStatistics.from_states(Z, Y, grid=grid), PLACES, 6)
-    assert spread == RidgeStatistics.from_states(Z, wide, grid=grid)
+    spread = spread_targets(RidgeStatistics.from_states(Z, Y, fixed=grid), PLACES, 6)
+    assert spread == RidgeStatistics.from_states(Z, wide, fixed=grid)
 
 
 def test_whole_numbers_too_large_for_a_machine_word_are_spread_exactly() -> None:
-    few = RidgeStatistics.from_states(Z, Y, grid=Grid(24, ((5, 24),)))
+    few = RidgeStatistics.from_states(Z, Y, fixed=FixedPoint(24, ((5, 24),)))
     many = few.scaled(2.0**45)
     assert many.cross.dtype == object
     assert spread_targets(many, PLACES, 6) == spread_targets(few, PLACES, 6).scaled(2.0**45)

@@ -10,7 +10,7 @@ import pytest
 from catchment import Array
 from catchment.readout import (
     ExactSystem,
-    Grid,
+    FixedPoint,
     RidgeStatistics,
     chosen_readout,
     scale_of,
@@ -37,18 +37,18 @@ def sums(
     k[:, -1] = 3.0
     z = np.ldexp(k, -digits)
     y = np.eye(K)[rng.integers(0, K, n)] if target_digits == 0 else rng.normal(size=(n, K))
-    grid = Grid.from_digits(bits, digits, classes=target_digits == 0)
-    return RidgeStatistics.from_states(z, y, grid=grid)
+    grid = FixedPoint.from_digits(bits, digits, classes=target_digits == 0)
+    return RidgeStatistics.from_states(z, y, fixed=grid)
 
 
 def oracle(
     s: RidgeStatistics, ridges: Array, intercept: bool, scale: Array | None
 ) -> tuple[Array, Array]:
     """Return the rounded solution of the equations, by elimination in fractions."""
-    assert s.grid is not None
+    assert s.fixed is not None
     F, K = s.cross.shape
-    z = [Fraction(1, 1) / 2 ** int(d) for d in s.grid.digits]
-    y = Fraction(1, 2**s.grid.target_digits)
+    z = [Fraction(1, 1) / 2 ** int(d) for d in s.fixed.digits]
+    y = Fraction(1, 2**s.fixed.target_digits)
     n = int(s.weight)
     G = [[Fraction(0)] * F for _ in range(F)]
     pairs = [(i, j) for i in range(F) for j in range(i, F)]
@@ -138,8 +138,8 @@ def test_a_target_of_zeros_and_weights_that_are_zero() -> None:
     """Features and targets that have nothing to do with each other, exactly."""
     z = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
     y = np.column_stack([z[:, 0], np.zeros(4)])
-    grid = Grid.from_digits(8, np.array([8, 8]), classes=False)
-    readout = solve_readout(RidgeStatistics.from_states(z, y, grid=grid), 1.0)
+    grid = FixedPoint.from_digits(8, np.array([8, 8]), classes=False)
+    readout = solve_readout(RidgeStatistics.from_states(z, y, fixed=grid), 1.0)
     np.testing.assert_array_equal(readout.weights, [[0.8, 0.0], [0.0, 0.0]])
     np.testing.assert_array_equal(readout.intercept, [0.0, 0.0])
 

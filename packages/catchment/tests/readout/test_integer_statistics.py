@@ -27,7 +27,7 @@ from catchment.federation.learn import FederatedRidge
 from catchment.readout import (
     SUMS,
     ExactGram,
-    Grid,
+    FixedPoint,
     RidgeStatistics,
     accumulate,
     accumulate_each,
@@ -46,7 +46,7 @@ COUNTS = st.integers(1, 4)
 class Data:
     """Rows in fixed point with targets, and the integers that they are."""
 
-    grid: Grid
+    fixed: FixedPoint
     z: Array
     y: Array
 
@@ -56,22 +56,22 @@ class Data:
     ) -> Data:
         rng = np.random.default_rng(seed)
         digits = bits - rng.integers(-3, 4, size=F)
-        grid = Grid.from_digits(bits, digits, classes=classes)
+        fixed = FixedPoint.from_digits(bits, digits, classes=classes)
         most = 2 ** (bits - 2 if small else bits)
         k = rng.integers(-most, most + 1, size=(n, F))
         y = rng.integers(0, 2, (n, K)) if classes else rng.normal(size=(n, K)) * 10.0 ** (seed % 7)
-        return cls(grid, np.ldexp(k.astype(float), -digits), y.astype(np.float64))
+        return cls(fixed, np.ldexp(k.astype(float), -digits), y.astype(np.float64))
 
     def statistics(self, rows: Any = slice(None), weight: Array | None = None) -> RidgeStatistics:
         return RidgeStatistics.from_states(
-            self.z[rows], self.y[rows], weight=weight, fingerprint="f", grid=self.grid
+            self.z[rows], self.y[rows], weight=weight, fingerprint="f", fixed=self.fixed
         )
 
 
 def sums_of(data: Data, weight: Sequence[int]) -> dict[str, list[int]]:
-    """Return every sum by Python's own rationals, in the units of the grid."""
-    t = data.grid.target_digits
-    units = [Fraction(2) ** int(d) for d in data.grid.digits]
+    """Return every sum by Python's own rationals, in the units of the fixed."""
+    t = data.fixed.target_digits
+    units = [Fraction(2) ** int(d) for d in data.fixed.digits]
     k = [[Fraction(v) * u for v, u in zip(row, units, strict=True)] for row in data.z.tolist()]
     y = [[round(Fraction(v) * 2**t) for v in row] for row in data.y.tolist()]
     F, K = data.z.shape[1], data.y.shape[1]
@@ -142,18 +142,18 @@ def test_no_split_and_no_order_shows(seed: int, cuts: list[int], bits: int, clas
 @pytest.mark.parametrize(("bits", "classes"), [(8, True), (8, False), (20, True), (24, False)])
 def test_no_block_size_shows(bits: int, classes: bool, layout: str) -> None:
     data = Data.drawn(1, 3000, 7, 2, bits, classes=classes)
-    (pieces,), places = target_pieces([data.y], data.grid)
+    (pieces,), places = target_pieces([data.y], data.fixed)
     rows = np.column_stack([data.z, pieces, np.ones(len(data.z))])
     whole = rows.T.copy() if layout == "rows" else rows.T
     expected = data.statistics()
     for size in (1, 17, 512, 3000):
-        total = ExactGram(data.grid, pieces.shape[1], constant=False)
+        total = ExactGram(data.fixed, pieces.shape[1], constant=False)
         for start in range(0, 3000, size):
             total.add(whole[:, start : start + size])
         found = statistics_of(
             total.result(),
             3000,
-            data.grid,
+            data.fixed,
             places,
             constant=False,
             fingerprint="f",
@@ -165,14 +165,16 @@ def test_no_block_size_shows(bits: int, classes: bool, layout: str) -> None:
 def test_a_constant_first_feature_counts_as_any_other() -> None:
     data = Data.drawn(0, 500, 4, 2, 8, classes=True)
     data.z[:, 0] = 1.0
-    grid = Grid(8, ((1, 7), *Grid.from_digits(8, data.grid.digits[1:], classes=True).runs))
-    found = replace(data, grid=grid)
+    fixed = FixedPoint(
+        8, ((1, 7), *FixedPoint.from_digits(8, data.fixed.digits[1:], classes=True).runs)
+    )
+    found = replace(data, fixed=fixed)
     assert held(found.statistics()) == sums_of(found, [1] * 500)
 
 
 def test_sums_overflow_into_larger_integers_and_come_back() -> None:
     data = Data.drawn(3, 20, 2, 1, 24, classes=True)
-    data.z[:] = np.ldexp(1.0, 24 - data.grid.digits)
+    data.z[:] = np.ldexp(1.0, 24 - data.fixed.digits)
     one = data.statistics()
     large = one.scaled(2**12)
     assert one.gram.dtype == np.int64
@@ -187,7 +189,7 @@ def test_sums_overflow_into_larger_integers_and_come_back() -> None:
 
 
 def test_long_sums_stay_exact() -> None:
-    total = ExactGram(Grid(24, ((2, 0),)), 0, constant=False)
+    total = ExactGram(FixedPoint(24, ((2, 0),)), 0, constant=False)
     Z = np.full((3, 4096), 2.0**24 - 1)
     Z[-1] = 1.0
     for _ in range(20):
@@ -238,12 +240,12 @@ def test_solves_as_scikit_learn_does(bits: int, classes: bool) -> None:
 
 def test_whole_and_fine_targets_add_and_compare_by_value() -> None:
     data = Data.drawn(6, 30, 3, 2, 12, classes=True)
-    fine = replace(data, grid=replace(data.grid, target_digits=36))
+    fine = replace(data, fixed=replace(data.fixed, target_digits=36))
     coarse, finer = data.statistics(), fine.statistics()
     assert coarse == finer
     assert coarse.digest() == finer.digest()
     assert (coarse + finer) - coarse == finer
-    assert (coarse + finer).grid == finer.grid
+    assert (coarse + finer).fixed == finer.fixed
     other = replace(fine, y=fine.y + 0.5).statistics()
     assert coarse != other
     assert (coarse + other) - other == coarse
@@ -260,8 +262,8 @@ def test_rows_without_a_target_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"z": np.array([[0.3]])}, "not on its grid"),
-        ({"z": np.array([[2.0]])}, "not on its grid"),
+        ({"z": np.array([[0.3]])}, "not in fixed point of"),
+        ({"z": np.array([[2.0]])}, "not in fixed point of"),
         ({"y": np.array([[0.5]])}, "integers up to 256"),
         ({"y": np.array([[512.0]])}, "integers up to 256"),
         ({"y": np.array([[2.0**40]]), "digits": 36}, "below 2\\^40"),
@@ -270,9 +272,9 @@ def test_rows_without_a_target_are_left_out() -> None:
 )
 def test_what_is_not_whole_is_refused(change: dict[str, Any], message: str) -> None:
     given_ = {"z": np.array([[0.5]]), "y": np.array([[1.0]])} | change
-    grid = Grid(8, ((1, 8),), given_.pop("digits", 0))
+    fixed = FixedPoint(8, ((1, 8),), given_.pop("digits", 0))
     with pytest.raises(ValueError, match=message):
-        RidgeStatistics.from_states(**given_, grid=grid)
+        RidgeStatistics.from_states(**given_, fixed=fixed)
 
 
 def test_what_was_never_added_cannot_be_taken_out() -> None:
@@ -282,7 +284,7 @@ def test_what_was_never_added_cannot_be_taken_out() -> None:
     with pytest.raises(ValueError, match="float64 do not add"):
         data.statistics() + data.statistics().floats
     with pytest.raises(ValueError, match="do not add"):
-        data.statistics() + replace(data, grid=Grid(12, data.grid.runs)).statistics()
+        data.statistics() + replace(data, fixed=FixedPoint(12, data.fixed.runs)).statistics()
 
 
 @pytest.mark.parametrize(("bits", "classes"), [(8, True), (16, False), (24, True), (24, False)])
@@ -352,9 +354,9 @@ def test_digests_differ_where_values_do() -> None:
 
 
 def echo_state(bits: int | None, *, per_step: bool, units: int = 20) -> EchoState:
-    """Return a map whose features lie in fixed point of so many bits, or on none."""
-    grid = None if bits is None else 24
-    described = EchoState(units, seed=1, washout=5, bits=grid, feature_bits=bits, input_range=8.0)
+    """Return a map whose features lie in fixed point of so many bits, or in float64."""
+    states = None if bits is None else 24
+    described = EchoState(units, seed=1, washout=5, bits=states, feature_bits=bits, input_range=8.0)
     built = described.build(2, per_step=per_step)
     assert isinstance(built, EchoState)
     return built
@@ -379,8 +381,8 @@ def recordings(
 
 
 def from_rows(features: EchoState, data: Sequence[Recording], *, classes: bool) -> Any:
-    grid = Grid.of(features, classes=classes)
-    assert grid is not None
+    fixed = FixedPoint.of(features, classes=classes)
+    assert fixed is not None
     parts = []
     for s in data:
         (z,) = features.rows([s.u])
@@ -392,7 +394,7 @@ def from_rows(features: EchoState, data: Sequence[Recording], *, classes: bool) 
                 y,
                 weight=np.full(len(z), s.weight),
                 fingerprint=features.fingerprint,
-                grid=grid,
+                fixed=fixed,
             )
         )
     return reduce(add, parts)
@@ -459,14 +461,14 @@ def test_a_federation_on_a_grid_solves_its_sum(classes: bool) -> None:
 def test_uploads_are_held_to_the_plans_grid() -> None:
     data = Data.drawn(11, 30, 3, 2, 8, classes=True)
     sent = data.statistics()
-    check_statistics(sent, fingerprint="f", state_bound=16.0, grid=data.grid)
-    for wrong in (None, replace(data.grid, target_digits=36)):
+    check_statistics(sent, fingerprint="f", state_bound=16.0, fixed=data.fixed)
+    for wrong in (None, replace(data.fixed, target_digits=36)):
         with pytest.raises(UploadError, match="the plan asks for"):
-            check_statistics(sent, fingerprint="f", grid=wrong)
+            check_statistics(sent, fingerprint="f", fixed=wrong)
     heavy = sent.scaled(100)
     with pytest.raises(UploadError, match="larger than rows"):
         check_statistics(
-            replace(heavy, weight=30.0), fingerprint="f", state_bound=1e9, grid=data.grid
+            replace(heavy, weight=30.0), fingerprint="f", state_bound=1e9, fixed=data.fixed
         )
 
 
@@ -552,9 +554,9 @@ def test_an_own_map_on_a_grid() -> None:
     rng = np.random.default_rng(0)
     data = [Recording(rng.uniform(size=20), np.array([k % 2.0])) for k in range(9)]
     total = accumulate(features, data)
-    assert total.grid == Grid(12, ((2, 12), (1, 9)), 0)
+    assert total.fixed == FixedPoint(12, ((2, 12), (1, 9)), 0)
     assert accumulate(features, data[4:]) + accumulate(features, data[:4]) == total
-    assert accumulate(features, data, classes=False).grid == Grid(12, ((2, 12), (1, 9)), 36)
+    assert accumulate(features, data, classes=False).fixed == FixedPoint(12, ((2, 12), (1, 9)), 36)
 
 
 @dataclass(frozen=True)
@@ -608,17 +610,17 @@ def test_algorithms_take_a_map_on_a_grid(algorithm: Any, whole: bool) -> None:
     if whole:
         state = getattr(done.state, "shared", done.state)
         total = getattr(state.total, "members", {0: state.total})
-        assert all(s.grid is not None for s in total.values())
+        assert all(s.fixed is not None for s in total.values())
 
 
 def test_targets_of_which_a_grid_keeps_little_are_named() -> None:
     rng = np.random.default_rng(0)
     z = on_grid(rng.uniform(-1, 1, (20, 2)), np.array([12, 12]), 12)
-    grid = Grid(12, ((2, 12),), 36)
+    fixed = FixedPoint(12, ((2, 12),), 36)
     with pytest.warns(CoarseTargetsWarning, match="1e-09, of which .* keep 68.7 steps"):
-        RidgeStatistics.from_states(z, np.full((20, 1), 1e-9), grid=grid)
-    RidgeStatistics.from_states(z, np.full((20, 1), 1e-4), grid=grid)
-    RidgeStatistics.from_states(z, np.zeros((20, 1)), grid=grid)
+        RidgeStatistics.from_states(z, np.full((20, 1), 1e-9), fixed=fixed)
+    RidgeStatistics.from_states(z, np.full((20, 1), 1e-4), fixed=fixed)
+    RidgeStatistics.from_states(z, np.zeros((20, 1)), fixed=fixed)
 
 
 @pytest.mark.parametrize("value", [2**62, 2**62 + 1, 2**63 - 1, -(2**63), 2**63, 2**102 + 1])

@@ -147,6 +147,6 @@ def test_a_short_sequence_is_cut_where_its_grid_says() -> None:
     alone = accumulate(features, [one], classes=False)
     assert alone.digest() == accumulate_each(features, [[one]], classes=False)[0].digest()
     rows = RidgeStatistics.from_states(
-        features(one.u), np.asarray(one.y), fingerprint=features.fingerprint, grid=alone.grid
+        features(one.u), np.asarray(one.y), fingerprint=features.fingerprint, fixed=alone.fixed
     )
     assert alone.digest() == rows.digest()

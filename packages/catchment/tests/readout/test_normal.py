@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from catchment import Array
-from catchment.readout import Grid, MahalanobisDetector, RidgeStatistics
+from catchment.readout import FixedPoint, MahalanobisDetector, RidgeStatistics
 from catchment.wire import Message
 
 pytestmark = pytest.mark.processor
@@ -78,9 +78,9 @@ def test_error_moments_are_those_of_the_errors_themselves(ridge: float) -> None:
 
 def test_sums_on_a_grid_give_the_same_scores_whatever_their_order() -> None:
     z = np.rint(rows()[0] * 256).clip(-4000, 4000) / 256
-    grid = Grid(12, ((7, 8),))
+    grid = FixedPoint(12, ((7, 8),))
     parts = [
-        RidgeStatistics.from_states(part, np.zeros((len(part), 1)), grid=grid)
+        RidgeStatistics.from_states(part, np.zeros((len(part), 1)), fixed=grid)
         for part in np.split(z, [50, 51, 200])
     ]
     one = MahalanobisDetector.of(reduce(add, parts), 0.01)

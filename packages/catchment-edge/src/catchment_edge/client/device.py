@@ -39,7 +39,7 @@ from catchment.federation import (
     claimed,
 )
 from catchment.federation.learn import FederatedRidge, FederatedScaling, SentMoments
-from catchment.readout import Grid, Model, RidgeStatistics, from_bytes, packed_length
+from catchment.readout import FixedPoint, Model, RidgeStatistics, from_bytes, packed_length
 from catchment.wire import Message
 from catchment_edge.client import link as kinds
 from catchment_edge.client.hello import DeviceHello
@@ -301,7 +301,9 @@ class EdgeClient(Elsewhere):
                 asked.keep(memory)
                 _note(context, sums or [asked.token])
                 return _unseen(plan, algorithm, said.outputs)
-            limit = most_bytes(Grid.of(features, classes=classes), said.features, said.outputs)
+            limit = most_bytes(
+                FixedPoint.of(features, classes=classes), said.features, said.outputs
+            )
             asked.keep(memory)
             ask = ASK.pack(asked.round, NEW_ONLY if algorithm.carries else 0)
             parts = _collected(link, kinds.TRAIN, ask, limit)
@@ -422,7 +424,7 @@ def _unseen(plan: AnyPlan, algorithm: FederatedRidge, outputs: int) -> RidgeStat
             "device sees it; export the device without --masks, or leave that protection out",
         )
     features = algorithm.features
-    grid = Grid.of(features, classes=algorithm.classes is not None)
+    grid = FixedPoint.of(features, classes=algorithm.classes is not None)
     return RidgeStatistics.zero(features.n_features, outputs, algorithm.statistics_name, grid)
 
 
@@ -437,7 +439,7 @@ def _settle(link: Link, round_: int, memory: Memory) -> None:
     Answered.forget(memory)
 
 
-def most_bytes(grid: Grid | None, n_features: int, n_targets: int) -> int:
+def most_bytes(grid: FixedPoint | None, n_features: int, n_targets: int) -> int:
     """Return the most bytes that a device's statistics can have as a message.
 
     >>> most_bytes(None, 100, 2)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import catchment
 from catchment.data import Scaler
 from catchment.federation.learn import FederatedScaling
-from catchment.readout import SUMS, Grid, RidgeStatistics, statistics_name
+from catchment.readout import SUMS, FixedPoint, RidgeStatistics, statistics_name
 from catchment.wire import CHUNK, FEWEST, Message
 from catchment_edge.c.map_code import Table, table_text
 from catchment_edge.c.plan import bytes_of, map_traits, struct_bytes
@@ -33,7 +33,7 @@ _NAMES = {"upload": ("counts", *SUMS), "moments": ("count", "total", "squares")}
 def sums_parts(layout: Layout) -> Message:
     """Return the statistics of no rows, as they travel."""
     task, features = layout.task, layout.task.features
-    grid = Grid.of(features, classes=task.classes is not None)
+    grid = FixedPoint.of(features, classes=task.classes is not None)
     name = statistics_name(features, row_stride=task.row_stride)
     return RidgeStatistics.zero(features.n_features, task.outputs, name, grid).parts()
 

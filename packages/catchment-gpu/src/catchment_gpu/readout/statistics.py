@@ -23,7 +23,7 @@ from catchment.errors import MissingExtraError
 from catchment.features import FeatureMap
 from catchment.readout import (
     DEVICE_SEQUENCES,
-    Grid,
+    FixedPoint,
     Readout,
     RidgeStatistics,
     integers,
@@ -71,7 +71,7 @@ def statistics_on(
     features: FeatureMap,
     window: Sequence[Recording],
     targets: Sequence[Array],
-    grid: Grid | None,
+    grid: FixedPoint | None,
     *,
     threads: int | None = None,
 ) -> RidgeStatistics:
@@ -101,7 +101,7 @@ class WholeRows:
     Features of many bits are two rows each: k = 2^12 h + l.
     """
 
-    def __init__(self, features: FeatureMap, targets: Targets, grid: Grid) -> None:
+    def __init__(self, features: FeatureMap, targets: Targets, grid: FixedPoint) -> None:
         self.features, self.grid, self.targets = features, grid, targets
         self.split = grid.bits > ONE_PIECE_BITS
         target_bits = 8 if grid.is_whole else 20
@@ -191,7 +191,7 @@ def statistics_of_each(
     device: str,
     features: FeatureMap,
     groups: Sequence[Sequence[Recording]],
-    grid: Grid | None,
+    grid: FixedPoint | None,
 ) -> list[RidgeStatistics]:
     """Return the statistics of each group of recordings with targets, all of one width.
 

@@ -15,7 +15,7 @@ from catchment.readout import (
     N_PIECES,
     PIECE,
     TARGET_DIGITS,
-    Grid,
+    FixedPoint,
     check_targets,
 )
 from catchment_gpu.rows import form_of, joined
@@ -56,7 +56,7 @@ class Targets:
         cls,
         features: FeatureMap,
         targets: Sequence[Array],
-        grid: Grid | None,
+        grid: FixedPoint | None,
         device: torch.device,
     ) -> Targets:
         """Return targets (n, K) or (K,) on a device; the errors are those of `target_pieces`."""
@@ -112,7 +112,7 @@ class Targets:
         return torch.cat([left, *found[::-1]])
 
 
-def _places(y: Tensor, grid: Grid) -> tuple[int, ...]:
+def _places(y: Tensor, grid: FixedPoint) -> tuple[int, ...]:
     """Return the pieces that targets (n, K) have in fixed point; ValueError if they do not fit."""
     largest = float(torch.nan_to_num(y, nan=0.0).abs().max()) if y.numel() else 0.0
     parts = grid.is_whole and bool(((y.round() != y) & ~y.isnan()).any())

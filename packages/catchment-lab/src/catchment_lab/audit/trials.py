@@ -189,7 +189,7 @@ def difference(world: World) -> Outcome:
 
 
 def _rows(z: Array, y: Array, like: RidgeStatistics) -> RidgeStatistics:
-    return RidgeStatistics.from_states(z, y, fingerprint=like.fingerprint, grid=like.grid)
+    return RidgeStatistics.from_states(z, y, fingerprint=like.fingerprint, fixed=like.fixed)
 
 
 def difference_of_sums(world: World) -> Outcome:

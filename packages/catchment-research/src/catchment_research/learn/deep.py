@@ -141,7 +141,7 @@ class DeepRidge(Algorithm[DeepState, RidgeStatistics, Model]):
             n_features=self.map_of(np.zeros((0, 0, 0)), beside=True).n_features,
             n_targets=len(self.classes) if self.classes else None,
             one_hot=self.classes is not None and not noisy,
-            grid="any" if noisy else None,
+            fixed="any" if noisy else None,
         )
         return statistics
 

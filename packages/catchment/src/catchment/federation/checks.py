@@ -35,7 +35,7 @@ from catchment.arrays import Array, Fraction, PositiveFloat, PositiveInt, check_
 from catchment.errors import FederationError, UploadError
 from catchment.federation.algorithm import Tally
 from catchment.readout.device import same_features
-from catchment.readout.grid import Grid
+from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.integers import largest
 from catchment.readout.statistics import RidgeStatistics, mirror_lower, unpack_lower
 from catchment.wire import CLIENTS, COUNTED, ROWS, WEIGHT, Message
@@ -422,7 +422,7 @@ def check_statistics(
     state_bound: float | Array | None = None,
     constant: bool = False,
     one_hot: bool = False,
-    grid: Grid | Literal["any"] | None = "any",
+    fixed: FixedPoint | Literal["any"] | None = "any",
 ) -> None:
     """Raise UploadError, with a code of its own, for statistics that no data can have.
 
@@ -438,8 +438,8 @@ def check_statistics(
         Whether the first feature is one in every row.
     one_hot
         Whether every target row is a single one among zeros.
-    grid
-        On which the plan's statistics lie, None if they are float64.
+    fixed
+        Of the plan's statistics, None if they are float64.
 
     >>> s = RidgeStatistics.from_states(np.ones((3, 2)), np.ones((3, 1)), fingerprint="f")
     >>> check_statistics(s, fingerprint="f")
@@ -454,19 +454,20 @@ def check_statistics(
             f"the weight is {statistics.weight} for {statistics.n_rows} rows; "
             "it cannot be negative",
         )
-    if grid != "any" and statistics.grid != grid:
+    if fixed != "any" and statistics.fixed != fixed:
         came, wanted = (
             "float64" if g is None else f"integers {g.to_json()[:60]}"
-            for g in (statistics.grid, grid)
+            for g in (statistics.fixed, fixed)
         )
         raise UploadError("grid", f"the statistics came as {came}, the plan asks for {wanted}")
-    if grid != "any" and grid is not None and state_bound is not None:
+    if fixed != "any" and fixed is not None and state_bound is not None:
         # What is added to integers is no larger than rows can be.
         weight = int(statistics.weight)
-        for name, most in (("feature_sum", 1 << grid.bits), ("gram", 1 << 2 * grid.bits)):
+        for name, most in (("feature_sum", 1 << fixed.bits), ("gram", 1 << 2 * fixed.bits)):
             if largest(getattr(statistics, name)) > weight * most:
                 raise UploadError(
-                    "bound", f"{name} is larger than rows of weight {weight} on this grid can have"
+                    "bound",
+                    f"{name} is larger than rows of weight {weight} in fixed point can have",
                 )
     statistics = statistics.floats
     M = lower_moment_matrix(statistics)

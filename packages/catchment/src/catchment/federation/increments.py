@@ -29,7 +29,7 @@ from catchment.features.base import Carried, FeatureMap
 from catchment.federation.algorithm import Data, Memory, RoundContext, Tally
 from catchment.federation.measure.outliers import round_scores
 from catchment.readout.accumulation import accumulate
-from catchment.readout.grid import Grid
+from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.yule_walker import Autocovariances
 from catchment.wire import Fact, Kind, Message, Structure, deserialize, join, split
@@ -207,12 +207,12 @@ class Increments:
     def _zero(self, n_targets: int) -> RidgeStatistics:
         features = self.features
         return RidgeStatistics.zero(
-            features.n_features, n_targets, features.fingerprint, self._grid
+            features.n_features, n_targets, features.fingerprint, self._fixed_point
         )
 
     @property
-    def _grid(self) -> Grid | None:
-        return Grid.of(self.features, classes=self.classes is not None)
+    def _fixed_point(self) -> FixedPoint | None:
+        return FixedPoint.of(self.features, classes=self.classes is not None)
 
     def _read(
         self, new: Iterable[Recording], known: Progress
@@ -306,7 +306,7 @@ class Increments:
             y,
             weight=None if part.weight == 1 else np.full(len(z), part.weight),
             fingerprint=self.features.fingerprint,
-            grid=self._grid,
+            fixed=self._fixed_point,
         )
 
 

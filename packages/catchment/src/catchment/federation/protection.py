@@ -30,7 +30,7 @@ from catchment.federation.algorithm import (
     Upload,
 )
 from catchment.readout import integers
-from catchment.readout.grid import Grid
+from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.low_rank import LARGEST, independent_rows, low_rank_length, whole_gram
 from catchment.readout.statistics import SUMS, RidgeStatistics, packed_length
 from catchment.wire import Kind, Message, Structure, serialize
@@ -230,7 +230,7 @@ class LowRankUpload(Protection):
 
     >>> rng = np.random.default_rng(0)
     >>> z, y = np.round(256 * rng.uniform(-1, 1, size=(5, 80))) / 256, np.ones((5, 1))
-    >>> s = RidgeStatistics.from_states(z, y, grid=Grid(8, ((80, 8),)))
+    >>> s = RidgeStatistics.from_states(z, y, fixed=FixedPoint(8, ((80, 8),)))
     >>> sent = [s.parts(), LowRankUpload().on_client(s, RoundContext(0, ()))]
     >>> [(parts.kind, len(parts.to_bytes())) for parts in sent]
     [('ridge-statistics', 8274), ('low-rank-statistics', 1687)]
@@ -259,9 +259,9 @@ class LowRankUpload(Protection):
         return f"{sent}, those in fixed point in the smaller of two forms that say exactly the same"
 
     def on_client(self, upload: Upload, context: RoundContext) -> Upload:
-        if not isinstance(upload, RidgeStatistics) or upload.grid is None:
+        if not isinstance(upload, RidgeStatistics) or upload.fixed is None:
             return upload
-        F, grid, gram = upload.n_features, upload.grid, upload.gram
+        F, grid, gram = upload.n_features, upload.fixed, upload.gram
         most = min(upload.n_rows, F)
         worthwhile = low_rank_length(most, F) <= (1 - WORTHWHILE) * packed_length(F)
         if not worthwhile or gram.dtype != np.int64:
@@ -287,7 +287,7 @@ class LowRankUpload(Protection):
 def _whole(parts: Message) -> Message:
     """Return low-rank statistics as they would have come otherwise."""
     *arrays, pivots = parts.expect(LOW_RANK, len(SUMS) + 2).arrays
-    grid = Grid.from_json(str(parts.facts.get("grid")))
+    grid = FixedPoint.from_json(str(parts.facts.get("grid")))
     F, limbs, numbers = grid.n_features, arrays[_GRAM], arrays[0]
     rank = len(pivots) if pivots.ndim == 1 else -1
     if pivots.dtype != np.uint32 or not 0 <= rank <= F or (pivots >= F).any():

@@ -12,8 +12,8 @@ from catchment.arrays import Array, Booleans, Integers
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Data
-from catchment.readout.accumulation import accumulate, grid_of
-from catchment.readout.grid import Grid
+from catchment.readout.accumulation import accumulate, fixed_point_of
+from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.statistics import RidgeStatistics, unpack
 
 N_BLOCKS = 5
@@ -38,7 +38,7 @@ class Rows:
     n_recordings: int
     per_step: bool
     fingerprint: str = ""
-    grid: Grid | None = None
+    fixed: FixedPoint | None = None
 
     @classmethod
     def of(
@@ -83,7 +83,7 @@ class Rows:
             len(every),
             features.per_step,
             features.fingerprint,
-            grid_of(features, every, classes),
+            fixed_point_of(features, every, classes),
         )
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ class Rows:
     def statistics(self) -> RidgeStatistics:
         """Return the statistics of the rows."""
         return RidgeStatistics.from_states(
-            self.z, self.y, weight=self.weight, fingerprint=self.fingerprint, grid=self.grid
+            self.z, self.y, weight=self.weight, fingerprint=self.fingerprint, fixed=self.fixed
         )
 
     def blocks(self, n_blocks: int = N_BLOCKS) -> list[Rows]:

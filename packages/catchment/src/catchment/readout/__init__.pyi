@@ -3,8 +3,8 @@ from catchment.readout.detector import (
     Detector as Detector,
     MahalanobisDetector as MahalanobisDetector,
 )
+from catchment.readout.fixed_point import FixedPoint as FixedPoint
 from catchment.readout.forecasting import Forecast as Forecast, forecasts as forecasts
-from catchment.readout.grid import Grid as Grid
 from catchment.readout.heads import (
     CosineHead as CosineHead,
     KnownClasses as KnownClasses,
@@ -66,12 +66,12 @@ from catchment.readout.exact import (
     target_pieces as target_pieces,
     whole_weights as whole_weights,
 )
+from catchment.readout.fixed_point import TARGET_DIGITS as TARGET_DIGITS
 from catchment.readout.forecasting import (
     ForecastLimitWarning as ForecastLimitWarning,
     backtest as backtest,
     forecast as forecast,
 )
-from catchment.readout.grid import TARGET_DIGITS as TARGET_DIGITS
 from catchment.readout.heads import (
     Head as Head,
     only_targets as only_targets,
@@ -148,8 +148,8 @@ __all__ = [
     "Counts",
     "Detector",
     "ErrorSums",
+    "FixedPoint",
     "Forecast",
-    "Grid",
     "Intervals",
     "KnownClasses",
     "LDA",

@@ -30,7 +30,7 @@ from catchment.readout.device import (
     torch_form,
 )
 from catchment.readout.exact import Sums, target_pieces, whole_weights
-from catchment.readout.grid import Grid
+from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.integers import added
 from catchment.readout.statistics import RidgeStatistics
 
@@ -136,12 +136,12 @@ def accumulate_each(
     waiting: dict[int, list[Recording]] = {}
 
     def side_by_side() -> None:
-        for grid, numbers in _alike(features, waiting, classes):
+        for fixed, numbers in _alike(features, waiting, classes):
             held = [waiting[k] for k in numbers]
             if place is None:
-                made = _each_short(features, [one for (one,) in held], grid)
+                made = _each_short(features, [one for (one,) in held], fixed)
             else:
-                made = torch_form().statistics_of_each(place, features, held, grid)
+                made = torch_form().statistics_of_each(place, features, held, fixed)
             found.update(zip(numbers, made, strict=True))
         waiting.clear()
 
@@ -211,8 +211,10 @@ def strided(
     return map(with_gaps, sequences)
 
 
-def grid_of(features: FeatureMap, window: Sequence[Recording], classes: bool | None) -> Grid | None:
-    """Return the grid of the statistics of some sequences, None if there is none.
+def fixed_point_of(
+    features: FeatureMap, window: Sequence[Recording], classes: bool | None
+) -> FixedPoint | None:
+    """Return the units of the statistics of some sequences, None if they are float64.
 
     Parameters
     ----------
@@ -226,7 +228,7 @@ def grid_of(features: FeatureMap, window: Sequence[Recording], classes: bool | N
         known = [y if y.ndim == 1 else y.reshape(-1) for y in given]
         # Numbers show in the first; one look at all others is quicker than one at each.
         classes = not known or (_are_classes(known[0]) and _are_classes(np.concatenate(known)))
-    return Grid.of(features, classes=classes)
+    return FixedPoint.of(features, classes=classes)
 
 
 def _are_classes(y: Array) -> bool:
@@ -265,7 +267,7 @@ def _window_statistics(
 ) -> RidgeStatistics:
     """Return the statistics of some sequences; their feature rows are added to `rows`."""
     n_threads = count_threads(threads)
-    grid = grid_of(features, window, classes)
+    fixed = fixed_point_of(features, window, classes)
     if rows is not None or not (place or features.per_step):
         made_rows = features.rows(list(map(attrgetter("u"), window)), threads=threads)
         if rows is not None:
@@ -273,7 +275,7 @@ def _window_statistics(
     if place is not None:
         targets = recording_targets(window, per_step=features.per_step)
         made: RidgeStatistics = torch_form().statistics_on(
-            place, features, window, targets, grid, threads=threads
+            place, features, window, targets, fixed, threads=threads
         )
         return made
     if not features.per_step:
@@ -286,36 +288,36 @@ def _window_statistics(
                 np.stack(targets),
                 weight=None if (weight == 1).all() else weight,
                 fingerprint=features.fingerprint,
-                grid=grid,
+                fixed=fixed,
             )
     if len(window) == 1 and _is_short(features, window[0]):
         with single_blas_thread():
-            return _each_short(features, window, grid)[0]
-    if grid is None:
+            return _each_short(features, window, fixed)[0]
+    if fixed is None:
         return _step_statistics(features, window, n_threads, None)
     # Integers of another weight are multiplied by it once they are summed.
     groups = whole_weights(np.array([s.weight for s in window]))
     found = []
     for value in groups:
         alike = [s for s in window if s.weight == value] if groups[1:] else window
-        found.append(_step_statistics(features, alike, n_threads, grid).scaled(value))
+        found.append(_step_statistics(features, alike, n_threads, fixed).scaled(value))
     return reduce(add, found)
 
 
 def _step_statistics(
-    features: FeatureMap, window: Sequence[Recording], n_threads: int, grid: Grid | None
+    features: FeatureMap, window: Sequence[Recording], n_threads: int, fixed: FixedPoint | None
 ) -> RidgeStatistics:
     """Return the statistics of a row per step; in fixed point weights are left out."""
-    sums, targets, roots = _sums_of(features, window, grid)
+    sums, targets, roots = _sums_of(features, window, fixed)
     parts = features.stacked(
-        [s.u for s in window], targets, roots, threads=n_threads, rounded=grid is None
+        [s.u for s in window], targets, roots, threads=n_threads, rounded=fixed is None
     )
     if parts[1:]:
         every = ordered_map(partial(_moments, sums), parts, threads=n_threads)
         return sums.statistics(*reduce(_plus, every))
     n_steps = sum(s.n_steps for s in window)
     helped = n_threads > 1 and n_steps > HELP_FROM
-    several = n_steps >= PARTS_FROM * features.n_features and (grid is None or helped)
+    several = n_steps >= PARTS_FROM * features.n_features and (fixed is None or helped)
     with single_blas_thread():
         return sums.statistics(*_moments(sums, parts[0], PARTS if several else 1, helped=helped))
 
@@ -326,18 +328,18 @@ def _is_short(features: FeatureMap, sequence: Recording) -> bool:
 
 
 def _each_short(
-    features: FeatureMap, sequences: Sequence[Recording], grid: Grid | None
+    features: FeatureMap, sequences: Sequence[Recording], fixed: FixedPoint | None
 ) -> list[RidgeStatistics]:
     """Return the statistics of short sequences with equally many targets, each by itself."""
-    if grid is not None:
+    if fixed is not None:
         whole_weights(np.array([s.weight for s in sequences]))
-    sums, targets, roots = _sums_of(features, sequences, grid)
+    sums, targets, roots = _sums_of(features, sequences, fixed)
     found = {}
     for k, Z in features.stacked_each([s.u for s in sequences], targets, roots):
         one, result = sums.empty()
         one(Z)
         made = sums.statistics(Z.shape[1], result())
-        found[k] = made if grid is None else made.scaled(sequences[k].weight)
+        found[k] = made if fixed is None else made.scaled(sequences[k].weight)
     return [found[k] for k in range(len(sequences))]
 
 
@@ -352,18 +354,18 @@ def _plus(one: Moments, other: Moments) -> Moments:
 
 
 def _sums_of(
-    features: FeatureMap, window: Sequence[Recording], grid: Grid | None
+    features: FeatureMap, window: Sequence[Recording], fixed: FixedPoint | None
 ) -> tuple[Sums, list[Array], Array]:
     """Return how sums are made, the targets, and roots of the weights, ones in fixed point."""
     targets = recording_targets(window, per_step=True)
     places: tuple[int, ...] = (0,)
     K, roots = targets[0].shape[-1], np.ones(len(window))
-    if grid is None:
+    if fixed is None:
         roots = np.sqrt([s.weight for s in window])
     else:
-        targets, places = target_pieces(targets, grid)
+        targets, places = target_pieces(targets, fixed)
     name, constant = features.fingerprint, features.constant
-    sums = Sums(features.n_features, K * len(places), grid, places, constant, name)
+    sums = Sums(features.n_features, K * len(places), fixed, places, constant, name)
     return sums, targets, roots
 
 
@@ -398,17 +400,17 @@ def _moments(sums: Sums, part: Part, n_sums: int = 1, *, helped: bool = False) -
 
 def _alike(
     features: FeatureMap, waiting: Mapping[int, Sequence[Recording]], classes: bool | None
-) -> Iterator[tuple[Grid | None, list[int]]]:
-    """Yield the numbers of groups with equally many targets, on one grid if on any."""
-    alike: dict[tuple[int, Grid | None], list[int]] = {}
-    agreed: Grid | None = None
+) -> Iterator[tuple[FixedPoint | None, list[int]]]:
+    """Yield the numbers of groups with equally many targets, in the same units."""
+    alike: dict[tuple[int, FixedPoint | None], list[int]] = {}
+    agreed: FixedPoint | None = None
     for k, group in waiting.items():
         width = recording_targets(group, per_step=features.per_step)[0].shape[-1]
         if agreed is None or classes is None:
-            agreed = grid_of(features, group, classes)
+            agreed = fixed_point_of(features, group, classes)
         alike.setdefault((width, agreed), []).append(k)
-    for (_, grid), numbers in alike.items():
-        yield grid, numbers
+    for (_, fixed), numbers in alike.items():
+        yield fixed, numbers
 
 
 def _named(one: RidgeStatistics, features: FeatureMap, *asked: Any) -> RidgeStatistics:

@@ -41,7 +41,7 @@ def statistics_name(
 ) -> str:
     """Return the fingerprint of a map's statistics: which rows, and whether a device matters.
 
-    It does where they have no grid, and any device may make them.
+    It does where they are float64, and any device may make them.
 
     >>> from catchment import EchoState
     >>> plain = EchoState(20, bits=None).build(1, per_step=True)

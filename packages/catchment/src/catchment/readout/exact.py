@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from catchment.arrays import Array, aligned
 from catchment.errors import CoarseTargetsWarning
 from catchment.readout import integers
-from catchment.readout.grid import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, Grid
+from catchment.readout.fixed_point import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, FixedPoint
 from catchment.readout.statistics import RidgeStatistics, add_gram
 
 FINE = 2.0**-16  # targets that are all smaller have fewer than 20 bits
@@ -39,27 +39,27 @@ class ExactGram:
 
     Parameters
     ----------
-    grid
+    fixed
         Of the features; few bits are multiplied in float32 if targets are whole.
     constant
         Whether the first feature is 1 in every row. It is then counted as such: as 2^bits it would
         fill the sums before any other.
 
-    >>> total = ExactGram(Grid(4, ((1, 2),)), 0, constant=False)
+    >>> total = ExactGram(FixedPoint(4, ((1, 2),)), 0, constant=False)
     >>> total.add(np.array([[0.25, 0.5], [1.0, 1.0]]))
     >>> np.triu(total.result())
     array([[5, 3],
            [0, 2]])
     """
 
-    def __init__(self, grid: Grid, n_target_rows: int, *, constant: bool) -> None:
+    def __init__(self, fixed: FixedPoint, n_target_rows: int, *, constant: bool) -> None:
         from catchment.readout import exact_kernels as kernels
 
-        single = grid.is_whole and grid.bits <= SINGLE_BITS
-        F, n = grid.n_features, grid.n_features + n_target_rows + 1
+        single = fixed.is_whole and fixed.bits <= SINGLE_BITS
+        F, n = fixed.n_features, fixed.n_features + n_target_rows + 1
         self.scale, bits = np.ones(n), np.zeros(n, dtype=np.int64)
-        self.scale[:F], bits[:F] = np.ldexp(1.0, grid.digits), grid.bits
-        bits[F:-1] = SINGLE_BITS if grid.is_whole else PIECE
+        self.scale[:F], bits[:F] = np.ldexp(1.0, fixed.digits), fixed.bits
+        bits[F:-1] = SINGLE_BITS if fixed.is_whole else PIECE
         if constant:
             self.scale[0], bits[0] = 1.0, 0
         self.limit = 2.0**24 if single else 2.0**53
@@ -123,35 +123,35 @@ class Sums:
 
     n_features: int
     n_targets: int
-    grid: Grid | None
+    fixed: FixedPoint | None
     places: tuple[int, ...]
     constant: bool
     fingerprint: str
 
     def empty(self) -> tuple[Callable[[Array], None], Callable[[], Array]]:
         """Return what adds the products of a block to a new sum, and what returns it."""
-        if self.grid is None:
+        if self.fixed is None:
             product = np.zeros((self.n_features + self.n_targets + 1,) * 2)
             return partial(add_gram, product), product.view
-        total = ExactGram(self.grid, self.n_targets, constant=self.constant)
+        total = ExactGram(self.fixed, self.n_targets, constant=self.constant)
         return total.add, total.result
 
     def statistics(self, n_rows: int, M: Array) -> RidgeStatistics:
         """Return the statistics of so many rows, from the upper triangle of all products."""
-        name, grid = self.fingerprint, self.grid
-        if grid is None:
+        name, fixed = self.fingerprint, self.fixed
+        if fixed is None:
             return RidgeStatistics.from_moments(M, n_rows, name, self.n_features)
         constant = self.constant
-        return statistics_of(M, n_rows, grid, self.places, constant=constant, fingerprint=name)
+        return statistics_of(M, n_rows, fixed, self.places, constant=constant, fingerprint=name)
 
 
-def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[int, ...]]:
+def target_pieces(targets: list[Array], fixed: FixedPoint) -> tuple[list[Array], tuple[int, ...]]:
     """Return targets (n, K) or (K,) as integers (n, P K) or (P K,), and the places of pieces.
 
     Piece p of a target counts 2^(20 p - digits); pieces that are zero throughout are left out. NaN
     stays NaN.
 
-    >>> target_pieces([np.array([[1.25 + 2.0**-36], [0.5]])], Grid(20, ((1, 20),), 36))
+    >>> target_pieces([np.array([[1.25 + 2.0**-36], [0.5]])], FixedPoint(20, ((1, 20),), 36))
     ([array([[1.0000e+00, 8.1920e+04],
            [0.0000e+00, 3.2768e+04]])], (0, 1))
     """
@@ -160,8 +160,8 @@ def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[
     y = np.concatenate(list(map(np.atleast_2d, targets)))
     highest = float(np.fmax.reduce(y, axis=None, initial=0.0))
     largest = max(highest, -float(np.fmin.reduce(y, axis=None, initial=0.0)))
-    check_targets(largest, grid, grid.is_whole and bool(((np.rint(y) != y) & (y == y)).any()))
-    if grid.is_whole:
+    check_targets(largest, fixed, fixed.is_whole and bool(((np.rint(y) != y) & (y == y)).any()))
+    if fixed.is_whole:
         return list(targets), (0,)
     # Lowest first; those of two are enough for all but very large targets.
     left = np.rint(y * 2.0**TARGET_DIGITS)
@@ -181,8 +181,8 @@ def target_pieces(targets: list[Array], grid: Grid) -> tuple[list[Array], tuple[
     return parts, places
 
 
-def check_targets(largest: float, grid: Grid, parts: bool) -> None:
-    """Raise, or warn, if targets do not suit a grid.
+def check_targets(largest: float, fixed: FixedPoint, parts: bool) -> None:
+    """Raise, or warn, if targets do not suit fixed point.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def check_targets(largest: float, grid: Grid, parts: bool) -> None:
     parts
         Whether they are to be integers, and one is not.
     """
-    if grid.is_whole:
+    if fixed.is_whole:
         if largest > LARGEST_CLASS or parts:
             raise ValueError(
                 f"targets of classes are integers up to {LARGEST_CLASS}, and others came (up "
@@ -213,7 +213,7 @@ def check_targets(largest: float, grid: Grid, parts: bool) -> None:
 def statistics_of(
     M: integers.Whole,
     n_rows: int,
-    grid: Grid,
+    fixed: FixedPoint,
     places: tuple[int, ...],
     *,
     constant: bool,
@@ -226,10 +226,10 @@ def statistics_of(
     M
         [Z; Y'; 1] [Z; Y'; 1]', of which only the upper triangle counts.
     """
-    F, first = grid.n_features, M[0]
+    F, first = fixed.n_features, M[0]
     corner = first[: min(F, 1)]
     if constant:
-        unit = 1 << int(grid.digits[0])
+        unit = 1 << int(fixed.digits[0])
         first = integers.multiplied(first, unit)
         corner = integers.multiplied(first[:1], unit)
     gram = np.concatenate([corner, first[1:F], *(M[i, i:F] for i in range(1, F))])
@@ -251,41 +251,41 @@ def statistics_of(
         ]
         target_gram = np.array(products, dtype=object)
     sums = (edge[:, -1].copy(), target_sum, gram, cross, target_gram)
-    return RidgeStatistics(n_rows, float(int(M[-1, -1])), *sums, fingerprint, grid)
+    return RidgeStatistics(n_rows, float(int(M[-1, -1])), *sums, fingerprint, fixed)
 
 
 def exact_statistics(
-    z: Array, y: Array, grid: Grid, *, weight: Array | None = None, fingerprint: str = ""
+    z: Array, y: Array, fixed: FixedPoint, *, weight: Array | None = None, fingerprint: str = ""
 ) -> RidgeStatistics:
     """Return the statistics of features (n, F) that lie in fixed point and targets (n, K), all
     known.
 
     >>> z, y = np.array([[0.5], [0.25]]), np.array([[1.0], [0.0]])
-    >>> exact_statistics(z, y, Grid(4, ((1, 4),))).gram
+    >>> exact_statistics(z, y, FixedPoint(4, ((1, 4),))).gram
     array([80])
     """
-    if z.shape[1] != grid.n_features:
-        raise ValueError(f"features have {z.shape[1]} columns, the grid has {grid.n_features}")
+    if z.shape[1] != fixed.n_features:
+        raise ValueError(f"features have {z.shape[1]} columns, fixed point has {fixed.n_features}")
     if not len(z):
-        return RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, grid)
+        return RidgeStatistics.zero(z.shape[1], y.shape[1], fingerprint, fixed)
     for first in range(0, len(z), 32):  # so few that they stay in the cache
-        whole = z[first : first + 32] / grid.scale
-        off = (np.rint(whole) != whole) | (np.abs(whole) > 2.0**grid.bits)
+        whole = z[first : first + 32] / fixed.scale
+        off = (np.rint(whole) != whole) | (np.abs(whole) > 2.0**fixed.bits)
         if off.any():
             row, column = np.argwhere(off)[0] + (first, 0)
             raise ValueError(
-                f"feature {column} is {z[row, column]!r} in row {row}, which is not on its grid of "
-                f"{grid.bits} bits; round rows with catchment.features.grid.on_grid"
+                f"feature {column} is {z[row, column]!r} in row {row}, not in fixed point of "
+                f"{fixed.bits} bits; pass rows as the map makes them"
             )
     found = []
     for value in [1] if weight is None else whole_weights(weight):
         mine = slice(None) if weight is None else weight == value
         rows = z[mine]
-        (pieces,), places = target_pieces([y[mine]], grid)
+        (pieces,), places = target_pieces([y[mine]], fixed)
         constant = bool(
-            rows.size and (rows[:, 0] == 1.0).all() and 0 <= grid.digits[0] <= grid.bits
+            rows.size and (rows[:, 0] == 1.0).all() and 0 <= fixed.digits[0] <= fixed.bits
         )
-        sums = Sums(z.shape[1], pieces.shape[1], grid, places, constant, fingerprint)
+        sums = Sums(z.shape[1], pieces.shape[1], fixed, places, constant, fingerprint)
         add_block, result = sums.empty()
         add_block(np.concatenate([rows, pieces, np.ones((len(rows), 1))], axis=1).T)
         found.append(sums.statistics(len(rows), result()).scaled(value))

@@ -235,19 +235,19 @@ class ExactSystem:
 
     @classmethod
     def of(cls, statistics: RidgeStatistics, *, intercept: bool) -> ExactSystem:
-        """Return the equations of statistics that have a grid."""
-        grid = statistics.grid
-        assert grid is not None
+        """Return the equations of statistics in fixed point."""
+        fixed = statistics.fixed
+        assert fixed is not None
         matrix: integers.Whole = statistics.gram
-        right, digits = statistics.cross.astype(object), grid.digits
+        right, digits = statistics.cross.astype(object), fixed.digits
         constant = np.zeros(0, dtype=np.int64)
         if intercept:
-            one, n = 1 << grid.bits, int(statistics.weight)
+            one, n = 1 << fixed.bits, int(statistics.weight)
             edge = integers.multiplied(statistics.feature_sum, one)
             corner = integers.canonical(np.array([n * one * one], dtype=object))
             matrix = integers.canonical(np.concatenate([corner, edge, matrix]))
             right = np.concatenate([statistics.target_sum.astype(object)[None] * one, right])
-            digits = np.concatenate([[grid.bits], digits])
+            digits = np.concatenate([[fixed.bits], digits])
             # Features that do not vary, by the rule of the centered moments, in integers.
             squares = n * diagonal(statistics.gram).astype(object)
             spread = squares - statistics.feature_sum.astype(object) ** 2
@@ -258,7 +258,7 @@ class ExactSystem:
             pieces.append((matrix & ((1 << WORD) - 1)).astype(np.int64))
             matrix = integers.canonical(matrix >> WORD)
         step = _FLOAT - 1 - 2 * len(digits).bit_length()
-        sums, target = statistics.floats, grid.target_digits
+        sums, target = statistics.floats, fixed.target_digits
         return cls(sums, intercept, (*pieces, matrix), step, right, digits, target, constant)
 
     def solved(
@@ -282,9 +282,9 @@ class ExactSystem:
         scale
             (F,) what features are divided by before the ridge acts.
 
-        >>> from catchment.readout.grid import Grid
-        >>> grid = Grid(4, ((1, 0),))
-        >>> s = RidgeStatistics.from_states(np.array([[0.0], [3.0]]), np.eye(2)[:, :1], grid=grid)
+        >>> from catchment.readout.fixed_point import FixedPoint
+        >>> fixed = FixedPoint(4, ((1, 0),))
+        >>> s = RidgeStatistics.from_states(np.array([[0.0], [3.0]]), np.eye(2)[:, :1], fixed=fixed)
         >>> system = ExactSystem.of(s, intercept=True)
         >>> system.solved(np.array([0]), 1.0, lambda r: r / 5.4)
         (array([[-0.27272727]]), array([0.90909091]))
@@ -406,7 +406,7 @@ def solve_readout(
     d = np.ones((statistics.n_features, 1)) if scale is None else np.asarray(scale)[:, None]
     G, C = _system(divided, intercept)
     system = None
-    if statistics.grid is not None and C.size:
+    if statistics.fixed is not None and C.size:
         system = ExactSystem.of(statistics, intercept=intercept)
     weights, known = np.empty_like(C), np.full(C.shape[1], np.nan)
     for outputs, value, solve in _solvers(divided, G, per_output, intercept):

@@ -6,7 +6,7 @@ moments, so that the intercept is not penalized. The ridge is never part of the 
 9 and 12 of that paper add it once per client and per increment, which makes the solution depend on
 how the data were cut.
 
-Where the features lie in fixed point (see `catchment.readout.grid`) every sum is an integer and
+Where the features lie in fixed point (`catchment.readout.fixed_point`) every sum is an integer and
 exact: in which order, on how many threads and on which machine it was added does not show in it.
 
 Symmetric matrices are kept as their upper triangle, row after row. Read column after column, the
@@ -36,7 +36,7 @@ from catchment.arrays import Array, frozen, refuse_nonfinite
 from catchment.errors import FingerprintError, IntegrityError, UploadError
 from catchment.readout import integers
 from catchment.readout.device import same_features
-from catchment.readout.grid import Grid
+from catchment.readout.fixed_point import FixedPoint
 from catchment.wire import (
     LATER,
     ROWS,
@@ -269,8 +269,8 @@ class RidgeStatistics(Structure):
     packed upper triangles. `weight` is the sum of the sample weights and equals `n_rows` when none
     were given. `fingerprint` names the features: statistics of different features do not add.
 
-    With a `grid` every sum is an array of integers, int64 or Python's integers where one does
-    not fit, and so are `+`, `-` and `==`. What computes with them takes `floats`.
+    In fixed point (`fixed`) every sum is an array of integers, int64 or Python's integers where one
+    does not fit, and so are `+`, `-` and `==`. What computes with them takes `floats`.
 
     >>> z, y = np.array([[1.0], [2.0], [3.0]]), np.array([[2.0], [4.0], [6.0]])
     >>> a, b = RidgeStatistics.from_states(z[:1], y[:1]), RidgeStatistics.from_states(z[1:], y[1:])
@@ -299,7 +299,7 @@ class RidgeStatistics(Structure):
     cross: Annotated[Array, Shape("features", "targets")]
     target_gram: Annotated[Array, Triangle("targets")]
     fingerprint: str = ""
-    grid: Annotated[Grid | None, LATER] = None
+    fixed: Annotated[FixedPoint | None, LATER] = None
 
     def __post_init__(self) -> None:
         F, K = self.cross.shape
@@ -310,10 +310,12 @@ class RidgeStatistics(Structure):
                 )
         if self.n_rows < 0:
             raise ValueError(f"n_rows is {self.n_rows}; statistics cannot hold fewer than no rows")
-        if self.grid is None:
+        if self.fixed is None:
             return
-        if self.grid.n_features != F:
-            raise ValueError(f"the grid has {self.grid.n_features} features, the sums have {F}")
+        if self.fixed.n_features != F:
+            raise ValueError(
+                f"fixed point is of {self.fixed.n_features} features, the sums are of {F}"
+            )
         if not (abs(self.weight) < _HEAVIEST and self.weight == int(self.weight)):
             raise ValueError(
                 f"the weight is {self.weight}; in fixed point weights are integers below 2^53"
@@ -323,13 +325,13 @@ class RidgeStatistics(Structure):
 
     @classmethod
     def zero(
-        cls, n_features: int, n_targets: int, fingerprint: str = "", grid: Grid | None = None
+        cls, n_features: int, n_targets: int, fingerprint: str = "", fixed: FixedPoint | None = None
     ) -> RidgeStatistics:
         """Return the statistics of no data."""
-        dtype = np.float64 if grid is None else np.int64
+        dtype = np.float64 if fixed is None else np.int64
         shapes = zip(SUMS, shapes_of(n_features, n_targets), strict=True)
         sums: dict[str, Any] = {name: np.zeros(shape, dtype) for name, shape in shapes}
-        return cls(0, 0.0, **sums, fingerprint=fingerprint, grid=grid)
+        return cls(0, 0.0, **sums, fingerprint=fingerprint, fixed=fixed)
 
     @classmethod
     def from_states(
@@ -339,7 +341,7 @@ class RidgeStatistics(Structure):
         *,
         weight: Array | None = None,
         fingerprint: str = "",
-        grid: Grid | None = None,
+        fixed: FixedPoint | None = None,
     ) -> RidgeStatistics:
         """Return the statistics of features (n, F) and targets (n, K).
 
@@ -351,8 +353,8 @@ class RidgeStatistics(Structure):
             (n, K) targets. A row with a NaN target is left out, whole.
         weight
             (n,) non-negative sample weights; ones if not given. Integers in fixed point.
-        grid
-            On which the features lie; the sums are then integers.
+        fixed
+            In which the features lie; the sums are then integers.
         """
         z, y = np.asarray(z, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if z.ndim != 2 or y.ndim != 2 or len(z) != len(y):
@@ -372,10 +374,10 @@ class RidgeStatistics(Structure):
             weight = None if weight is None else weight[known]
         refuse_nonfinite(z, "features")
         refuse_nonfinite(y, "targets")
-        if grid is not None:
+        if fixed is not None:
             from catchment.readout.exact import exact_statistics
 
-            return exact_statistics(z, y, grid, weight=weight, fingerprint=fingerprint)
+            return exact_statistics(z, y, fixed, weight=weight, fingerprint=fingerprint)
         known_weight = np.ones(len(z)) if weight is None else weight
         if weight is None:
             zr, yr = z, y
@@ -427,25 +429,25 @@ class RidgeStatistics(Structure):
     @property
     def is_exact(self) -> bool:
         """Whether the numbers are whole, so that sums and differences are equalities."""
-        return self.grid is not None
+        return self.fixed is not None
 
     @cached_property
     def floats(self) -> RidgeStatistics:
-        """The same sums as float64 numbers, each rounded once; themselves if there is no grid.
+        """The same sums as float64 numbers, each rounded once; themselves if they are that.
 
-        >>> grid = Grid(4, ((1, 2),))
-        >>> RidgeStatistics.from_states(np.array([[0.75]]), np.ones((1, 1)), grid=grid).floats.gram
+        >>> z, fixed = np.array([[0.75]]), FixedPoint(4, ((1, 2),))
+        >>> RidgeStatistics.from_states(z, np.ones((1, 1)), fixed=fixed).floats.gram
         array([0.5625])
         """
-        grid = self.grid
-        if grid is None:
+        fixed = self.fixed
+        if fixed is None:
             return self
-        z, y = grid.scale, grid.target_scale
-        scales: tuple[float | Array, ...] = (z, y, grid.gram_scale, z[:, None] * y, y * y)
+        z, y = fixed.scale, fixed.target_scale
+        scales: tuple[float | Array, ...] = (z, y, fixed.gram_scale, z[:, None] * y, y * y)
         sums: dict[str, Any] = {}
         for name, scale in zip(SUMS, scales, strict=True):
             sums[name] = getattr(self, name).astype(np.float64) * scale
-        return replace(self, grid=None, **sums)
+        return replace(self, fixed=None, **sums)
 
     def __add__(self, other: RidgeStatistics) -> RidgeStatistics:
         return self._combined(other, 1)
@@ -464,15 +466,15 @@ class RidgeStatistics(Structure):
                 "subtract only statistics that were added"
             )
         one, two = self, other
-        if self.grid is not None and other.grid is not None:
-            digits = max(self.grid.target_digits, other.grid.target_digits)
-            if one.grid != two.grid:
+        if self.fixed is not None and other.fixed is not None:
+            digits = max(self.fixed.target_digits, other.fixed.target_digits)
+            if one.fixed != two.fixed:
                 one, two = self._in_units(digits), other._in_units(digits)
         elif sign < 0 and n_rows == 0:
             return RidgeStatistics.zero(self.n_features, self.n_targets, self.fingerprint)
         held = _sums_of(one), _sums_of(two)
         found: Iterable[Any]
-        if one.grid is None:
+        if one.fixed is None:
             found = map(np.add if sign > 0 else np.subtract, *held)
         else:
             found = integers.added_all(*held) if sign > 0 else map(integers.subtracted, *held)
@@ -482,12 +484,12 @@ class RidgeStatistics(Structure):
                 f"what is left of {self.n_rows} rows without {other.n_rows} is not nothing; "
                 "subtract only statistics that were added"
             )
-        return RidgeStatistics(n_rows, weight, **sums, fingerprint=one.fingerprint, grid=one.grid)
+        return RidgeStatistics(n_rows, weight, **sums, fingerprint=one.fingerprint, fixed=one.fixed)
 
     def _in_units(self, digits: int) -> RidgeStatistics:
         """Return integers with this many digits of the targets, not fewer than there are."""
-        assert self.grid is not None
-        finer = digits - self.grid.target_digits
+        assert self.fixed is not None
+        finer = digits - self.fixed.target_digits
         if finer == 0:
             return self
         return replace(
@@ -495,30 +497,32 @@ class RidgeStatistics(Structure):
             target_sum=integers.multiplied(self.target_sum, 1 << finer),
             cross=integers.multiplied(self.cross, 1 << finer),
             target_gram=integers.multiplied(self.target_gram, 1 << 2 * finer),
-            grid=replace(self.grid, target_digits=digits),
+            fixed=replace(self.fixed, target_digits=digits),
         )
 
     def _canonical(self) -> RidgeStatistics:
         """Return the integers in the coarsest units that hold them."""
-        if self.grid is None or self.grid.is_whole:
+        if self.fixed is None or self.fixed.is_whole:
             return self
-        digits = self.grid.target_digits
+        digits = self.fixed.target_digits
         target_sum = integers.divided(self.target_sum, digits)
         cross = integers.divided(self.cross, digits)
         target_gram = integers.divided(self.target_gram, 2 * digits)
         if target_sum is None or cross is None or target_gram is None:
             return self
-        grid = replace(self.grid, target_digits=0)
-        return replace(self, target_sum=target_sum, cross=cross, target_gram=target_gram, grid=grid)
+        fixed = replace(self.fixed, target_digits=0)
+        return replace(
+            self, target_sum=target_sum, cross=cross, target_gram=target_gram, fixed=fixed
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RidgeStatistics):
             return NotImplemented
-        if self.grid != other.grid:
-            if self.grid is None or other.grid is None:
+        if self.fixed != other.fixed:
+            if self.fixed is None or other.fixed is None:
                 return False
             one, two = self._canonical(), other._canonical()
-            return one.grid == two.grid and one == two
+            return one.fixed == two.fixed and one == two
         return (
             self.fingerprint == other.fingerprint
             and self.n_rows == other.n_rows
@@ -533,17 +537,17 @@ class RidgeStatistics(Structure):
 
         In fixed point it does not depend on the machine, nor on the order in which rows were added.
 
-        >>> grid = Grid(4, ((1, 2),))
+        >>> fixed = FixedPoint(4, ((1, 2),))
         >>> z, y = np.array([[0.75], [1.0], [-2.0]]), np.array([[0.0], [1.0], [1.0]])
-        >>> whole = RidgeStatistics.from_states(z, y, grid=grid)
-        >>> parts = [RidgeStatistics.from_states(z[k : k + 1], y[k : k + 1], grid=grid)
+        >>> whole = RidgeStatistics.from_states(z, y, fixed=fixed)
+        >>> parts = [RidgeStatistics.from_states(z[k : k + 1], y[k : k + 1], fixed=fixed)
         ...          for k in (2, 0, 1)]
         >>> (parts[0] + parts[1] + parts[2]).digest() == whole.digest()
         True
         """
         held = self._canonical()
-        grid = None if held.grid is None else held.grid.to_json()
-        told = [held.n_rows, float(held.weight), held.fingerprint, grid, *held.cross.shape]
+        fixed = None if held.fixed is None else held.fixed.to_json()
+        told = [held.n_rows, float(held.weight), held.fingerprint, fixed, *held.cross.shape]
         found = hashlib.sha256(json.dumps(told).encode())
         for name in SUMS:
             values = getattr(held, name)
@@ -552,7 +556,7 @@ class RidgeStatistics(Structure):
                 flat = map(int, values.ravel().tolist())
                 content = b"".join(one.to_bytes(width, "little", signed=True) for one in flat)
             else:
-                kind = "<f8" if grid is None else "<i8"
+                kind = "<f8" if fixed is None else "<i8"
                 content = np.ascontiguousarray(values, dtype=kind).tobytes()
             found.update(len(content).to_bytes(8, "little"))
             found.update(content)
@@ -563,7 +567,7 @@ class RidgeStatistics(Structure):
 
         In fixed point they stay integers if the factor is one, and are `floats` otherwise.
         """
-        whole = self.grid is not None and float(factor).is_integer()
+        whole = self.fixed is not None and float(factor).is_integer()
         held = self if whole else self.floats
         if held is self and factor == 1:
             return self
@@ -577,17 +581,17 @@ class RidgeStatistics(Structure):
 
         Limbs may be added one by one, and need not carry before they are read.
         """
-        if self.grid is None:
+        if self.fixed is None:
             return super().parts()
-        counts = map(self.grid.limbs.__getitem__, SUMS)
+        counts = map(self.fixed.limbs.__getitem__, SUMS)
         try:
             arrays = tuple(map(integers.to_limbs, _sums_of(self), counts))
         except (OverflowError, TypeError) as error:
             raise ValueError(
                 f"sums over {self.n_rows} rows of weight {self.weight:g} do not fit the limbs of "
-                f"a grid of {self.grid.bits} bits; send fewer rows, or smaller weights"
+                f"{self.fixed.bits} bits; send fewer rows, or smaller weights"
             ) from error
-        facts: dict[str, Fact] = {"fingerprint": self.fingerprint, "grid": self.grid.to_json()}
+        facts: dict[str, Fact] = {"fingerprint": self.fingerprint, "grid": self.fixed.to_json()}
         numbers = np.array([float(self.n_rows), float(self.weight)])
         return Message(self.KIND.name, facts, (numbers, *arrays))
 
@@ -603,7 +607,7 @@ class RidgeStatistics(Structure):
         fingerprint = parts.facts.get("fingerprint", "")
         if not isinstance(text, str) or not isinstance(fingerprint, str):
             raise IntegrityError(f"grid came as {str(text)[:80]!r}, which it cannot be")
-        grid = Grid.from_json(text)
+        fixed = FixedPoint.from_json(text)
         numbers, *came = parts.expect(cls.KIND.name, 1 + len(SUMS)).arrays
         if numbers.shape != (2,):
             raise IntegrityError(f"the counts of {cls.KIND.name!r} came as {numbers.shape}")
@@ -616,9 +620,9 @@ class RidgeStatistics(Structure):
         if n_rows < 0:
             raise UploadError("count", f"n_rows is {n_rows:g}; a count cannot be negative")
         sums: dict[str, integers.Whole] = {}
-        shapes = shapes_of(grid.n_features, came[1].shape[-1] if came[1].ndim else 0)
+        shapes = shapes_of(fixed.n_features, came[1].shape[-1] if came[1].ndim else 0)
         for name, limbs, bare in zip(SUMS, came, shapes, strict=True):
-            shape = (grid.limbs[name], *bare)
+            shape = (fixed.limbs[name], *bare)
             if limbs.dtype != np.int64:
                 raise UploadError(
                     "type", f"{name} came as {limbs.dtype}; in fixed point it is int64"
@@ -628,7 +632,7 @@ class RidgeStatistics(Structure):
             if (most := integers.largest(limbs)) > integers.LARGEST_LIMB:
                 raise UploadError("range", f"{name} holds {most}, more than it can be")
             sums[name] = integers.from_limbs(limbs)
-        return cls(int(n_rows), weight, **sums, fingerprint=fingerprint, grid=grid)
+        return cls(int(n_rows), weight, **sums, fingerprint=fingerprint, fixed=fixed)
 
     def moments(self, *, intercept: bool = True) -> tuple[Array, Array]:
         """Return the Gram matrix (F, F) and cross moments (F, K), centered if there is an
@@ -651,7 +655,7 @@ class RidgeStatistics(Structure):
         array([[2. , 0. ],
                [1. , 0.5]])
         """
-        if self.grid is not None:
+        if self.fixed is not None:
             return self.floats.lower_moments(intercept=intercept)
         G, C = unpack_lower(self.gram), self.cross.copy()
         if not intercept or self.weight <= 0:
@@ -672,7 +676,7 @@ class RidgeStatistics(Structure):
         >>> RidgeStatistics.from_states(np.ones((2, 1)), np.array([[0.0], [4.0]])).target_moments()
         array([8.])
         """
-        if self.grid is not None:
+        if self.fixed is not None:
             return self.floats.target_moments(intercept=intercept)
         q = diagonal(self.target_gram)
         if intercept and self.weight > 0:
@@ -712,17 +716,17 @@ class RidgeStatistics(Structure):
                 f"statistics of {self.cross.shape} and {other.cross.shape} features and targets "
                 "do not add"
             )
-        if self.grid is None and other.grid is None:
+        if self.fixed is None and other.fixed is None:
             return
-        if self.grid is None or other.grid is None:
+        if self.fixed is None or other.fixed is None:
             raise ValueError(
                 "statistics in fixed point and statistics in float64 do not add; add the `floats` "
                 "of both, or accumulate both with one map"
             )
-        if self.grid.bits != other.grid.bits or self.grid.runs != other.grid.runs:
+        if self.fixed.bits != other.fixed.bits or self.fixed.runs != other.fixed.runs:
             raise ValueError(
-                f"statistics on grids of {self.grid.bits} and {other.grid.bits} bits with other "
-                "units do not add; use one feature map"
+                f"statistics of {self.fixed.bits} and {other.fixed.bits} bits with other units do "
+                "not add; use one feature map"
             )
 
 

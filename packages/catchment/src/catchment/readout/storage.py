@@ -34,7 +34,7 @@ from catchment.features.pipeline import Pipeline
 from catchment.features.recipes import FeatureMap, restored
 from catchment.files import replace_file
 from catchment.plugins import Named, extra_of
-from catchment.readout.grid import Grid
+from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.integers import LARGEST_LIMB, count_limbs, from_limbs, largest, to_limbs
 from catchment.readout.statistics import SUMS, Readout, RidgeStatistics
 from catchment.wire import Message
@@ -239,8 +239,8 @@ def stored_statistics(statistics: RidgeStatistics, prefix: str) -> tuple[Header,
         "fingerprint": statistics.fingerprint,
     }
     sums = {name: getattr(statistics, name) for name in SUMS}
-    if statistics.grid is not None:
-        facts["grid"] = statistics.grid.to_json()
+    if statistics.fixed is not None:
+        facts["grid"] = statistics.fixed.to_json()
         sums = {name: to_limbs(values, count_limbs(values)) for name, values in sums.items()}
     return facts, {prefix + name: values for name, values in sums.items()}
 
@@ -248,10 +248,10 @@ def stored_statistics(statistics: RidgeStatistics, prefix: str) -> tuple[Header,
 def statistics_of(
     facts: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], prefix: str
 ) -> RidgeStatistics:
-    grid = None if facts.get("grid") is None else Grid.from_json(str(facts["grid"]))
-    dtype = np.float64 if grid is None else np.int64
+    fixed = None if facts.get("grid") is None else FixedPoint.from_json(str(facts["grid"]))
+    dtype = np.float64 if fixed is None else np.int64
     sums = {name: typed(tensors, prefix + name, dtype) for name in SUMS}
-    if grid is not None:
+    if fixed is not None:
         if any(not len(limbs) or largest(limbs) > LARGEST_LIMB for limbs in sums.values()):
             raise ValueError("a sum is larger than it can be")
         sums = {name: from_limbs(limbs) for name, limbs in sums.items()}
@@ -259,7 +259,7 @@ def statistics_of(
     if type(n_rows) is not int or not isinstance(weight, float | int):
         raise TypeError(f"statistics of {n_rows!r} rows of weight {weight!r}")
     name = str(facts["fingerprint"])
-    return RidgeStatistics(n_rows, float(weight), **sums, fingerprint=name, grid=grid)
+    return RidgeStatistics(n_rows, float(weight), **sums, fingerprint=name, fixed=fixed)
 
 
 def typed(tensors: Mapping[str, NDArray[Any]], name: str, dtype: type[np.generic]) -> NDArray[Any]:

@@ -49,7 +49,7 @@ from catchment.features.echo_state.run import Pool
 from catchment.features.echo_state.settings import MixedActivation, Uniform
 from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
-from catchment.readout.accumulation import accumulate, grid_of
+from catchment.readout.accumulation import accumulate, fixed_point_of
 from catchment.readout.intervals import leverage
 from catchment.readout.model import Model, fitted_pipeline, solved_model
 from catchment.readout.ridge_choice import chosen_readout
@@ -705,7 +705,9 @@ class ReadoutEstimator(SequenceEstimator):
                 y[kept],
                 weight=weight[kept],
                 fingerprint=features.fingerprint,
-                grid=None if (weight % 1).any() else grid_of(features, prepared, is_classes),
+                fixed=None
+                if (weight % 1).any()
+                else fixed_point_of(features, prepared, is_classes),
             )
         elif classes is None:
             total = accumulate(features, prepared, threads=threads, classes=False)
@@ -715,7 +717,7 @@ class ReadoutEstimator(SequenceEstimator):
             rows = np.concatenate(made)
         if past is not None:
             before = known_statistics(past)
-            if before.grid is None or total.grid is None:
+            if before.fixed is None or total.fixed is None:
                 # One of them has weights that are no integers.
                 before, total = before.floats, total.floats
             total = before + total

@@ -42,11 +42,11 @@ from catchment.privacy.dp import (
     step_name,
     whole_steps,
 )
-from catchment.readout import Grid, RidgeStatistics
+from catchment.readout import FixedPoint, RidgeStatistics
 from catchment.wire import Fact, Message
 from tests.security.fleet import Tapped
 
-GRID = Grid(8, ((4, 8),), 0)
+GRID = FixedPoint(8, ((4, 8),), 0)
 TURN = RoundContext(0, ())
 
 
@@ -65,7 +65,7 @@ def statistics(seed: int, n: int = 40, F: int = 4) -> RidgeStatistics:
     rng = np.random.default_rng(seed)
     z = np.rint(256 * np.tanh(rng.normal(size=(n, F)))) / 256
     y = np.eye(2)[rng.integers(2, size=n)]
-    return RidgeStatistics.from_states(z, y, fingerprint="f", grid=replace(GRID, runs=((F, 8),)))
+    return RidgeStatistics.from_states(z, y, fingerprint="f", fixed=replace(GRID, runs=((F, 8),)))
 
 
 def exact(steps: NDArray[np.int64]) -> int:
@@ -311,6 +311,6 @@ def test_central_noise_on_a_grid_releases_nearly_the_clipped_moments() -> None:
     )
     sources = {client: [Recording(np.zeros(1))] for client in known}
     total = run(plan, LocalEngine(plan, sources, 1, {})).state
-    assert total.grid is None
+    assert total.fixed is None
     expected = sum(moment_matrix(s.floats) / 40 for s in known.values())
     np.testing.assert_allclose(moment_matrix(total), expected, atol=0.05)

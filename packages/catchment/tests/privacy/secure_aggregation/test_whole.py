@@ -31,7 +31,7 @@ from catchment.privacy.secure_aggregation import (
     encoded,
     subtract_from,
 )
-from catchment.readout import TARGET_DIGITS, Grid, RidgeStatistics
+from catchment.readout import TARGET_DIGITS, FixedPoint, RidgeStatistics
 from catchment.wire import Message, join
 from tests.security.fleet import STAGES, Lossy, Tapped, losing
 
@@ -305,8 +305,8 @@ def statistics(seed: int, *, numbers: bool, rows: int = 60) -> RidgeStatistics:
     rng = np.random.default_rng(seed)
     z = np.rint(256 * np.tanh(rng.normal(size=(rows, 12)))) / 256
     y = rng.normal(size=(rows, 2)) if numbers else np.eye(3)[rng.integers(3, size=rows)]
-    grid = Grid(8, ((12, 8),), TARGET_DIGITS if numbers else 0)
-    return RidgeStatistics.from_states(z, y, fingerprint="f", grid=grid)
+    grid = FixedPoint(8, ((12, 8),), TARGET_DIGITS if numbers else 0)
+    return RidgeStatistics.from_states(z, y, fingerprint="f", fixed=grid)
 
 
 @pytest.mark.parametrize(("numbers", "bits"), [(False, 128), (False, 32), (True, 128)])
@@ -326,11 +326,11 @@ def test_the_sizes_that_the_guide_states() -> None:
     """512 features of 8 bits, 6 classes, 300 rows: in the clear, and in each ring."""
     rng = np.random.default_rng(0)
     mixing = rng.normal(size=(40, 512))
-    grid, known = Grid(8, ((512, 8),), 0), {}
+    grid, known = FixedPoint(8, ((512, 8),), 0), {}
     for k in range(10):
         z = np.rint(256 * np.tanh(0.12 * rng.normal(size=(300, 40)) @ mixing + 0.1)) / 256
         y = np.eye(6)[rng.integers(6, size=300)]
-        known[f"c{k:03d}"] = RidgeStatistics.from_states(z, y, fingerprint="f" * 64, grid=grid)
+        known[f"c{k:03d}"] = RidgeStatistics.from_states(z, y, fingerprint="f" * 64, fixed=grid)
     floats = {client: s.floats for client, s in known.items()}
     rules: dict[str, Any] = {"min_clients": 10, "rows_per_feature": 2}
     found = [

@@ -40,7 +40,7 @@ from catchment.readout.detector import (
     Score,
     Scoring,
 )
-from catchment.readout.grid import Grid
+from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.intervals import Counts, log_edges
 from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.statistics import RidgeStatistics
@@ -189,7 +189,9 @@ class FederatedAnomalyDetector(Algorithm[DetectorState, Tally[RidgeStatistics | 
         head = next(known, None)
         if head is None:  # too short to be cut
             K = 1 if self.score == "features" else features.n_inputs or 1
-            return RidgeStatistics.zero(features.n_features, K, features.fingerprint, self._grid)
+            return RidgeStatistics.zero(
+                features.n_features, K, features.fingerprint, self._fixed_point
+            )
         whole = self.score == "features"
         return accumulate(features, chain([head], known), threads=1, classes=whole)
 
@@ -209,8 +211,8 @@ class FederatedAnomalyDetector(Algorithm[DetectorState, Tally[RidgeStatistics | 
         return replace(prepared, y=y, per_step=per_step, classes=None)
 
     @property
-    def _grid(self) -> Grid | None:
-        return Grid.of(self.features, classes=self.score == "features")
+    def _fixed_point(self) -> FixedPoint | None:
+        return FixedPoint.of(self.features, classes=self.score == "features")
 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[RidgeStatistics | Counts]:
         value: RidgeStatistics | Counts
@@ -235,7 +237,7 @@ class FederatedAnomalyDetector(Algorithm[DetectorState, Tally[RidgeStatistics | 
                 n_targets=1 if self.score == "features" else self.features.n_inputs,
                 state_bound=None if noisy else self.features.bounds,
                 constant=self.features.constant and not noisy,
-                grid="any" if noisy else None if context.changed else self._grid,
+                fixed="any" if noisy else None if context.changed else self._fixed_point,
             )
         return Tally.of(value, context.client if self.store_per_client else "")
 

@@ -93,7 +93,7 @@ def among_by_class(state: ByClass, before: Classes, after: Classes) -> ByClass:
     def spread(sums: StatisticsSet) -> StatisticsSet:
         known = {places[k]: spread_targets(one, places, n) for k, one in sums.members.items()}
         first = next(iter(known.values()))
-        none = RidgeStatistics.zero(first.n_features, n, first.fingerprint, first.grid)
+        none = RidgeStatistics.zero(first.n_features, n, first.fingerprint, first.fixed)
         return StatisticsSet({k: known.get(k, none) for k in range(n)})
 
     return ByClass(spread(state.total), {name: spread(s) for name, s in state.by_client.items()})
@@ -286,7 +286,7 @@ def _refuse_rest(
 ) -> None:
     """Raise FederationError unless nothing of a class is left in a sum."""
     n_left = float(total.floats.target_sum[k])
-    if n_left > 0.5 or (total.grid is not None and n_left):
+    if n_left > 0.5 or (total.fixed is not None and n_left):
         some = holders(by_client, k)
         who = f", of {_listed(some)}" if some else ""
         raise FederationError(

@@ -431,7 +431,7 @@ def own_path(
     scale = scale_of(total, standardize)
     if not member:
         return lambda own: mixed(total, own, SHARES, shared.ridge, scale=scale)
-    others = (total - (mine if total.grid is not None else mine.floats)).floats
+    others = (total - (mine if total.fixed is not None else mine.floats)).floats
     # A segment that is left out must not come back in with everybody's statistics.
     return lambda own: mixed(others + own.floats, own, SHARES, shared.ridge, scale=scale)
 

@@ -40,7 +40,7 @@ from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drift_fig
 from catchment.federation.rows import segment
 from catchment.readout.accumulation import accumulate_each
 from catchment.readout.device import device_for, statistics_name
-from catchment.readout.grid import Grid
+from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, solved_model
 from catchment.readout.ridge_choice import chosen_readout
@@ -230,7 +230,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     ) -> None:
         """Raise UploadError for statistics that no data of this plan can have."""
         classes = self.classes is not None
-        planned = None if context.changed else Grid.of(self.features, classes=classes)
+        planned = None if context.changed else FixedPoint.of(self.features, classes=classes)
         check_statistics(
             statistics,
             fingerprint=self.statistics_name,
@@ -239,7 +239,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             state_bound=None if noisy else self.features.bounds,
             constant=self.features.constant and not noisy,
             one_hot=classes and not noisy,
-            grid="any" if noisy else planned,
+            fixed="any" if noisy else planned,
         )
 
     def server_update(

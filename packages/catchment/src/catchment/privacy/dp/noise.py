@@ -455,7 +455,7 @@ class GaussianNoise(Protection):
 
     def _one(self, upload: Upload) -> Clipped:
         """Return one upload's vector; of fixed-point statistics as whole multiples of the step."""
-        whole = isinstance(upload, RidgeStatistics) and upload.grid is not None
+        whole = isinstance(upload, RidgeStatistics) and upload.fixed is not None
         step = self.amount(whole=whole).step
         clipped = self.clip.clipped(upload, step)
         return clipped.in_steps(step) if whole else clipped

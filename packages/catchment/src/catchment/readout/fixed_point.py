@@ -26,7 +26,7 @@ _FURTHEST = 400  # digits: a product of two stays a float64
 
 
 @dataclass(frozen=True)
-class Grid:
+class FixedPoint:
     """The units that integers of ridge statistics count.
 
     Parameters
@@ -38,8 +38,8 @@ class Grid:
     target_digits
         Binary digits after the point of the targets: 0 or 36.
 
-    >>> grid = Grid(8, ((1, 8), (2, 5)))
-    >>> grid.digits, grid.is_whole
+    >>> fixed = FixedPoint(8, ((1, 8), (2, 5)))
+    >>> fixed.digits, fixed.is_whole
     (array([8, 5, 5]), True)
     """
 
@@ -48,7 +48,7 @@ class Grid:
     target_digits: int = 0
 
     def __post_init__(self) -> None:
-        checked_bits(self.bits, "grid")
+        checked_bits(self.bits, "bits")
         for n_columns, digits in self.runs:
             if type(n_columns) is not int or type(digits) is not int or n_columns < 1:
                 raise ValueError(f"runs hold {(n_columns, digits)}; give (columns, digits) pairs")
@@ -61,8 +61,8 @@ class Grid:
             raise ValueError(f"target_digits is {self.target_digits}; give 0 or {TARGET_DIGITS}")
 
     @classmethod
-    def of(cls, features: FeatureMap, *, classes: bool) -> Grid | None:
-        """Return the grid of a map's statistics, None if its features are plain float64.
+    def of(cls, features: FeatureMap, *, classes: bool) -> FixedPoint | None:
+        """Return the units of a map's statistics, None if its features are plain float64.
 
         Parameters
         ----------
@@ -71,13 +71,13 @@ class Grid:
         """
         if features.feature_bits is None:
             return None
-        return _grid_of(features.feature_bits, features.bounds.tobytes(), classes)
+        return _fixed_point_of(features.feature_bits, features.bounds.tobytes(), classes)
 
     @classmethod
-    def from_digits(cls, bits: int, digits: Integers, *, classes: bool) -> Grid:
-        """Return the grid of features with these digits (F,) after the point.
+    def from_digits(cls, bits: int, digits: Integers, *, classes: bool) -> FixedPoint:
+        """Return the units of features with these digits (F,) after the point.
 
-        >>> Grid.from_digits(8, np.array([8, 5, 5]), classes=True).runs
+        >>> FixedPoint.from_digits(8, np.array([8, 5, 5]), classes=True).runs
         ((1, 8), (2, 5))
         """
         first = np.flatnonzero(np.diff(digits, prepend=digits[:1] - 1))
@@ -133,29 +133,29 @@ class Grid:
         }
 
     def to_json(self) -> str:
-        """Return the grid as one text, the same for equal grids.
+        """Return the units as one text, the same for equal ones.
 
-        >>> Grid(8, ((3, 8),)).to_json()
+        >>> FixedPoint(8, ((3, 8),)).to_json()
         '[8,[[3,8]],0]'
         """
         return json.dumps([self.bits, self.runs, self.target_digits], separators=(",", ":"))
 
     @staticmethod
     @lru_cache(maxsize=16)
-    def from_json(text: str) -> Grid:
-        """Return the grid of a text; IntegrityError if there is none in it.
+    def from_json(text: str) -> FixedPoint:
+        """Return the units of a text; IntegrityError if there is none in it.
 
-        >>> Grid.from_json('[8,[[3,8]],0]')
-        Grid(bits=8, runs=((3, 8),), target_digits=0)
+        >>> FixedPoint.from_json('[8,[[3,8]],0]')
+        FixedPoint(bits=8, runs=((3, 8),), target_digits=0)
         """
         try:
             bits, runs, target_digits = json.loads(text)
-            return Grid(bits, tuple((n, digits) for n, digits in runs), target_digits)
+            return FixedPoint(bits, tuple((n, digits) for n, digits in runs), target_digits)
         except (ValueError, TypeError, RecursionError) as error:
-            raise IntegrityError(f"{text[:80]!r} describes no grid ({error})") from error
+            raise IntegrityError(f"{text[:80]!r} describes no fixed point ({error})") from error
 
 
 @lru_cache(maxsize=16)  # asked for every client, of which a round may have a million
-def _grid_of(bits: int, bounds: bytes, classes: bool) -> Grid:
+def _fixed_point_of(bits: int, bounds: bytes, classes: bool) -> FixedPoint:
     digits = digits_after_point(np.frombuffer(bounds), bits)
-    return Grid.from_digits(bits, digits, classes=classes)
+    return FixedPoint.from_digits(bits, digits, classes=classes)
