@@ -52,7 +52,7 @@ def test_a_request_arrives_as_it_was_sent_but_without_the_others_names() -> None
     assert (got.plan, got.stage, got.payload.kind) == (PLAN.fingerprint(), "update", "nothing")
     assert (got.context.round, got.context.seed, got.context.client) == (4, 3, "a")
     assert got.context.cohort == ()
-    assert got.context.rng().random() == TURN.at("a").rng().random()
+    assert got.context.rng().random() == replace(TURN, client="a").rng().random()
     assert b'"b"' not in request()
 
 

@@ -102,7 +102,8 @@ def test_small_batches_pass_over_every_row_in_an_order_of_the_clients_own() -> N
         return made.arrays[0].tobytes()
 
     assert update(TURN) == update(TURN)
-    assert len({update(TURN), update(TURN.at("b")), update(replace(TURN, round=1))}) == 3
+    others = (replace(TURN, client="b"), replace(TURN, round=1))
+    assert len(set(map(update, (TURN, *others)))) == 3
 
 
 @pytest.mark.parametrize(("batch_size", "rate"), [(None, 1.0), (16, 0.1)])

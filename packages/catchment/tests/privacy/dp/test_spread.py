@@ -8,6 +8,7 @@ is known to 0.35 %, so that 2.5 % is never exceeded by chance, and noise 5 % too
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -75,7 +76,7 @@ def released(protection: GaussianNoise, total: Clipped) -> Array:
 def clients(protection: GaussianNoise, n: int = 10) -> Clipped:
     """Return the sum of what clients send whose own numbers are all zero."""
     upload = WeightedSum.of((np.zeros(SIZE),), 3.0)
-    sent = [protection.on_client(upload, TURN.at(f"c{k}")) for k in range(n)]
+    sent = [protection.on_client(upload, replace(TURN, client=f"c{k}")) for k in range(n)]
     total = reduce(add, sent)
     assert isinstance(total, Clipped)
     return total
@@ -128,6 +129,6 @@ def test_the_bound_that_noise_is_made_for_is_the_one_that_uploads_keep() -> None
     """The other half of the promise: without noise no upload moves the sum further."""
     protection = noise()
     upload = WeightedSum.of((np.full(SIZE, 1.0),), 3.0)
-    sent = protection.on_client(upload, TURN.at("c0"))
+    sent = protection.on_client(upload, replace(TURN, client="c0"))
     assert isinstance(sent, Clipped)
     assert 0.999 * BOUND < np.linalg.norm(sent.vector) <= BOUND

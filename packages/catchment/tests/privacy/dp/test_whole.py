@@ -152,7 +152,7 @@ def test_no_statistics_on_a_grid_are_longer_than_the_bound(
     assert sent.grid == step_name(step)
     assert exact(sent.vector) <= square_steps(bound, step)
     assert protection.sensitivity == bound
-    protection.read_update(sent.parts(), TURN.at("ann"), _none)
+    protection.read_update(sent.parts(), replace(TURN, client="ann"), _none)
 
 
 def _none(parts: Message, context: RoundContext) -> Any:
@@ -226,7 +226,7 @@ def test_the_discrete_amount_keeps_what_a_privacy_loss_distribution_says(epsilon
 
 
 def test_whole_vectors_of_another_step_or_too_long_are_refused() -> None:
-    protection, context = noise(), TURN.at("ann")
+    protection, context = noise(), replace(TURN, client="ann")
     amount = protection.amount(whole=True)
     name, longest = step_name(amount.step), math.isqrt(square_steps(3.0, amount.step))
 
