@@ -88,7 +88,7 @@ class Autocovariances(Summable):
         (
             "how many values the client has, and where many are missing, at which distances",
             "the spectrum of its series: their level, variance, and how strong each rhythm is",
-            "of a series shorter than the lags, its values up to their sign and order in time",
+            "of a series shorter than the lags enough to rebuild it, but for a few alternatives",
         ),
     )
 
