@@ -1,4 +1,9 @@
 from catchment.readout.accumulation import accumulate as accumulate
+from catchment.readout.adapt import (
+    OnlineAdaptation as OnlineAdaptation,
+    SelfTraining as SelfTraining,
+    self_train as self_train,
+)
 from catchment.readout.detector import (
     Detector as Detector,
     MahalanobisDetector as MahalanobisDetector,
@@ -46,6 +51,12 @@ from catchment.readout.yule_walker import (
 from catchment.readout.accumulation import (
     accumulate_each as accumulate_each,
     accumulate_with_rows as accumulate_with_rows,
+)
+from catchment.readout.adapt import (
+    adaptable as adaptable,
+    adapted as adapted,
+    described as described,
+    needed as needed,
 )
 from catchment.readout.answers import (
     Table as Table,
@@ -158,6 +169,7 @@ __all__ = [
     "LDA",
     "MahalanobisDetector",
     "Model",
+    "OnlineAdaptation",
     "OnlineRidge",
     "OpenSetModel",
     "PersonalModels",
@@ -165,6 +177,7 @@ __all__ = [
     "Readout",
     "RidgeChoice",
     "RidgeStatistics",
+    "SelfTraining",
     "accumulate",
     "accuracy",
     "autocovariances",
@@ -175,5 +188,6 @@ __all__ = [
     "log_edges",
     "nrmse",
     "predictive_variance",
+    "self_train",
     "train",
 ]
