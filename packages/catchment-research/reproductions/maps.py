@@ -15,12 +15,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial, reduce
 from operator import add
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from catchment import Array, Integers, evaluate, federate, single_blas_thread
 from catchment.data import Preprocessing, Recording
-from catchment.features import FeatureMap, Pipeline
+from catchment.features import DefaultMap, FeatureMap, Pipeline
 from catchment.federation import LowRankUpload, RoundContext
 from catchment.federation.learn import nrmse_of
 from catchment.readout import (
@@ -31,8 +32,9 @@ from catchment.readout import (
     scale_of,
     solve_readout,
 )
+from catchment.wire import Message
 from catchment_research.learn import ConjugateGradients
-from reproductions.map_methods import LARGE, MAJORITY, METHODS, OVER_ROUNDS
+from reproductions.map_methods import LARGE, MAJORITY, METHODS, NOTHING_SET, OVER_ROUNDS
 from reproductions.map_sets import FoldedSet, available, folded, label_of
 from reproductions.map_values import (
     Key,
@@ -40,6 +42,7 @@ from reproductions.map_values import (
     MapsResult,
     MapsSettings,
     cell_of,
+    class_counts,
     network_cells,
 )
 from reproductions.people import SYNTHETIC
@@ -143,6 +146,8 @@ def jobs_of(data: FoldedSet, settings: MapsSettings) -> Iterator[Job]:
             continue
         if method == OVER_ROUNDS and data.scale == "own":
             continue
+        if method == NOTHING_SET and data.scale != "own":  # dealt cases are scaled by all anyway
+            continue
         describe = METHODS[method]
         for seed in range(settings.seeds):
             if describe(seed, data.n_inputs) if describe else seed == 0:
@@ -162,9 +167,10 @@ def outcome_of(
         for one in describe(job.seed, prepared.n_inputs)
     ]
     known = done.get((job.set, job.method, job.seed))
-    if known is not None and known.fingerprint == fingerprint(built, prepared):
+    counted = known is not None and (known.classes or prepared.data.scale != "own")
+    if known is not None and counted and known.fingerprint == fingerprint(built, prepared):
         return known
-    work = rounds_cell if job.method == OVER_ROUNDS else map_cell
+    work = {OVER_ROUNDS: rounds_cell, NOTHING_SET: nothing_set_cell}.get(job.method, map_cell)
     return work(prepared, job.method, job.seed, built)
 
 
@@ -219,6 +225,17 @@ class Prepared:
     def windows(self) -> dict[str, int]:
         return {name: len(self.clients[name]) for name in self.data.tested}
 
+    def outcome(self, said: Mapping[str, Integers]) -> dict[str, Any]:
+        """Return what a cell has of the classes (n,) that were said of every test client."""
+        own = {name: self.labels(name) for name in self.data.tested}
+        n = len(self.data.classes)
+        counts = sum(class_counts(label, said[name], n) for name, label in own.items())
+        return {
+            "windows": self.windows,
+            "correct": {name: int((said[name] == label).sum()) for name, label in own.items()},
+            "classes": tuple(map(tuple, np.asarray(counts).tolist())),
+        }
+
 
 def fingerprint(built: Sequence[FeatureMap], prepared: Prepared) -> str:
     """Return a hash of the maps and of whose windows they saw."""
@@ -233,18 +250,17 @@ def fingerprint(built: Sequence[FeatureMap], prepared: Prepared) -> str:
 
 def majority(prepared: Prepared) -> MapCell:
     """Return the cell of whoever always says the class that training clients have most."""
-    correct: dict[str, int] = {}
+    said: dict[str, Integers] = {}
     for fold, tested in enumerate(prepared.data.folds):
         known = np.concatenate([prepared.labels(name) for name in prepared.data.training(fold)])
         most = np.bincount(known).argmax()
-        correct |= {name: int((prepared.labels(name) == most).sum()) for name in tested}
+        said |= {name: np.full(len(prepared.clients[name]), most) for name in tested}
     up = 8.0 * len(prepared.data.classes)
     return MapCell(
         set=prepared.data.name,
         method=MAJORITY,
         seed=0,
-        windows=prepared.windows,
-        correct=correct,
+        **prepared.outcome(said),
         largest_up=up,
         mean_up=up,
         least_up=up,
@@ -261,7 +277,7 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
     begun = time.process_time()
     held = [rows_of(one, prepared) for one in built]
     clients = time.process_time() - begun
-    correct: dict[str, int] = {}
+    said: dict[str, Integers] = {}
     chosen, server = [], 0.0
     for fold, tested in enumerate(data.folds):
         begun = time.process_time()
@@ -272,9 +288,7 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
         with single_blas_thread():
             readout = solve_readout(total, choice.best, scale=scale)
         server += time.process_time() - begun
-        for name in tested:
-            own = held[best][name]
-            correct[name] = int((readout(own.z).argmax(1) == own.label).sum())
+        said |= {name: readout(held[best][name].z).argmax(1) for name in tested}
         chosen.append(f"map {best}, ridge {float(np.mean(choice.best)):.3g}")
     sizes, least = uploads(
         held, sorted({n for k in range(len(data.folds)) for n in data.training(k)})
@@ -283,8 +297,7 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
         set=data.name,
         method=method,
         seed=seed,
-        windows=prepared.windows,
-        correct=correct,
+        **prepared.outcome(said),
         columns=sum(one.n_features for one in built),
         largest_up=float(max(sizes)),
         mean_up=float(np.mean(sizes)),
@@ -293,6 +306,46 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
         server_seconds=server / len(data.folds),
         fingerprint=fingerprint(built, prepared),
         chosen=tuple(chosen),
+    )
+
+
+def nothing_set_cell(
+    prepared: Prepared, method: str, seed: int, built: Sequence[FeatureMap]
+) -> MapCell:
+    """Return what `federate` makes of raw recordings and the default map, with nothing set.
+
+    In every fold, scaling and all. CPU seconds are of all clients and the server together.
+    """
+    data = prepared.data
+    said: dict[str, Integers] = {}
+    sent: dict[str, float] = {}
+    rounds = 0
+    begun = time.process_time()
+    for fold, tested in enumerate(data.folds):
+        training = {name: list(data.clients[name]) for name in data.training(fold)}
+        run = federate(DefaultMap(seed=seed), training, classes=data.classes, threads=1)
+        rounds = sum(len(records) for records in run.stages.values())
+        for _, notes in run.held.values():
+            for entry in notes.entries:
+                if entry.direction == "up":
+                    sent[entry.client] = sent.get(entry.client, 0) + entry.n_bytes
+        for name in tested:
+            rows = [one.u for one in data.clients[name]]
+            said[name] = np.array([data.classes.index(one) for one in run.model.predict(rows)])
+    times = [sum(name not in fold for fold in data.folds) for name in sent]
+    up = [total / n for total, n in zip(sent.values(), times, strict=True)]
+    return MapCell(
+        set=data.name,
+        method=method,
+        seed=seed,
+        **prepared.outcome(said),
+        columns=built[0].n_features,
+        largest_up=max(up),
+        mean_up=float(np.mean(up)),
+        least_up=max(up),
+        rounds=float(rounds),
+        client_seconds=(time.process_time() - begun) / len(data.folds),
+        fingerprint=fingerprint(built, prepared),
     )
 
 
@@ -378,7 +431,8 @@ def uploads(
     most = max(training, key=lambda name: held[0][name].statistics.n_rows)
     smallest, context = LowRankUpload(), RoundContext(0, ())
     own = [smallest.on_client(rows[most].statistics, context) for rows in held]
-    return sizes, sum(len(one.parts().to_bytes()) for one in own)
+    sent = [one if isinstance(one, Message) else one.parts() for one in own]
+    return sizes, sum(len(one.to_bytes()) for one in sent)
 
 
 def cells_beside(folder: Path) -> list[MapCell]:

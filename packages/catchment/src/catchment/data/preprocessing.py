@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -51,7 +51,7 @@ from catchment.data.steps import (
     resample,
 )
 
-Scale = Literal["none", "own", "federated"]
+Scale = Literal["none", "recording", "own", "federated"]
 CHUNK = 512  # recordings prepared together, where there may be any number
 _RECORDING: Callable[[Prepared], Recording] = attrgetter("recording")
 
@@ -124,8 +124,9 @@ class Preprocessing:
         Any of "hour", "weekday" and "season": further inputs that say when a step is, four of
         each; see `catchment.data.steps`. Recordings need times that are dates.
     scale
-        "none"; "own", by the moments of the recordings that are handed in together, those of one
-        client; "federated", by moments of all training clients, which are to be fitted; or a
+        "none"; "recording", each by its own moments, where level and size say nothing; "own", by
+        the moments of the recordings that are handed in together, those of one client, of which
+        a few seconds of one activity are too few; "federated", by moments of all training clients, which are to be fitted; or a
         `Scaler`, the fitted numbers.
 
     >>> preprocessing = Preprocessing(gaps="interpolate", rate=2, window="1s", scale="none")
@@ -259,6 +260,15 @@ class Preprocessing:
         return self.scaler is not None or self.scale != "federated"
 
     @property
+    def scales_alone(self) -> bool:
+        """Whether recordings are scaled by moments of their own, which a single step has not.
+
+        >>> Preprocessing(scale="recording").scales_alone, Preprocessing().scales_alone
+        (True, False)
+        """
+        return self.scaler is None and self.scale in ("recording", "own")
+
+    @property
     def by_duration(self) -> bool:
         """Whether windows are cut by seconds, and not by steps."""
         return isinstance(self.window, str) or isinstance(self.step, str)
@@ -284,7 +294,7 @@ class Preprocessing:
         >>> ready.apply([Recording([1.0, 5.0])])[0].u.ravel().tolist()
         [-1.0, 3.0]
         """
-        if self.scale in ("none", "own"):
+        if self.scale in ("none", "recording", "own"):
             raise ValueError(
                 f'scale is "{self.scale}", which has nothing to fit; pass scale="federated"'
             )
@@ -484,6 +494,10 @@ class Preprocessing:
 
     def _scaled(self, segments: list[Prepared]) -> list[Prepared]:
         """Return segments with scaled inputs, and zeros, which drive nothing, for silent ones."""
+        if self.scaler is None and self.scale == "recording":
+            by_source = groupby(segments, key=attrgetter("source"))
+            each = replace(self, scale="own")
+            return [one for _, same in by_source for one in each._scaled(list(same))]
         scaler = self._scaler(segments)
         scaled = []
         for segment in segments:
@@ -586,9 +600,10 @@ def check_continuable(preprocessing: Preprocessing) -> None:
             "recording "
             'that goes on; pass gaps="hold" or "error"'
         )
-    if preprocessing.scale == "own":
+    if preprocessing.scales_alone:
         raise ValueError(
-            'scale is "own", which every new segment would change; pass scale="federated" or "none"'
+            f'scale is "{preprocessing.scale}", which every new segment would change; pass '
+            'scale="federated" or "none"'
         )
     if preprocessing.looks_around:
         raise ValueError(
