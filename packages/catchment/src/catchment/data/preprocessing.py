@@ -126,8 +126,8 @@ class Preprocessing:
     scale
         "none"; "recording", each by its own moments, where level and size say nothing; "own", by
         the moments of the recordings that are handed in together, those of one client, of which
-        a few seconds of one activity are too few; "federated", by moments of all training clients, which are to be fitted; or a
-        `Scaler`, the fitted numbers.
+        a few seconds of one activity are too few; "federated", by moments of all training
+        clients, which are to be fitted; or a `Scaler`, the fitted numbers.
 
     >>> preprocessing = Preprocessing(gaps="interpolate", rate=2, window="1s", scale="none")
     >>> raw = Recording([1.0, np.nan, 3.0], y=[0.0, 1.0, 2.0], times=[0.0, 0.5, 1.5])
