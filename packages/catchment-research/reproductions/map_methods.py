@@ -23,7 +23,7 @@ from catchment.features import (
 )
 
 Method = Callable[[int, int], tuple[FeatureMap, ...]]  # of the seed and the channels
-MAJORITY = "majority"
+MAJORITY, AUTO = "majority", "auto"
 NOTHING_SET = "default, nothing set"  # `federate("default", clients)`: the README's row
 # What targets are compared with, on every set.
 RULES = (NOTHING_SET, "default, 510", "default, 800", "auto")
@@ -81,5 +81,5 @@ METHODS: dict[str, Method | None] = {
     "default, 510": _one(lambda seed: DefaultMap(510, seed=seed)),
     "default, 800": _one(lambda seed: DefaultMap(800, seed=seed)),
     "default, 2016": _one(lambda seed: DefaultMap(2016, seed=seed)),
-    "auto": lambda seed, n_inputs: AutoMap(seed=seed).candidates(n_inputs, per_step=False),
+    AUTO: lambda seed, n_inputs: AutoMap(seed=seed).candidates(n_inputs, per_step=False),
 }

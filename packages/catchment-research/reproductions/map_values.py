@@ -243,7 +243,7 @@ def network_cells(content: Iterable[Mapping[str, Any]]) -> list[MapCell]:
         cells += [
             MapCell(
                 set=one["set"],
-                method=NETWORKS[one["network"]],
+                method=NETWORKS[one["network"] + (" pooled" if search.get("pooled") else "")],
                 seed=seed,
                 windows=one["windows"],
                 correct={name: counts[seed] for name, counts in one["correct"].items()},
@@ -253,13 +253,19 @@ def network_cells(content: Iterable[Mapping[str, Any]]) -> list[MapCell]:
                 rounds=rounds,
                 chosen=chosen,
                 remark=remark,
+                classes=tuple(map(tuple, one["classes"][seed])) if "classes" in one else (),
             )
             for seed in range(search["seeds"])
         ]
     return cells
 
 
-NETWORKS = {"cnn": "CNN by FedAvg", "inception": "InceptionTime by FedAvg"}
+NETWORKS = {
+    "cnn": "CNN by FedAvg",
+    "inception": "InceptionTime by FedAvg",
+    "cnn pooled": "CNN, pooled",
+    "inception pooled": "InceptionTime, pooled",
+}
 
 
 def _plain(value: object) -> Any:

@@ -23,7 +23,7 @@ from catchment import Array, Integers, evaluate, federate, single_blas_thread
 from catchment.data import Preprocessing, Recording
 from catchment.features import DefaultMap, FeatureMap, Pipeline
 from catchment.federation import LowRankUpload, RoundContext
-from catchment.federation.learn import nrmse_of
+from catchment.federation.learn import clearly_less, nrmse_of, squares_of
 from catchment.readout import (
     RidgeChoice,
     RidgeStatistics,
@@ -34,7 +34,7 @@ from catchment.readout import (
 )
 from catchment.wire import Message
 from catchment_research.learn import ConjugateGradients
-from reproductions.map_methods import LARGE, MAJORITY, METHODS, NOTHING_SET, OVER_ROUNDS
+from reproductions.map_methods import AUTO, LARGE, MAJORITY, METHODS, NOTHING_SET, OVER_ROUNDS
 from reproductions.map_sets import FoldedSet, available, folded, label_of
 from reproductions.map_values import (
     Key,
@@ -51,6 +51,8 @@ from reproductions.study import Began, environment
 
 MANY_COLUMNS = 1100  # above, training clients are left out in groups
 GROUPS = 8
+AUTO_MARGIN = 1.0  # as `federate` has it
+AUTO_RULE = "the default stays unless another map is better by a standard error over clients"
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +169,8 @@ def outcome_of(
         for one in describe(job.seed, prepared.n_inputs)
     ]
     known = done.get((job.set, job.method, job.seed))
+    if job.method == AUTO and known is not None and AUTO_RULE not in known.remark:
+        known = None
     counted = known is not None and (known.classes or prepared.data.scale != "own")
     if known is not None and counted and known.fingerprint == fingerprint(built, prepared):
         return known
@@ -271,7 +275,7 @@ def majority(prepared: Prepared) -> MapCell:
 
 def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[FeatureMap]) -> MapCell:
     """Return what the best of some maps does, chosen in every fold by clients left out."""
-    data = prepared.data
+    data, auto = prepared.data, method == AUTO
     for one in built:  # compiled code is loaded, so that it is not timed
         accumulate(one, next(iter(prepared.clients.values()))[:2], classes=True)
     begun = time.process_time()
@@ -282,7 +286,7 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
     for fold, tested in enumerate(data.folds):
         begun = time.process_time()
         training = data.training(fold)
-        best, choice = selected(built, held, training)
+        best, choice = selected(built, held, training, margin=AUTO_MARGIN if auto else 0.0)
         total = reduce(add, (held[best][name].statistics for name in training))
         scale = scale_of(total, built[best].standardize)
         with single_blas_thread():
@@ -306,6 +310,7 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
         server_seconds=server / len(data.folds),
         fingerprint=fingerprint(built, prepared),
         chosen=tuple(chosen),
+        remark=AUTO_RULE if auto else "",
     )
 
 
@@ -397,22 +402,29 @@ def selected(
     built: Sequence[FeatureMap],
     held: Sequence[Mapping[str, ClientRows]],
     training: Sequence[str],
+    margin: float = 0.0,
 ) -> tuple[int, RidgeChoice]:
     """Return the map with the least error on training clients left out, and its ridge.
 
     Maps of many columns leave clients out in groups, which costs less and chooses much the same.
+    With a margin the first stays unless another is better by so many standard errors.
     """
     best: tuple[float, int, RidgeChoice] | None = None
+    tried = []
     for k, (one, rows) in enumerate(zip(built, held, strict=True)):
         blocks = [rows[name].statistics for name in training]
         if one.n_features > MANY_COLUMNS and len(blocks) > GROUPS:
             blocks = [reduce(add, blocks[g::GROUPS]) for g in range(GROUPS)]
         with single_blas_thread():
             choice = choose_by_blocks(blocks, standardize=one.standardize, threads=1)
-        error = nrmse_of(choice, reduce(add, blocks)) if len(built) > 1 else 0.0
+        total = reduce(add, blocks)
+        error = nrmse_of(choice, total) if len(built) > 1 else 0.0
+        tried.append((choice, squares_of(choice, total)))
         if best is None or error < best[0]:
             best = error, k, choice
     assert best is not None
+    if margin and not clearly_less(tried[best[1]][1], tried[0][1], margin):
+        return 0, tried[0][0]
     return best[1], best[2]
 
 
@@ -436,11 +448,12 @@ def uploads(
 
 
 def cells_beside(folder: Path) -> list[MapCell]:
-    """Return the cells that other programs left in a folder: networks, and MiniRocket of aeon."""
+    """Return the cells that other programs left in a folder: networks, aeon's, pooled readouts."""
     cells: list[MapCell] = []
-    networks, aeon = folder / "maps_networks.json", folder / "maps_aeon.json"
+    networks = folder / "maps_networks.json"
     if networks.is_file():
         cells += network_cells(json.loads(networks.read_text()))
-    if aeon.is_file():
-        cells += [cell_of(one) for one in json.loads(aeon.read_text())]
+    for path in (folder / "maps_aeon.json", folder / "maps_pooled.json"):
+        if path.is_file():
+            cells += [cell_of(one) for one in json.loads(path.read_text())]
     return cells
