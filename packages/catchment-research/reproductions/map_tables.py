@@ -212,13 +212,13 @@ def _preamble(result: MapsResult) -> str:
         "2 000 draws of people with replacement. MB up is what one client sends in all rounds "
         "together: sums in the clear, of the largest client and in the mean; and the largest as "
         '`upload="auto"` sends it, in fewer numbers that say the same. Under secure '
-        "aggregation every number of the 510 columns' sums takes 64 bits, 1.08 MB in all, or 32 "
-        "where these are enough, 0.54 MB. "
+        "aggregation every number takes 64 bits, or 32 where these are enough: "
+        "`results/maps_secure.json`. "
         "CPU seconds are of all clients' features and sums together, and of the "
         "choice of the ridge and the solution in one fold.\n\n"
-        f"A {kind} of {result.seconds:.0f} s on {e.get('cores')} cores ({e.get('platform')}), "
+        f"The last {kind} on {e.get('cores')} cores ({e.get('platform')}), "
         f"{str(e.get('date'))[:10]}: catchment {e.get('catchment')}, Python {e.get('python')}, "
-        f"numpy {e.get('numpy')}."
+        f"numpy {e.get('numpy')}; cells of earlier ones are kept where their maps are the same."
     )
 
 

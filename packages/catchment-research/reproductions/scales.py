@@ -1,7 +1,7 @@
 """Which scale serves whoever sets nothing: by training people, and by how long a new file is.
 
-Test people of `maps` are not looked at. Those who train in its first fold are dealt to five groups,
-and each group is tested by the default map's model of the others, scaled in every way that
+Test people of the first fold of `maps` are not looked at. Those who train in it are dealt to five
+groups, and each group is tested by the default map's model of the others, scaled in every way that
 `Preprocessing` has. A scale of one's own depends on what is handed in together: a model that was
 trained with it is therefore also asked about files of a window, a minute and five minutes, of one
 activity, as short files are, and of windows drawn from everything that a person did.
@@ -217,7 +217,7 @@ def markdown(cells: Sequence[Cell]) -> str:
             "",
             "`python -m reproductions scales`. Accuracy in per cent on *training* people of the",
             "first fold of `maps`, dealt to five groups, each tested by the default map's model of",
-            "the others; nobody who is tested elsewhere was looked at.",
+            "the others; the people whom that fold tests were not looked at.",
             "",
             grid(["scale", *sets], lines(ways)),
             "",

@@ -57,10 +57,10 @@ def without_clock(preprocessing: Preprocessing, rate: float | None = None) -> Pr
             'gaps is "restart", which cuts a recording into as many pieces as it has gaps, and a '
             'graph has one; train with gaps="hold" or "interpolate"'
         )
-    if preprocessing.scales_alone:
+    if preprocessing.scale in ("recording", "own"):
         raise ValueError(
-            f'scale is "{preprocessing.scale}", by the recordings that are handed in, which a '
-            'graph does not know; train with scale="federated"'
+            f'scale is "{preprocessing.scale}", by moments of whole recordings, which the graph '
+            'does not take; train with scale="federated"'
         )
     if not preprocessing.is_fitted:
         raise ValueError('scale is "federated" and not fitted; export a model that was trained')

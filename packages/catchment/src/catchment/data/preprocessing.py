@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -124,10 +124,9 @@ class Preprocessing:
         Any of "hour", "weekday" and "season": further inputs that say when a step is, four of
         each; see `catchment.data.steps`. Recordings need times that are dates.
     scale
-        "none"; "recording", each by its own moments, where level and size say nothing; "own", by
-        the moments of the recordings that are handed in together, those of one client, of which
-        a few seconds of one activity are too few; "federated", by moments of all training
-        clients, which are to be fitted; or a `Scaler`, the fitted numbers.
+        "none"; "recording", each recording by its own moments; "own", by the moments of the
+        recordings that are handed in together, those of one client; "federated", by moments of all
+        training clients, which are to be fitted; or a `Scaler`, the fitted numbers.
 
     >>> preprocessing = Preprocessing(gaps="interpolate", rate=2, window="1s", scale="none")
     >>> raw = Recording([1.0, np.nan, 3.0], y=[0.0, 1.0, 2.0], times=[0.0, 0.5, 1.5])
@@ -258,15 +257,6 @@ class Preprocessing:
     def is_fitted(self) -> bool:
         """Whether there is nothing left to fit, so that recordings can be prepared."""
         return self.scaler is not None or self.scale != "federated"
-
-    @property
-    def scales_alone(self) -> bool:
-        """Whether recordings are scaled by moments of their own, which a single step has not.
-
-        >>> Preprocessing(scale="recording").scales_alone, Preprocessing().scales_alone
-        (True, False)
-        """
-        return self.scaler is None and self.scale in ("recording", "own")
 
     @property
     def by_duration(self) -> bool:
@@ -494,14 +484,12 @@ class Preprocessing:
 
     def _scaled(self, segments: list[Prepared]) -> list[Prepared]:
         """Return segments with scaled inputs, and zeros, which drive nothing, for silent ones."""
-        if self.scaler is None and self.scale == "recording":
-            by_source = groupby(segments, key=attrgetter("source"))
-            each = replace(self, scale="own")
-            return [one for _, same in by_source for one in each._scaled(list(same))]
-        scaler = self._scaler(segments)
+        alone = self.scale == "recording"
+        scaler = None if alone else self._scaler(segments)
         scaled = []
         for segment in segments:
             raw = segment.recording.u
+            scaler = self._scaler([segment]) if alone else scaler
             u = raw if scaler is None else scaler(raw)
             silent = np.isnan(u[0])  # other gaps are filled by now
             if silent.any():
@@ -600,7 +588,7 @@ def check_continuable(preprocessing: Preprocessing) -> None:
             "recording "
             'that goes on; pass gaps="hold" or "error"'
         )
-    if preprocessing.scales_alone:
+    if preprocessing.scale in ("recording", "own"):
         raise ValueError(
             f'scale is "{preprocessing.scale}", which every new segment would change; pass '
             'scale="federated" or "none"'
