@@ -26,20 +26,20 @@ BOUND = 64.0  # of scaled inputs
 class StretchedFrames(FeatureMap):
     """Frames of a recording at as many even places, and moments of its parts.
 
-    >>> made = StretchedFrames(1, frames=3, parts=1)
+    >>> made = StretchedFrames(1, frames=3, pieces=1)
     >>> made.rows([np.arange(5.0)[:, None]])[0].round(3).tolist()
     [[0.0, 2.0, 4.0, 2.0, 1.414]]
     """
 
     channels: int
     frames: int = 12
-    parts: int = 5
+    pieces: int = 5
 
     standardize = True
 
     @property
     def n_features(self) -> int:
-        return self.channels * (self.frames + 2 * self.parts)
+        return self.channels * (self.frames + 2 * self.pieces)
 
     @property
     def bounds(self) -> Array:
@@ -55,8 +55,8 @@ class StretchedFrames(FeatureMap):
         high = np.minimum(low + 1, len(u) - 1)
         part = (at - low)[:, None]
         found = [((1 - part) * u[low] + part * u[high]).ravel()]
-        for k in range(self.parts):
-            own = u[k * len(u) // self.parts : max((k + 1) * len(u) // self.parts, 1)]
+        for k in range(self.pieces):
+            own = u[k * len(u) // self.pieces : max((k + 1) * len(u) // self.pieces, 1)]
             own = own if len(own) else u[-1:]
             found += [own.mean(axis=0), own.std(axis=0)]
         return np.clip(np.concatenate(found), -BOUND, BOUND)
