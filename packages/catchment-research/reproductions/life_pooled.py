@@ -9,6 +9,7 @@ are, five groups of training engines left out decide, by the error over all of t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -81,12 +82,12 @@ def pooled_options(name: str) -> dict[str, Make]:
 
     if name == BOOSTED:
         return {
-            f"{leaves} leaves, rate {rate:g}": lambda r=rate, n=leaves: trees(r, n)
+            f"{leaves} leaves, rate {rate:g}": partial(trees, rate, leaves)
             for rate, leaves in product((0.1, 0.05), (31, 8))
         }
     counts = (0,) if name == LINEAR else (10, 20)
     return {
-        (f"{n} components, " if n else "") + f"ridge {ridge:g}": lambda r=ridge, n=n: linear(r, n)
+        (f"{n} components, " if n else "") + f"ridge {ridge:g}": partial(linear, ridge, n)
         for n, ridge in product(counts, RIDGES)
     }
 

@@ -51,7 +51,8 @@ def classifier(method: str, strength: float = 1.0) -> Any:
 
 def pooled_cell(prepared: Prepared, rows: dict[str, ClientRows], method: str) -> MapCell:
     """Return what a classifier on all training people's rows says of every test person."""
-    data, said = prepared.data, {}
+    data = prepared.data
+    said: dict[str, Integers] = {}
     chosen, begun = [], time.process_time()
     for fold, tested in enumerate(data.folds):
         training = data.training(fold)

@@ -145,7 +145,8 @@ def speech(
     path = out / f"{STEM}{'-quick' if quick else ''}.json"
     cells = _earlier(path)
     done = {(one.method, one.speaker) for one in cells}
-    for method in (MAJORITY, *methods(directory), MACHINE):
+    everything: tuple[str | Method, ...] = (MAJORITY, *methods(directory), MACHINE)
+    for method in everything:
         name = method if isinstance(method, str) else method.name
         for speaker in sound.clients:
             if (name, speaker) in done:

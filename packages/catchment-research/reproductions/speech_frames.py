@@ -59,7 +59,7 @@ class StretchedFrames(FeatureMap):
             own = u[k * len(u) // self.pieces : max((k + 1) * len(u) // self.pieces, 1)]
             own = own if len(own) else u[-1:]
             found += [own.mean(axis=0), own.std(axis=0)]
-        return np.clip(np.concatenate(found), -BOUND, BOUND)
+        return np.asarray(np.clip(np.concatenate(found), -BOUND, BOUND))
 
 
 def pooled_accuracy(data: Dataset, speaker: str) -> tuple[int, float]:

@@ -11,10 +11,8 @@ import pytest
 
 from reproductions.life import (
     ALONE,
-    BOOSTED,
     MAIN,
     MEAN,
-    PRODUCTS,
     RANDOM,
     LifeCell,
     LifeResult,
@@ -23,6 +21,7 @@ from reproductions.life import (
     rmse,
 )
 from reproductions.life_data import CAP, fd001, generated
+from reproductions.life_pooled import BOOSTED, PRODUCTS
 from reproductions.life_tables import markdown
 from reproductions.places import find
 
@@ -91,7 +90,7 @@ def test_the_results_and_the_guide_say_the_same() -> None:
         score = np.mean([phm_score(cell.predicted, true) for cell in result.of(name)])
         assert f"| {shown} | {errors[name]:.1f} | {score:.0f} |" in guide, name
     left_out = [
-        np.mean([cell.left_out for cell in result.of(name) if cell.left_out is not None])
+        float(np.mean([cell.left_out for cell in result.of(name) if cell.left_out is not None]))
         for name in (BOOSTED, MAIN)
     ]
     assert "too ({:.1f} against {:.1f} cycles)".format(*left_out) in guide

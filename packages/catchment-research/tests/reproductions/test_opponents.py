@@ -17,7 +17,7 @@ from reproductions.anomaly_maps import FORECAST_RIDGE
 from reproductions.arena import ArenaResult, arena_cell, load_arena, macro_f1, markdown
 from reproductions.forecast_data import HOUR, WASHOUT, synthetic
 from reproductions.life_data import generated
-from reproductions.life_pooled import pooled_said, trailing_columns
+from reproductions.life_pooled import BOOSTED, pooled_said, trailing_columns
 from reproductions.map_methods import NOTHING_SET
 from reproductions.map_pooled import TREES, pooled_cell
 from reproductions.map_sets import FoldedSet, label_of, people_folds
@@ -89,8 +89,6 @@ def test_trailing_columns_are_those_of_the_rows_up_to_now() -> None:
 
 
 def test_pooled_contenders_are_chosen_by_engines_left_out_and_say_what_is_possible() -> None:
-    from reproductions.life import BOOSTED
-
     said, left_out, chosen, columns = pooled_said(BOOSTED, generated(8))
     assert len(said) == 8
     assert all(0 <= value <= 125 for value in said)
@@ -115,7 +113,7 @@ def test_the_rows_that_set_a_threshold_are_scored_by_models_without_them() -> No
     rng = np.random.default_rng(4)
     clients = [Rows(rng.normal(size=(80, 3)), 0, 40) for _ in range(3)]
     for learner in ("local", "federated"):
-        found = scored(clients, learner, 0.01)[1]  # type: ignore[arg-type]
+        found = scored(clients, learner, 0.01)[1]
         own = found.calm[0] if learner == "local" else found.calm[1]
         others = clients[1:2] if learner == "local" else clients
         rest = np.concatenate([np.delete(one.train, slice(10, 20), axis=0) for one in others])

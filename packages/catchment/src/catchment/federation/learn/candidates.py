@@ -515,7 +515,7 @@ def squares_of(choice: Any, total: RidgeStatistics) -> Array | None:
     variance = total.target_moments() / total.weight
     varied = variance > 0
     found: Array = choice.block_errors[:, at, np.arange(K)][:, varied] / variance[varied]
-    return found.sum(axis=1)
+    return np.asarray(found.sum(axis=1))
 
 
 def clearly_less(squares: Array | None, others: Array | None, margin: float) -> bool:
