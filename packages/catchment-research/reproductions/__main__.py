@@ -10,6 +10,7 @@ import typer
 from catchment.errors import CatchmentError
 from reproductions.adapt_command import adapt
 from reproductions.anomaly_command import anomaly
+from reproductions.arena_command import arena
 from reproductions.command import STUDIES, study_command
 from reproductions.cost_command import cost
 from reproductions.data_commands import compact, data, pack
@@ -20,6 +21,7 @@ from reproductions.lags_command import lags
 from reproductions.life_command import life
 from reproductions.papers import papers
 from reproductions.pixels_command import pixels
+from reproductions.scales_command import scales
 from reproductions.speech_command import sentences, speech
 from reproductions.streams_command import streams
 
@@ -33,10 +35,12 @@ for study in STUDIES:
     app.command(study)(study_command(study))
 app.command("adapt")(adapt)
 app.command("anomaly")(anomaly)
+app.command("arena")(arena)
 app.command("cost")(cost)
 app.command("streams")(streams)
 app.command("forecast")(forecast)
 app.command("freeze")(freeze)
+app.command("scales")(scales)
 app.command("speech")(speech)
 app.command("sentences")(sentences)
 app.command("keywords")(keywords)

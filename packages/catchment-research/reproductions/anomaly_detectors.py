@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from operator import add
 from typing import Literal
 
@@ -24,6 +25,7 @@ from reproductions.anomaly_maps import FORECAST_RIDGE
 
 Learner = Literal["local", "federated", "left out", "personal"]
 LEARNERS: tuple[Learner, ...] = ("local", "federated", "left out", "personal")
+BLOCKS = 4
 EDGES = log_edges(1e-6, 1e9, per_decade=256)  # a threshold is at most 0.9 % too high
 
 
@@ -38,6 +40,16 @@ class Rows:
     @property
     def train(self) -> Array:
         return self.z[self.start : self.stop]
+
+    @property
+    def blocks(self) -> list[slice]:
+        """The rows that are learned from in blocks, one of which is held out at a time."""
+        return _blocks(self.start, self.stop)
+
+
+def _blocks(start: int, stop: int) -> list[slice]:
+    edges = [start + k * (stop - start) // BLOCKS for k in range(BLOCKS + 1)]
+    return [slice(a, b) for a, b in pairwise(edges)]
 
 
 def statistics(z: Array, y: Array | None = None) -> RidgeStatistics:
@@ -70,20 +82,31 @@ def scored(clients: Sequence[Rows], learner: Learner, shrinkage: float) -> list[
             Rows(one.z - m, one.start, one.stop) for one, m in zip(clients, means, strict=True)
         ]
         return scored(moved, "federated", shrinkage)
-    sums = [statistics(one.train) for one in clients]
+    parts = [[statistics(one.z[block]) for block in one.blocks] for one in clients]
+    sums = [reduce(add, own) for own in parts]
     total = reduce(add, sums)
+    together = [reduce(add, many) for many in zip(*parts, strict=True)]  # a block of everybody
     if learner == "federated":
         model = _normal(total, shrinkage)
-        scores = [model.scores(one.z) for one in clients]
-        calm = tuple(s[one.start : one.stop] for s, one in zip(scores, clients, strict=True))
-        return [Scored(s, calm) for s in scores]
+        without = [_normal(total - block, shrinkage) for block in together]
+        calm = tuple(_held_out(one, without) for one in clients)
+        return [Scored(model.scores(one.z), calm) for one in clients]
     found = []
-    for own, one in zip(sums, clients, strict=True):
+    for own, own_parts, one in zip(sums, parts, clients, strict=True):
         alone = learner == "local"
-        model = _normal(own if alone else total - own, shrinkage)
+        used = own if alone else total - own
+        left = own_parts if alone else [b - p for b, p in zip(together, own_parts, strict=True)]
+        without = [_normal(used - block, shrinkage) for block in left]
         others = [one] if alone else [other for other in clients if other is not one]
-        found.append(Scored(model.scores(one.z), tuple(model.scores(o.train) for o in others)))
+        scores = _normal(used, shrinkage).scores(one.z)
+        found.append(Scored(scores, tuple(_held_out(other, without) for other in others)))
     return found
+
+
+def _held_out(one: Rows, without: Sequence[MahalanobisDetector]) -> Array:
+    """Return scores of a client's normal rows, each block by a model that did not learn from it."""
+    pairs = zip(one.blocks, without, strict=True)
+    return np.concatenate([model.scores(one.z[block]) for block, model in pairs])
 
 
 def _normal(total: RidgeStatistics, shrinkage: float) -> MahalanobisDetector:
@@ -93,21 +116,39 @@ def _normal(total: RidgeStatistics, shrinkage: float) -> MahalanobisDetector:
 def forecast_errors(
     clients: Sequence[Rows], inputs: Sequence[Array], learner: Learner
 ) -> list[Rows]:
-    """Return the errors of a forecast of the next inputs from rows, by the learner's readout."""
-    pairs = [
-        (one.z[one.start : one.stop - 1], u[one.start + 1 : one.stop])
+    """Return the errors of a forecast of the next inputs from rows, by the learner's readout.
+
+    Those of normal rows are by readouts without the block that they are in.
+    """
+    parts = [
+        [statistics(one.z[block], u[block.start + 1 : block.stop + 1]) for block in _known(one)]
         for one, u in zip(clients, inputs, strict=True)
     ]
-    sums = [statistics(*pair) for pair in pairs]
+    sums = [reduce(add, own) for own in parts]
     total = reduce(add, sums)
+    together = [reduce(add, many) for many in zip(*parts, strict=True)]
     found = []
-    for own, one, u in zip(sums, clients, inputs, strict=True):
+    for own, own_parts, one, u in zip(sums, parts, clients, inputs, strict=True):
         used = own if learner == "local" else total - own if learner == "left out" else total
-        readout = used.solve(FORECAST_RIDGE * used.weight)
-        errors = u[1:] - (one.z[:-1] @ readout.weights + readout.intercept)
+        errors = _errors(used, one.z[:-1], u[1:])
+        left = own_parts if learner == "local" else together
+        for block, part in zip(_known(one), left, strict=True):
+            if learner != "left out":  # whose readout has none of these rows anyway
+                after = u[block.start + 1 : block.stop + 1]
+                errors[block] = _errors(used - part, one.z[block], after)
         first = np.zeros((1, errors.shape[1]))
         found.append(Rows(np.concatenate([first, errors]), one.start + 1, one.stop))
     return found
+
+
+def _known(one: Rows) -> list[slice]:
+    """Return the blocks of rows whose next inputs are normal, too."""
+    return _blocks(one.start, one.stop - 1)
+
+
+def _errors(used: RidgeStatistics, z: Array, after: Array) -> Array:
+    readout = used.solve(FORECAST_RIDGE * used.weight)
+    return np.asarray(after - (z @ readout.weights + readout.intercept))
 
 
 def thresholds(found: Sequence[Scored], rate: float) -> list[float]:

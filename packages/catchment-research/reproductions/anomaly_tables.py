@@ -75,6 +75,8 @@ def _skab(result: AnomalyResult) -> Iterator[str]:
         "is set (5, 2 or 1 %) for the even runs were chosen by the labeled odd runs, by F1, and "
         "the other way round; AUROC is the mean over runs, with the setting that the other runs' "
         "AUROC chose. *At 1 %*: F1 where the threshold is always at one false alarm in a hundred. "
+        "Whatever the learner, the rows that set its threshold are held out: each quarter of the "
+        "400 is scored by sums, and by a readout, without it. "
         "The lists of options were made after looking at all runs, so figures are a little kind to "
         "every family. Change points are not scored. *kB up* is the sums of the rows that are "
         "scored: of forecast errors a round of the sums of their regressors comes before it, which "

@@ -16,6 +16,7 @@ from reproductions import forecast_station as station
 from reproductions import forecast_weather as weather
 from reproductions.forecast_data import CHANNELS, regions, synthetic
 from reproductions.forecast_data import station as load_station
+from reproductions.weather_trees import BOOSTED, boosted_cell
 
 STEM = "forecast"
 SEEDS = 3
@@ -122,6 +123,7 @@ def _weather_jobs(directory: Path | None, seeds: int, quick: bool) -> list[Job]:
         return weather.weather_cell(contender, held(), seed)
 
     jobs: list[Job] = [(name, ("weather", name, 0), partial(naive, name)) for name in weather.NAIVE]
+    jobs.append((BOOSTED, ("weather", BOOSTED, 0), lambda: boosted_cell(held())))
     for one in weather.contenders(CHANNELS):
         for seed in range(seeds if one.reservoir and not quick else 1):
             jobs.append((one.name, ("weather", one.name, seed), partial(ours, one, seed)))

@@ -10,6 +10,7 @@ from typing import Any
 from reproductions import forecast_station as station
 from reproductions import forecast_weather as weather
 from reproductions.forecast_study import PUBLISHED, SOURCE, Cell, covered, of, root_mean
+from reproductions.weather_trees import BOOSTED
 
 OURS = {
     "values": "ours, ridge on 336 hours",
@@ -143,7 +144,8 @@ def written(path: Path) -> list[Path]:
 
 
 LINES = {  # of the errors: color and style; what one thing more gives is a darker blue
-    "each region alone": ("#d55e00", "s-"),
+    weather.ALONE: ("#d55e00", "s-"),
+    BOOSTED: ("#444444", "D--"),
     "lags of the temperature": ("#a8d2f0", "o-"),
     "+ calendar": ("#56b4e9", "o-"),
     "+ other channels": ("#2f93ce", "o-"),
@@ -159,9 +161,9 @@ def _draw_errors(axes: Any, cells: Sequence[Cell]) -> None:
         values = [value for value, _, _ in _all(of(cells, "weather", name))]
         parts = [100 * value / lags for value, lags in zip(values, base, strict=True)]
         axes.plot(range(len(base)), parts, style, color=color, label=name, lw=1.6, ms=4)
-    axes.set(ylabel="RMSE, % of that of the lags", ylim=(80, 140))
+    axes.set(ylabel="RMSE, % of that of the lags", ylim=(79, 118))
     axes.set_title("errors beside those of the lags (naive forecasts: see the table)", fontsize=10)
-    axes.legend(fontsize=8, loc="upper right")
+    axes.legend(fontsize=8, loc="upper center", ncols=2)
 
 
 def drawn(result: dict[str, Any], path: Path) -> Path:

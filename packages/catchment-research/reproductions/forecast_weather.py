@@ -22,6 +22,7 @@ DELAYS = 24
 UNITS = 300
 RIDGES = (10.0, 100.0, 1000.0, 10000.0)
 NAIVE = ("last value", "same hour yesterday")
+ALONE = "each region alone, no reservoir"
 Message = Mapping[str, Mapping[str, list[ct.Recording]]]
 
 
@@ -60,14 +61,16 @@ class Contender:
 def contenders(channels: tuple[str, ...]) -> tuple[Contender, ...]:
     """Return what is compared, each with one thing more than the one before it."""
     dates = ("hour", "season")
+    linear = Contender("+ other channels", channels, dates)
     full = Contender("+ reservoir", channels, dates, UNITS)
     return (
         Contender("lags of the temperature", ("t",), delays=48),
         Contender("+ calendar", ("t",), dates),
-        Contender("+ other channels", channels, dates),
+        linear,
         full,
         replace(full, name="+ personal readouts", whose="own"),
         replace(full, name="each region alone", whose="alone"),
+        replace(linear, name=ALONE, whose="alone"),
     )
 
 
@@ -98,7 +101,7 @@ def weather_cell(
         models = {name: learned(contender, seed, {name: train[name]}, later) for name in train}
         ready = {name: ct.calibrate(one, {name: later[name]}) for name, one in models.items()}
         told = {name: judged(ready[name], name, held[name]["test"]) for name in held}
-        return _cell(contender, seed, told, next(iter(models.values())), None)
+        return cell_of(contender, seed, told, next(iter(models.values())), None)
     model = learned(contender, seed, train, later)
     gap = None
     shared: ct.Model | PersonalModels = model
@@ -110,7 +113,7 @@ def weather_cell(
     say("intervals")
     ready_all = cast("ct.Model | PersonalModels", ct.calibrate(shared, later))
     told = {name: judged(ready_all, name, own["test"]) for name, own in held.items()}
-    return _cell(contender, seed, told, model, gap)
+    return cell_of(contender, seed, told, model, gap)
 
 
 def learned(
@@ -181,7 +184,7 @@ def naive_cell(name: str, data: Message) -> dict[str, object]:
         every = np.concatenate(errors)
         every = every[~np.isnan(every).any(axis=1)]
         told[client] = Told((every**2).mean(axis=0).tolist(), {}, {}, len(every))
-    return _cell(Contender(name, ("t",)), 0, told, None, None)
+    return cell_of(Contender(name, ("t",)), 0, told, None, None)
 
 
 def largest_gap(
@@ -213,13 +216,14 @@ def regions_parts(found: Mapping[str, ct.Recording]) -> Message:
     return {name: parts(one) for name, one in found.items()}
 
 
-def _cell(
+def cell_of(
     contender: Contender,
     seed: int,
     told: Mapping[str, Told],
     model: ct.Model | None,
     gap: float | None,
 ) -> dict[str, object]:
+    """Return a cell as it is kept."""
     return {
         "task": "weather",
         "contender": contender.name,

@@ -21,6 +21,7 @@ from catchment import Array, Run, replace_file
 from catchment.features import FeatureMap
 from catchment.readout import chosen_readout
 from reproductions.life_data import CAP, Engines
+from reproductions.life_pooled import BOOSTED, LINEAR, PRODUCTS, pooled_said
 from reproductions.study import environment
 
 COVERAGES = (0.8, 0.9, 0.95)
@@ -55,6 +56,7 @@ CONTENDERS: dict[str, Options] = {
         f"radius {radius}": _echo(seed, radius, 0.1) for radius in (0.9, 1.2)
     },
 }
+POOLED = (LINEAR, PRODUCTS, BOOSTED)  # scikit-learn's, on all rows in one place
 RANDOM = ("diagonal reservoir", "echo state")  # maps that other seeds draw anew
 MAIN = "echo state"
 
@@ -147,7 +149,7 @@ def life(
         result = replace(earlier, seeds=max(seeds, earlier.seeds))
     wanted = [
         (name, seed)
-        for name in (MEAN, *CONTENDERS, ALONE)
+        for name in (MEAN, *CONTENDERS, *POOLED, ALONE)
         for seed in range(seeds if name in RANDOM else 1)
     ]
     for k, (name, seed) in enumerate(wanted):
@@ -173,6 +175,16 @@ def _cell(
         return LifeCell(contender=name, seed=seed, predicted=said, columns=0), {}
     if name == ALONE:
         return _alone(engines), {}
+    if name in POOLED:
+        said, left_out, chosen, columns = pooled_said(name, engines)
+        return LifeCell(
+            contender=name,
+            seed=seed,
+            predicted=said,
+            columns=columns,
+            chosen=chosen,
+            left_out=left_out,
+        ), {}
     engines = engines.ages if name == AGE else engines
     windows = name.startswith("windows")
     preprocessing = ct.Preprocessing(window=WINDOW, step=1) if windows else ct.Preprocessing()

@@ -23,8 +23,10 @@ from catchment.features import (
 )
 
 Method = Callable[[int, int], tuple[FeatureMap, ...]]  # of the seed and the channels
-MAJORITY = "majority"
-RULES = ("default, 510", "default, 800", "auto")  # what targets are compared with, on every set
+MAJORITY, AUTO = "majority", "auto"
+NOTHING_SET = "default, nothing set"  # `federate("default", clients)`: the README's row
+# What targets are compared with, on every set.
+RULES = (NOTHING_SET, "default, 510", "default, 800", "auto")
 ANY_SIZE = "default, 2016"
 OVER_ROUNDS = "MiniRocket, 9996 over rounds"  # computed only of dealt cases
 LARGE = ("MiniRocket, 2016", "default, 2016")  # computed only where there is one fold
@@ -75,8 +77,9 @@ METHODS: dict[str, Method | None] = {
         lambda seed: RandomProjection(MiniRocket(4032, seed=seed), 504, seed=seed)
     ),
     "statistics beside 4032 projected to 600": _one(beside_all),
+    NOTHING_SET: _one(lambda seed: DefaultMap(seed=seed)),
     "default, 510": _one(lambda seed: DefaultMap(510, seed=seed)),
     "default, 800": _one(lambda seed: DefaultMap(800, seed=seed)),
     "default, 2016": _one(lambda seed: DefaultMap(2016, seed=seed)),
-    "auto": lambda seed, n_inputs: AutoMap(seed=seed).candidates(n_inputs, per_step=False),
+    AUTO: lambda seed, n_inputs: AutoMap(seed=seed).candidates(n_inputs, per_step=False),
 }

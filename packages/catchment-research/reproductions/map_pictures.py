@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from catchment.errors import MissingExtraError
 from catchment.report import Theme, theme
 from reproductions.axes import TITLES, WIDTH, dress, key
-from reproductions.map_methods import MAJORITY
-from reproductions.map_tables import AEON, MEGABYTE
+from reproductions.map_methods import MAJORITY, NOTHING_SET
+from reproductions.map_tables import MEGABYTE
 from reproductions.map_values import MapsResult, Row
 
 try:
@@ -18,7 +18,8 @@ except ImportError as error:
     raise MissingExtraError("lab", needed_for="pictures of results") from error
 
 NAMED = {
-    "default, 510": "default",
+    NOTHING_SET: "default",
+    "default, 510": "scaled alone",
     "window statistics": "statistics",
     "MiniRocket, 1008": "MiniRocket",
     "reservoir, chosen": "reservoir",
@@ -52,31 +53,38 @@ def _panel(ax: Axes, result: MapsResult, name: str, colors: Theme) -> None:
     ax.set_xscale("log")
     ax.set_title(TITLES.get(name, name), loc="left", color=colors.text)
     rows = [row for row in result.rows(name) if row.method != MAJORITY]
+    pooled = [row.accuracy for row in rows if "pooled" in row.method]
+    if pooled:  # such data are not sent: a line, not a point
+        ax.axhline(100 * max(pooled), color=colors.muted, ls="--", label="best with pooled data")
     for row in rows:
-        _point(ax, row, colors)
+        if "pooled" not in row.method:
+            _point(ax, row, colors)
     ax.margins(x=0.12, y=0.1)
 
 
 def _point(ax: Axes, row: Row, colors: Theme) -> None:
     y = 100 * row.accuracy
-    if row.method.startswith(AEON):
-        # Pooled data are not sent: a line, not a point.
-        ax.axhline(y, color=colors.muted, ls="--", label="aeon's MiniRocket, pooled data")
-        return
     x = row.largest("largest_up") / MEGABYTE
     said = NAMED.get(row.method)
     if said is None:
         ax.plot([x], [y], "o", color=colors.muted, ms=4, alpha=0.6, label="other maps")
         return
-    color = colors.series[list(NAMED).index(row.method)]
+    color = colors.series[max(0, list(NAMED).index(row.method) - 1)]  # both of the default alike
     ax.plot([x], [y], "o", color=color, ms=9 if said == "default" else 6)
-    side = -1 if x > 2 or said == "default" else 1
+    if said == "default":
+        low, high = row.interval
+        label = "the default over people, 95 %"
+        ax.vlines(x, 100 * low, 100 * high, color=color, lw=1, alpha=0.5, label=label)
+    # The default's name is below its point, others are beside theirs.
+    places = {"default": ((0, -9), "center", "top"), "scaled alone": ((-7, 0), "right", "center")}
+    left, right = ((-7, 0), "right", "center"), ((2, -4), "left", "top")
+    offset, across, along = places.get(said, left if x > 2 else right)
     ax.annotate(
         *(said, (x, y)),
-        xytext=(-7, 0) if side < 0 else (2, -4),
+        xytext=offset,
         textcoords="offset points",
         color=color,
-        ha="left" if side > 0 else "right",
-        va="center" if side < 0 else "top",
+        ha=across,
+        va=along,
         weight="bold" if said == "default" else "normal",
     )

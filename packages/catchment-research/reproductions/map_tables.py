@@ -69,6 +69,7 @@ def people_table(rows: Sequence[Row]) -> str:
         "method",
         "columns",
         "accuracy",
+        "macro-F1",
         "over people, 95 %",
         "worst person",
         "MB up, largest",
@@ -84,7 +85,7 @@ def people_table(rows: Sequence[Row]) -> str:
 def _line(row: Row) -> list[str]:
     low, high = row.interval
     network = row.method in NETWORKS.values()
-    pooled = row.method.startswith(AEON)
+    pooled = "pooled" in row.method
     up = [row.largest("largest_up"), row.mean("mean_up"), row.largest("least_up")]
     sizes = ["-"] * 3 if pooled else [_megabytes(b) for b in up]
     if network:
@@ -93,6 +94,7 @@ def _line(row: Row) -> list[str]:
         row.method,
         f"{row.cells[0].columns:,}" + (" numbers" if network else ""),
         _accuracy(row),
+        "-" if math.isnan(row.macro_f1) else f"{row.macro_f1:.3f}",
         f"{100 * low:.1f} to {100 * high:.1f}",
         f"{100 * row.worst[1]:.1f} ({row.worst[0]})",
         *sizes,
@@ -136,7 +138,7 @@ def ucr_table(
         known = [row for row in rows.values() if row]
         up = max(row.largest("largest_up") for row in known)
         least = max(row.largest("least_up") for row in known)
-        sizes = ["-", "-"] if method.startswith(AEON) else [_megabytes(up), _megabytes(least)]
+        sizes = ["-", "-"] if "pooled" in method else [_megabytes(up), _megabytes(least)]
         lines.append([method, *shown, mean, *sizes])
     for method in PUBLISHED:
         values = [published.get((name, method)) for name in problems]
@@ -201,17 +203,22 @@ def _preamble(result: MapsResult) -> str:
     kind = "quick run" if result.quick else "run"
     return (
         "Accuracy in per cent over all windows of people who did not train: mean ± standard "
-        "deviation over seeds of the map. Every person is scaled alone, by unlabeled data of "
-        "their own. The ridge, and the map where a method has several, is the one with the least "
+        'deviation over seeds of the map. *Nothing set* is `federate("default", people)`, scaled '
+        "by the moments of all who train; in the other rows every person is scaled alone, by all "
+        "unlabeled data of their own, which a new person's first short file is not "
+        "(`results/scales.md`). Macro-F1 is over all test windows together. The ridge, and "
+        "the map where a method has several, is the one with the least "
         "error on training people left out; test people choose nothing. The interval is that of "
         "2 000 draws of people with replacement. MB up is what one client sends in all rounds "
-        "together: sums as secure aggregation needs them, of the largest client and in the mean; "
-        "and the largest as `federate` sends it without one, in fewer numbers that say the same. "
+        "together: sums in the clear, of the largest client and in the mean; and the largest as "
+        '`upload="auto"` sends it, in fewer numbers that say the same. Under secure '
+        "aggregation every number takes 64 bits, or 32 where these are enough: "
+        "`results/maps_secure.json`. "
         "CPU seconds are of all clients' features and sums together, and of the "
         "choice of the ridge and the solution in one fold.\n\n"
-        f"A {kind} of {result.seconds:.0f} s on {e.get('cores')} cores ({e.get('platform')}), "
+        f"The last {kind} on {e.get('cores')} cores ({e.get('platform')}), "
         f"{str(e.get('date'))[:10]}: catchment {e.get('catchment')}, Python {e.get('python')}, "
-        f"numpy {e.get('numpy')}."
+        f"numpy {e.get('numpy')}; cells of earlier ones are kept where their maps are the same."
     )
 
 

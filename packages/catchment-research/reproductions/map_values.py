@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment import replace_file
+from catchment import Integers, replace_file
 from reproductions.intervals import over_people
 from reproductions.study import Value
 
@@ -57,7 +57,8 @@ class MapCell:
     `windows` and `correct` count those of every test person. Bytes up are of one training client's
     message, the largest and the mean one; `least_up` is the largest one as `upload="auto"` sends
     it. CPU seconds are of all clients' features and statistics together, and of one fold's choice
-    of the ridge and solution.
+    of the ridge and solution. `classes` has, of every class, how many test windows were rightly
+    said to be of it, how many were said to be, and how many are.
     """
 
     set: str
@@ -75,6 +76,7 @@ class MapCell:
     fingerprint: str = ""
     chosen: tuple[str, ...] = ()
     remark: str = ""
+    classes: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def key(self) -> Key:
@@ -84,6 +86,23 @@ class MapCell:
     def accuracy(self) -> float:
         """Share of all test windows whose class is found."""
         return sum(self.correct.values()) / sum(self.windows.values())
+
+    @property
+    def macro_f1(self) -> float:
+        """Mean over classes of F1 on all test windows together, NaN if it was not counted."""
+        if not self.classes:
+            return float("nan")
+        return float(np.mean([2 * right / max(said + are, 1) for right, said, are in self.classes]))
+
+
+def class_counts(label: Integers, said: Integers, n_classes: int) -> Integers:
+    """Return how often each class (K, 3) was rightly said, was said, and is there.
+
+    >>> class_counts(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
+    [[1, 1, 2], [1, 2, 1]]
+    """
+    parts = (label[label == said], said, label)
+    return np.stack([np.bincount(part, minlength=n_classes) for part in parts], axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +118,10 @@ class Row:
     @property
     def accuracy(self) -> float:
         return float(np.mean([cell.accuracy for cell in self.cells]))
+
+    @property
+    def macro_f1(self) -> float:
+        return float(np.mean([cell.macro_f1 for cell in self.cells]))
 
     @property
     def deviation(self) -> float:
@@ -198,6 +221,7 @@ def cell_of(content: Mapping[str, Any]) -> MapCell:
     """Return a cell from what JSON has of it."""
     known: dict[str, Any] = {k: float("nan") if v is None else v for k, v in content.items()}
     known["chosen"] = tuple(content.get("chosen", ()))
+    known["classes"] = tuple(map(tuple, content.get("classes", ())))
     return MapCell(**known)
 
 
@@ -219,7 +243,7 @@ def network_cells(content: Iterable[Mapping[str, Any]]) -> list[MapCell]:
         cells += [
             MapCell(
                 set=one["set"],
-                method=NETWORKS[one["network"]],
+                method=NETWORKS[one["network"] + (" pooled" if search.get("pooled") else "")],
                 seed=seed,
                 windows=one["windows"],
                 correct={name: counts[seed] for name, counts in one["correct"].items()},
@@ -229,13 +253,19 @@ def network_cells(content: Iterable[Mapping[str, Any]]) -> list[MapCell]:
                 rounds=rounds,
                 chosen=chosen,
                 remark=remark,
+                classes=tuple(map(tuple, one["classes"][seed])) if "classes" in one else (),
             )
             for seed in range(search["seeds"])
         ]
     return cells
 
 
-NETWORKS = {"cnn": "CNN by FedAvg", "inception": "InceptionTime by FedAvg"}
+NETWORKS = {
+    "cnn": "CNN by FedAvg",
+    "inception": "InceptionTime by FedAvg",
+    "cnn pooled": "CNN, pooled",
+    "inception pooled": "InceptionTime, pooled",
+}
 
 
 def _plain(value: object) -> Any:

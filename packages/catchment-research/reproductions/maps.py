@@ -15,14 +15,15 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial, reduce
 from operator import add
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from catchment import Array, Integers, evaluate, federate, single_blas_thread
 from catchment.data import Preprocessing, Recording
-from catchment.features import FeatureMap, Pipeline
+from catchment.features import DefaultMap, FeatureMap, Pipeline
 from catchment.federation import LowRankUpload, RoundContext
-from catchment.federation.learn import nrmse_of
+from catchment.federation.learn import clearly_less, nrmse_of, squares_of
 from catchment.readout import (
     RidgeChoice,
     RidgeStatistics,
@@ -31,8 +32,9 @@ from catchment.readout import (
     scale_of,
     solve_readout,
 )
+from catchment.wire import Message
 from catchment_research.learn import ConjugateGradients
-from reproductions.map_methods import LARGE, MAJORITY, METHODS, OVER_ROUNDS
+from reproductions.map_methods import AUTO, LARGE, MAJORITY, METHODS, NOTHING_SET, OVER_ROUNDS
 from reproductions.map_sets import FoldedSet, available, folded, label_of
 from reproductions.map_values import (
     Key,
@@ -40,6 +42,7 @@ from reproductions.map_values import (
     MapsResult,
     MapsSettings,
     cell_of,
+    class_counts,
     network_cells,
 )
 from reproductions.people import SYNTHETIC
@@ -48,6 +51,8 @@ from reproductions.study import Began, environment
 
 MANY_COLUMNS = 1100  # above, training clients are left out in groups
 GROUPS = 8
+AUTO_MARGIN = 1.0  # as `federate` has it
+AUTO_RULE = "the default stays unless another map is better by a standard error over clients"
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +148,8 @@ def jobs_of(data: FoldedSet, settings: MapsSettings) -> Iterator[Job]:
             continue
         if method == OVER_ROUNDS and data.scale == "own":
             continue
+        if method == NOTHING_SET and data.scale != "own":  # dealt cases are scaled by all anyway
+            continue
         describe = METHODS[method]
         for seed in range(settings.seeds):
             if describe(seed, data.n_inputs) if describe else seed == 0:
@@ -162,9 +169,12 @@ def outcome_of(
         for one in describe(job.seed, prepared.n_inputs)
     ]
     known = done.get((job.set, job.method, job.seed))
-    if known is not None and known.fingerprint == fingerprint(built, prepared):
+    if job.method == AUTO and known is not None and AUTO_RULE not in known.remark:
+        known = None
+    counted = known is not None and (known.classes or prepared.data.scale != "own")
+    if known is not None and counted and known.fingerprint == fingerprint(built, prepared):
         return known
-    work = rounds_cell if job.method == OVER_ROUNDS else map_cell
+    work = {OVER_ROUNDS: rounds_cell, NOTHING_SET: nothing_set_cell}.get(job.method, map_cell)
     return work(prepared, job.method, job.seed, built)
 
 
@@ -219,6 +229,17 @@ class Prepared:
     def windows(self) -> dict[str, int]:
         return {name: len(self.clients[name]) for name in self.data.tested}
 
+    def outcome(self, said: Mapping[str, Integers]) -> dict[str, Any]:
+        """Return what a cell has of the classes (n,) that were said of every test client."""
+        own = {name: self.labels(name) for name in self.data.tested}
+        n = len(self.data.classes)
+        counts = sum(class_counts(label, said[name], n) for name, label in own.items())
+        return {
+            "windows": self.windows,
+            "correct": {name: int((said[name] == label).sum()) for name, label in own.items()},
+            "classes": tuple(map(tuple, np.asarray(counts).tolist())),
+        }
+
 
 def fingerprint(built: Sequence[FeatureMap], prepared: Prepared) -> str:
     """Return a hash of the maps and of whose windows they saw."""
@@ -233,18 +254,17 @@ def fingerprint(built: Sequence[FeatureMap], prepared: Prepared) -> str:
 
 def majority(prepared: Prepared) -> MapCell:
     """Return the cell of whoever always says the class that training clients have most."""
-    correct: dict[str, int] = {}
+    said: dict[str, Integers] = {}
     for fold, tested in enumerate(prepared.data.folds):
         known = np.concatenate([prepared.labels(name) for name in prepared.data.training(fold)])
         most = np.bincount(known).argmax()
-        correct |= {name: int((prepared.labels(name) == most).sum()) for name in tested}
+        said |= {name: np.full(len(prepared.clients[name]), most) for name in tested}
     up = 8.0 * len(prepared.data.classes)
     return MapCell(
         set=prepared.data.name,
         method=MAJORITY,
         seed=0,
-        windows=prepared.windows,
-        correct=correct,
+        **prepared.outcome(said),
         largest_up=up,
         mean_up=up,
         least_up=up,
@@ -255,26 +275,24 @@ def majority(prepared: Prepared) -> MapCell:
 
 def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[FeatureMap]) -> MapCell:
     """Return what the best of some maps does, chosen in every fold by clients left out."""
-    data = prepared.data
+    data, auto = prepared.data, method == AUTO
     for one in built:  # compiled code is loaded, so that it is not timed
         accumulate(one, next(iter(prepared.clients.values()))[:2], classes=True)
     begun = time.process_time()
     held = [rows_of(one, prepared) for one in built]
     clients = time.process_time() - begun
-    correct: dict[str, int] = {}
+    said: dict[str, Integers] = {}
     chosen, server = [], 0.0
     for fold, tested in enumerate(data.folds):
         begun = time.process_time()
         training = data.training(fold)
-        best, choice = selected(built, held, training)
+        best, choice = selected(built, held, training, margin=AUTO_MARGIN if auto else 0.0)
         total = reduce(add, (held[best][name].statistics for name in training))
         scale = scale_of(total, built[best].standardize)
         with single_blas_thread():
             readout = solve_readout(total, choice.best, scale=scale)
         server += time.process_time() - begun
-        for name in tested:
-            own = held[best][name]
-            correct[name] = int((readout(own.z).argmax(1) == own.label).sum())
+        said |= {name: readout(held[best][name].z).argmax(1) for name in tested}
         chosen.append(f"map {best}, ridge {float(np.mean(choice.best)):.3g}")
     sizes, least = uploads(
         held, sorted({n for k in range(len(data.folds)) for n in data.training(k)})
@@ -283,8 +301,7 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
         set=data.name,
         method=method,
         seed=seed,
-        windows=prepared.windows,
-        correct=correct,
+        **prepared.outcome(said),
         columns=sum(one.n_features for one in built),
         largest_up=float(max(sizes)),
         mean_up=float(np.mean(sizes)),
@@ -293,6 +310,47 @@ def map_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feature
         server_seconds=server / len(data.folds),
         fingerprint=fingerprint(built, prepared),
         chosen=tuple(chosen),
+        remark=AUTO_RULE if auto else "",
+    )
+
+
+def nothing_set_cell(
+    prepared: Prepared, method: str, seed: int, built: Sequence[FeatureMap]
+) -> MapCell:
+    """Return what `federate` makes of raw recordings and the default map, with nothing set.
+
+    In every fold, scaling and all. CPU seconds are of all clients and the server together.
+    """
+    data = prepared.data
+    said: dict[str, Integers] = {}
+    sent: dict[str, float] = {}
+    rounds = 0
+    begun = time.process_time()
+    for fold, tested in enumerate(data.folds):
+        training = {name: list(data.clients[name]) for name in data.training(fold)}
+        run = federate(DefaultMap(seed=seed), training, classes=data.classes, threads=1)
+        rounds = sum(len(records) for records in run.stages.values())
+        for _, notes in run.held.values():
+            for entry in notes.entries:
+                if entry.direction == "up":
+                    sent[entry.client] = sent.get(entry.client, 0) + entry.n_bytes
+        for name in tested:
+            rows = [one.u for one in data.clients[name]]
+            said[name] = np.array([data.classes.index(one) for one in run.model.predict(rows)])
+    times = [sum(name not in fold for fold in data.folds) for name in sent]
+    up = [total / n for total, n in zip(sent.values(), times, strict=True)]
+    return MapCell(
+        set=data.name,
+        method=method,
+        seed=seed,
+        **prepared.outcome(said),
+        columns=built[0].n_features,
+        largest_up=max(up),
+        mean_up=float(np.mean(up)),
+        least_up=max(up),
+        rounds=float(rounds),
+        client_seconds=(time.process_time() - begun) / len(data.folds),
+        fingerprint=fingerprint(built, prepared),
     )
 
 
@@ -344,22 +402,29 @@ def selected(
     built: Sequence[FeatureMap],
     held: Sequence[Mapping[str, ClientRows]],
     training: Sequence[str],
+    margin: float = 0.0,
 ) -> tuple[int, RidgeChoice]:
     """Return the map with the least error on training clients left out, and its ridge.
 
     Maps of many columns leave clients out in groups, which costs less and chooses much the same.
+    With a margin the first stays unless another is better by so many standard errors.
     """
     best: tuple[float, int, RidgeChoice] | None = None
+    tried = []
     for k, (one, rows) in enumerate(zip(built, held, strict=True)):
         blocks = [rows[name].statistics for name in training]
         if one.n_features > MANY_COLUMNS and len(blocks) > GROUPS:
             blocks = [reduce(add, blocks[g::GROUPS]) for g in range(GROUPS)]
         with single_blas_thread():
             choice = choose_by_blocks(blocks, standardize=one.standardize, threads=1)
-        error = nrmse_of(choice, reduce(add, blocks)) if len(built) > 1 else 0.0
+        total = reduce(add, blocks)
+        error = nrmse_of(choice, total) if len(built) > 1 else 0.0
+        tried.append((choice, squares_of(choice, total)))
         if best is None or error < best[0]:
             best = error, k, choice
     assert best is not None
+    if margin and not clearly_less(tried[best[1]][1], tried[0][1], margin):
+        return 0, tried[0][0]
     return best[1], best[2]
 
 
@@ -378,15 +443,17 @@ def uploads(
     most = max(training, key=lambda name: held[0][name].statistics.n_rows)
     smallest, context = LowRankUpload(), RoundContext(0, ())
     own = [smallest.on_client(rows[most].statistics, context) for rows in held]
-    return sizes, sum(len(one.parts().to_bytes()) for one in own)
+    sent = [one if isinstance(one, Message) else one.parts() for one in own]
+    return sizes, sum(len(one.to_bytes()) for one in sent)
 
 
 def cells_beside(folder: Path) -> list[MapCell]:
-    """Return the cells that other programs left in a folder: networks, and MiniRocket of aeon."""
+    """Return the cells that other programs left in a folder: networks, aeon's, pooled readouts."""
     cells: list[MapCell] = []
-    networks, aeon = folder / "maps_networks.json", folder / "maps_aeon.json"
+    networks = folder / "maps_networks.json"
     if networks.is_file():
         cells += network_cells(json.loads(networks.read_text()))
-    if aeon.is_file():
-        cells += [cell_of(one) for one in json.loads(aeon.read_text())]
+    for path in (folder / "maps_aeon.json", folder / "maps_pooled.json"):
+        if path.is_file():
+            cells += [cell_of(one) for one in json.loads(path.read_text())]
     return cells

@@ -30,7 +30,7 @@ def draw(study: StudyResult, *, dark: bool = False) -> Figure:
         return OWN[study.name](study, dark=dark)
     colors = theme(dark)
     n = len(study.sets)
-    if all(len(one.shares) == 1 for one in study.sets):
+    if study.name == "fedip" or all(len(one.shares) == 1 for one in study.sets):
         return _of_one_share(study, colors)
     figure = Figure(figsize=(4.2 * n + 1.2, 7), layout="constrained", facecolor=colors.page)
     axes = figure.subplots(2, n, squeeze=False)
@@ -44,7 +44,10 @@ def draw(study: StudyResult, *, dark: bool = False) -> Figure:
 
 
 def _of_one_share(study: StudyResult, colors: Theme) -> Figure:
-    """Return each subject's accuracy alone: with one share there is no curve to draw."""
+    """Return each subject's accuracy with all training people: of one share, or of many methods.
+
+    With one share there is no curve to draw, and curves of a dozen methods lie on each other.
+    """
     rows = max(len(_rows(one)) for one in study.sets)
     size = (WIDTH, 0.42 * rows + 1.4)
     figure = Figure(figsize=size, layout="constrained", facecolor=colors.page)
@@ -65,9 +68,22 @@ def _of_one_share(study: StudyResult, colors: Theme) -> Figure:
 def _rows(one: SetResult) -> list[str]:
     """Return what a picture of one share has rows for: methods without pooling, or subjects."""
     if len(one.methods) > 1:
-        return list(dict.fromkeys(method.partition(" / ")[0] for method in one.methods))
+        return list(dict.fromkeys(_parts(method)[0] for method in one.methods))
     means = _by_subject(one, one.methods[0])
     return sorted(means, key=means.__getitem__)
+
+
+def _parts(method: str) -> tuple[str, str]:
+    """Return a method's name without its pooling, and that.
+
+    >>> _parts("fedip / mean"), _parts("fedip-paper-mean_std"), _parts("random")
+    (('fedip', 'mean'), ('fedip-paper', 'mean_std'), ('random', ''))
+    """
+    name, mark, pool = method.partition(" / ")
+    if not mark:
+        first, _, last = method.rpartition("-")
+        return (first, last) if last in ("last", "mean", "mean_std") and first else (method, "")
+    return name, pool
 
 
 def _by_subject(one: SetResult, method: str) -> dict[str, float]:
@@ -87,9 +103,9 @@ def _of_rows(ax: Axes, one: SetResult, colors: Theme) -> None:
         ax.plot([means[name] for name in rows], range(len(rows)), "o", color=colors.series[0])
         ax.axvline(float(np.mean(list(means.values()))), color=colors.series[0])
         return
-    pools = list(dict.fromkeys(method.partition(" / ")[2] for method in one.methods))
+    pools = list(dict.fromkeys(_parts(method)[1] for method in one.methods))
     for method in one.methods:
-        name, _, pool = method.partition(" / ")
+        name, pool = _parts(method)
         k = pools.index(pool)
         found = list(_by_subject(one, method).values())
         y = rows.index(name) + 0.27 * (k - (len(pools) - 1) / 2)

@@ -109,7 +109,7 @@ def _before() -> onnx.ModelProto:
         ("Sub", ["length", "n_samples"], ["missing"], {}),
         ("Div", ["missing", "two"], ["left"], {}),
         ("Sub", ["missing", "left"], ["right"], {}),
-        ("FeatureUnion", ["zero", "left", "zero", "right"], ["pads"], {"axis": 0}),
+        ("Concat", ["zero", "left", "zero", "right"], ["pads"], {"axis": 0}),
         ("Pad", ["clip", "pads"], ["centered"], {"mode": "constant"}),
     ]
     constants: dict[str, Any] = {

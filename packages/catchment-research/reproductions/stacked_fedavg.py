@@ -58,6 +58,8 @@ class Settings:
         Times that training people are split to choose among them, a fifth left out each time.
     most_models
         Copies that are trained side by side.
+    pooled
+        Whether all training windows are in one place: one copy, nothing is averaged.
     """
 
     rates: tuple[float, ...] = (0.005, 0.02, 0.08, 0.3)
@@ -67,6 +69,7 @@ class Settings:
     inner: int = 2
     most_models: int = 600
     depth: int = 6
+    pooled: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,20 @@ class Group:
     local_epochs: int
     seed: int
     tag: tuple[int, ...] = ()
+    pooled: bool = False
+
+    @property
+    def owners(self) -> tuple[tuple[int, ...], ...]:
+        """The people of each copy that is trained."""
+        return (self.train,) if self.pooled else tuple((person,) for person in self.train)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Windows classified right of every test person, and of every class `class_counts` (K, 3)."""
+
+    correct: list[int]
+    classes: NDArray[np.int64]
 
 
 def read(path: Path, device: str) -> Iterator[Windows]:
@@ -122,8 +139,12 @@ def trained(data: Windows, net: Network, groups: Sequence[Group], epochs: int) -
     the others finish their epoch.
     """
     device = data.x.device
-    owner = torch.tensor([g for g, group in enumerate(groups) for _ in group.train], device=device)
-    rows = [data.rows(person) for group in groups for person in group.train]
+    owner = torch.tensor([g for g, group in enumerate(groups) for _ in group.owners], device=device)
+    rows = [
+        np.concatenate([data.rows(person) for person in people])
+        for group in groups
+        for people in group.owners
+    ]
     counts = torch.tensor([len(r) for r in rows], device=device)
     index = torch.zeros((len(rows), int(counts.max())), dtype=torch.int64, device=device)
     for k, r in enumerate(rows):
@@ -198,7 +219,7 @@ def _wide(values: Tensor, like: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def right(data: Windows, net: Network, models: Stack, groups: Sequence[Group]) -> list[list[int]]:
+def right(data: Windows, net: Network, models: Stack, groups: Sequence[Group]) -> list[Found]:
     """Return for every group how many windows of each of its test people are classified right."""
     found = []
     for g, group in enumerate(groups):
@@ -210,21 +231,23 @@ def right(data: Windows, net: Network, models: Stack, groups: Sequence[Group]) -
             cuda = data.x.is_cuda
             with torch.autocast("cuda" if cuda else "cpu", dtype=torch.bfloat16, enabled=cuda):
                 guesses.append(net.scores(one, data.x[part][None])[0].argmax(1))
-        correct = (torch.cat(guesses) == data.label[everything]).cpu().numpy()
-        edges = np.cumsum([0, *map(len, rows)])
-        found.append([int(correct[a:b].sum()) for a, b in pairwise(edges)])
+        said, true = (part.cpu().numpy() for part in (torch.cat(guesses), data.label[everything]))
+        correct, edges = said == true, np.cumsum([0, *map(len, rows)])
+        parts = (true[correct], said, true)
+        classes = np.stack([np.bincount(part, minlength=data.classes) for part in parts], axis=1)
+        found.append(Found([int(correct[a:b].sum()) for a, b in pairwise(edges)], classes))
     return found
 
 
 def outcomes(
     data: Windows, net: Network, groups: Sequence[Group], epochs: int, most_models: int
-) -> list[list[int]]:
+) -> list[Found]:
     """Return `right` of groups that are trained, as many at once as the models allow."""
     found, waiting = [], list(groups)
     while waiting:
         n, models = 0, 0
-        while n < len(waiting) and (n == 0 or models + len(waiting[n].train) <= most_models):
-            models += len(waiting[n].train)
+        while n < len(waiting) and (n == 0 or models + len(waiting[n].owners) <= most_models):
+            models += len(waiting[n].owners)
             n += 1
         part, waiting = waiting[:n], waiting[n:]
         found += right(data, net, trained(data, net, part, epochs), part)
@@ -252,20 +275,21 @@ def tuned(data: Windows, net: Network, settings: Settings) -> dict[int, dict[str
     for epochs in settings.epochs:
         groups = [
             Group(
-                tuple(p for p in rest if p not in out), out, rate, local, 100 + inner, (fold, inner)
+                *(tuple(p for p in rest if p not in out), out, rate, local, 100 + inner),
+                *((fold, inner), settings.pooled),
             )
             for fold, rest in enumerate(rests(data))
             for inner in range(settings.inner)
             for out in (left_out(rest, 10 * fold + inner),)
             for rate, local in product(settings.rates, settings.local_epochs)
         ]
-        for group, counts in zip(
+        for group, one in zip(
             groups, outcomes(data, net, groups, epochs, settings.most_models), strict=True
         ):
             choice = (group.rate, group.local_epochs, epochs)
             n = sum(len(data.rows(person)) for person in group.test)
             sums = tried.setdefault(group.tag[0], {}).setdefault(choice, [0, 0])
-            sums[0] += sum(counts)
+            sums[0] += sum(one.correct)
             sums[1] += n
     best = {}
     for fold, sums_of in tried.items():
@@ -293,17 +317,19 @@ def cell(data: Windows, kind: str, settings: Settings) -> dict[str, Any]:
     best = tuned(data, net, settings)
     searched = time.perf_counter() - start
     correct = {name: [0] * settings.seeds for name in data.names}
+    classes = np.zeros((settings.seeds, data.classes, 3), dtype=np.int64)
     for epochs in settings.epochs:
         groups = [
-            Group(rest, test, rate, local_epochs, seed, (fold, seed))
+            Group(rest, test, rate, local_epochs, seed, (fold, seed), settings.pooled)
             for fold, (rest, test) in enumerate(zip(rests(data), data.folds, strict=True))
             for rate, local_epochs, chosen in (best[fold]["choice"],)
             if chosen == epochs and test
             for seed in range(settings.seeds)
         ]
         found = outcomes(data, net, groups, epochs, settings.most_models)
-        for group, counts in zip(groups, found, strict=True):
-            for person, count in zip(group.test, counts, strict=True):
+        for group, one in zip(groups, found, strict=True):
+            classes[group.tag[1]] += one.classes
+            for person, count in zip(group.test, one.correct, strict=True):
                 correct[data.names[person]][group.tag[1]] = count
     tested = sorted({p for fold in data.folds for p in fold})
     rounds = [-(-best[k]["choice"][2] // best[k]["choice"][1]) for k in sorted(best)]
@@ -312,10 +338,11 @@ def cell(data: Windows, kind: str, settings: Settings) -> dict[str, Any]:
         "network": kind,
         "numbers": net.n_numbers,
         "rounds": rounds,
-        "bytes_up": [n * net.n_numbers * BYTES for n in rounds],
+        "bytes_up": [0 if settings.pooled else n * net.n_numbers * BYTES for n in rounds],
         "folds": {str(k): value for k, value in best.items()},
         "windows": {data.names[p]: len(data.rows(p)) for p in tested},
         "correct": {data.names[p]: correct[data.names[p]] for p in tested},
+        "classes": classes.tolist(),
         "settings": asdict(settings),
         "device": torch.cuda.get_device_name() if data.x.is_cuda else "cpu",
         "torch": torch.__version__,
@@ -338,6 +365,7 @@ def main() -> None:
     parser.add_argument("--inner", type=int, default=Settings.inner)
     parser.add_argument("--most-models", type=int, default=Settings.most_models)
     parser.add_argument("--depth", type=int, default=Settings.depth)
+    parser.add_argument("--pooled", action="store_true", help="All training windows together.")
     parser.add_argument("--tiny", action="store_true", help="A few epochs, to see that it runs.")
     given = parser.parse_args()
     settings = Settings(
@@ -347,7 +375,10 @@ def main() -> None:
         inner=given.inner,
         most_models=given.most_models,
         depth=given.depth,
+        pooled=given.pooled,
     )
+    if given.pooled:
+        settings = replace(settings, local_epochs=(1,))
     if given.tiny:
         settings = replace(settings, rates=(0.05,), epochs=(1, 2), seeds=1, inner=1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -357,7 +388,7 @@ def main() -> None:
     sets.sort(key=lambda d: given.sets.find(d.name))
     for kind in given.networks.split(","):
         for data in sets:
-            path = given.out / f"{data.name}-{kind}.json"
+            path = given.out / f"{data.name}-{kind}{'-pooled' if given.pooled else ''}.json"
             if path.exists() or time.perf_counter() - start > given.seconds:
                 continue
             found = cell(data, kind, settings)

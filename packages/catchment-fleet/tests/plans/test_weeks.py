@@ -106,6 +106,18 @@ def test_every_monday(tmp_path: Path) -> None:
     assert set(third.scores.by_client) == {"pump 2", "pump 4"}
 
 
+def test_the_model_of_the_week_before_stays_its_owners_alone(tmp_path: Path) -> None:
+    file = plan_in(tmp_path)
+    write_week(tmp_path, 1)
+    go(tmp_path, file)
+    first = (tmp_path / "run" / MODEL).read_bytes()
+    write_week(tmp_path, 2)
+    go(tmp_path, file)
+    kept = tmp_path / "run" / "earlier.safetensors"
+    assert kept.read_bytes() == first
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.parametrize("where", ["save_model", "go_on", "close_round"])
 def test_a_week_that_is_stopped_goes_on(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -21,6 +21,7 @@ from reproductions.life import (
     rmse,
 )
 from reproductions.life_data import CAP, fd001, generated
+from reproductions.life_pooled import BOOSTED, PRODUCTS
 from reproductions.life_tables import markdown
 from reproductions.places import find
 
@@ -32,6 +33,8 @@ IN_THE_GUIDE = {
     "windows of 30, MiniRocket": "windows of 30, MiniRocket",
     "diagonal reservoir": "diagonal reservoir, 600 units",
     MAIN: "echo state, 600 units, slow leaks",
+    PRODUCTS: "pooled rows: trailing means and age, products of components",
+    BOOSTED: "pooled rows: trailing means and age, gradient boosting",
 }
 
 
@@ -86,6 +89,11 @@ def test_the_results_and_the_guide_say_the_same() -> None:
     for name, shown in IN_THE_GUIDE.items():
         score = np.mean([phm_score(cell.predicted, true) for cell in result.of(name)])
         assert f"| {shown} | {errors[name]:.1f} | {score:.0f} |" in guide, name
+    left_out = [
+        float(np.mean([cell.left_out for cell in result.of(name) if cell.left_out is not None]))
+        for name in (BOOSTED, MAIN)
+    ]
+    assert "too ({:.1f} against {:.1f} cycles)".format(*left_out) in guide
     assert f"alone is at {errors[ALONE]:.0f}, no better than the mean" in guide
     cells = [json.loads(json.dumps(cell.intervals)) for cell in result.of(MAIN)]
     share = np.mean([one["bands"]["0.9"][0] for one in cells])

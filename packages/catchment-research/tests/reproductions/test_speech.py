@@ -19,6 +19,7 @@ import catchment as ct
 from catchment.errors import MissingDataError
 from catchment_lab.datasets import Dataset
 from reproductions import speech
+from reproductions.speech_frames import MACHINE
 from reproductions.speech_graph import (
     FILES,
     LENGTH,
@@ -116,7 +117,7 @@ def test_cells_are_kept_and_taken_up_again(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(speech, "methods", lambda directory: several)
     said: list[str] = []
     first = speech.speech(out=tmp_path, began=said.append)
-    assert len(said) == 9
+    assert len(said) == 12
     kept = json.loads((tmp_path / "speech.json").read_text())
     assert kept["cells"] == first["cells"]
     by_name = {(c["method"], c["speaker"]): c for c in kept["cells"]}
@@ -128,10 +129,11 @@ def test_cells_are_kept_and_taken_up_again(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "speech.json").write_text(json.dumps(kept))
     said.clear()
     speech.speech(out=tmp_path, began=said.append)
-    assert said == [f"{name}: without ben" for name in ("most frequent digit", "samples", "mel")]
+    names = ("most frequent digit", "samples", "mel", MACHINE)
+    assert said == [f"{name}: without ben" for name in names]
     said.clear()
     quick = speech.speech(out=tmp_path, quick=True, began=said.append)
-    assert len(said) == 9
+    assert len(said) == 12
     assert {c["n_tested"] for c in quick["cells"]} == {10}  # type: ignore[union-attr, index, call-overload]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -175,3 +176,12 @@ def test_people_left_out_are_training_people() -> None:
     out = left_out(people, 4)
     assert len(out) == 1
     assert set(out) <= set(people)
+
+
+def test_pooled_data_train_one_copy_on_everybodys_windows() -> None:
+    data = windows((32, 64))
+    net = Network("cnn", CHANNELS, CLASSES)
+    pooled = trained(data, net, [Group((0, 1), (), 0.05, 1, 7, (), True)], epochs=1)
+    one = replace(data, person=np.zeros_like(data.person), names=("all",))
+    alone = trained(one, net, [Group((0,), (), 0.05, 1, 7)], epochs=1)
+    torch.testing.assert_close(pooled["head.weight"], alone["head.weight"])

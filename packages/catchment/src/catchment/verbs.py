@@ -686,7 +686,8 @@ def _learner(upload: Upload, settings: dict[str, Any], maps: Maps) -> Algorithm[
     if len(maps) > 1:
         from catchment.federation.learn.candidates import Candidates
 
-        return Candidates(features=maps, classes=classes)
+        # The default stays unless another map is better by more than chance would have it.
+        return Candidates(features=maps, classes=classes, margin=1.0)
     if callable(upload):
         given = {} if settings["ridge"] == "auto" else {"ridge": settings["ridge"]}
         return upload(features=maps[0], classes=classes, **given)

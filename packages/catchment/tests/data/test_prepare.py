@@ -279,6 +279,25 @@ def test_windows_pass_on_a_target_per_recording_and_its_weight() -> None:
     assert all(one.y is not None and one.y.tolist() == [0, 1, 0] for one in made)
 
 
+def test_a_window_after_a_gap_says_where_in_the_recording_it_starts() -> None:
+    u = np.arange(9.0)
+    u[3] = nan
+    raw = Recording(u, times=10 + np.arange(9.0))
+    made = Preprocessing(window=2, gaps="restart", scale="none").inputs([raw])
+    assert [(one.u[0, 0], one.start, one.seconds) for one in made] == [
+        (0.0, 0, 10.0),
+        (4.0, 4, 14.0),
+        (6.0, 6, 16.0),
+    ]
+
+
+def test_a_pause_does_not_lengthen_the_steps_that_a_duration_counts() -> None:
+    times = np.arange(100) / 10
+    times[50:] += 1000.0
+    made = Preprocessing(window="2s", scale="none").inputs([Recording(np.zeros(100), times=times)])
+    assert [len(one.u) for one in made] == [20] * 5
+
+
 def test_windows_of_a_duration_count_steps_of_the_rate_or_of_the_recording() -> None:
     slow = Recording(np.zeros(100), times=np.arange(100) / 10)
     fast = Recording(np.zeros(100), times=np.arange(100) / 20)
@@ -323,6 +342,22 @@ def test_own_scale_is_that_of_the_recordings_handed_in_together() -> None:
     made = Preprocessing(scale="own").apply([Recording(u[:20]), Recording(u[20:])])
     expected = StandardScaler().fit_transform(u)
     np.testing.assert_allclose(np.concatenate([one.u for one in made]), expected, atol=1e-12)
+
+
+def test_recordings_may_be_scaled_each_by_its_own_moments_before_they_are_cut() -> None:
+    u = np.random.default_rng(0).normal(5.0, 2.0, (60, 2))
+    raw = [Recording(u[:20]), Recording(100 * u[20:] + 7)]
+    preprocessing = Preprocessing(scale="recording", window=4)
+    whole = [StandardScaler().fit_transform(one) for one in (u[:20], u[20:])]  # in whichever unit
+    made = preprocessing.inputs(raw)
+    assert [one.source for one in made] == [0] * 5 + [1] * 10
+    for number, expected in enumerate(whole):
+        found = np.concatenate([one.u for one in made if one.source == number])
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+    alone = preprocessing.inputs(raw[1:])
+    np.testing.assert_array_equal(alone[3].u, made[8].u)
+    streamed = list(preprocessing.stream(iter(raw)))
+    np.testing.assert_array_equal(streamed[-1].u, made[-1].u)
 
 
 def test_a_channel_without_values_is_zero_after_scaling_and_counts_in_no_moment() -> None:
@@ -425,7 +460,7 @@ def test_two_ways_to_say_one_thing_have_one_fingerprint() -> None:
     ("wrong", "reason"),
     [
         ({"gaps": "guess"}, "gaps is 'guess'; give 'error', 'hold', 'interpolate' or 'restart'"),
-        ({"scale": "all"}, "scale is 'all'; give 'none', 'own' or 'federated'"),
+        ({"scale": "all"}, "scale is 'all'; give 'none', 'recording', 'own' or 'federated'"),
         ({"label": "first"}, "label is 'first'"),
         ({"rate": 0}, "rate is 0; give a number, more than 0"),
         ({"rate": True}, "rate is True"),

@@ -70,6 +70,17 @@ def test_the_detector_is_that_of_all_rows_together(shrinkage: float | str) -> No
     assert model.predict(new).tolist() == (-model.score_samples(new) > model.threshold).tolist()
 
 
+def test_the_threshold_is_set_by_rows_that_were_not_learned_from() -> None:
+    rng = np.random.default_rng(3)
+    loud = np.where(np.arange(400) < 300, 0.1, 1.0)[:, None]  # the last quarter alone
+    clients = {"pump": [ct.Recording(loud * rng.normal(size=(400, 2)))]}
+    model = trained(clients, shrinkage=0.01, false_positive_rate=0.5)
+    scores = -model.score_samples(clients["pump"][0].u)
+    held_out = float(np.median(scores[300:]))
+    assert model.threshold == pytest.approx(held_out, rel=0.2)
+    assert model.threshold > 10 * float(np.quantile(scores, 0.5)), "not by all rows"
+
+
 def test_forecast_errors_are_scored_as_a_ridge_on_all_rows_would_err() -> None:
     from sklearn.linear_model import Ridge
 

@@ -59,6 +59,17 @@ def test_a_run_keeps_its_folds_and_names_who_could_not_be_tested(tmp_path: Path)
     assert {"fold 1 of 3, training", "fold 3 of 3, test"} <= seen
 
 
+def test_the_seed_of_a_plan_deals_its_clients_to_folds(tmp_path: Path) -> None:
+    good_people(tmp_path / "people", 6)
+    dealt = []
+    for k, seed in enumerate((1, 3, 1)):
+        text = plan(f"folds = 3\nseed = {seed}")
+        done = run_plan(parse_plan(text, base=tmp_path), tmp_path / f"run{k}").run
+        dealt.append([one.clients for one in folds_of_run(done.facts)])
+    assert dealt[0] == dealt[2]
+    assert dealt[0] != dealt[1]
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [("folds = 1", "give 2 or more"), ("folds = 0", "give 2 or more")],

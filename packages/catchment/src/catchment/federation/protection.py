@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 Read = Callable[[Message, RoundContext], Additive]
 LOW_RANK = "low-rank-statistics"
 WORTHWHILE = 0.1  # share of the Gram matrix; for less nobody looks for its rank
+MOST_WORK = 2**31  # multiplications to put a Gram matrix together again: about a minute
 _GRAM = 1 + SUMS.index("gram")  # its place among the arrays of statistics
 
 
@@ -224,8 +225,9 @@ class LowRankUpload(Protection):
 
     The Gram matrix of fewer rows than features has that rank, and that many of its rows say the
     rest. Each client sends what is smaller for it, after it has put its own message together again
-    and found every number equal; the message says which. The server therefore adds the very same
-    integers, and their digests, what is unlearned and what is verified do not change by a bit.
+    and found every number equal, unless that would take minutes; the message says which. The server
+    therefore adds the very same integers, and their digests, what is unlearned and what is verified
+    do not change by a bit.
     Messages of other kinds, and statistics that are float64, are sent as they are.
 
     >>> rng = np.random.default_rng(0)
@@ -264,7 +266,7 @@ class LowRankUpload(Protection):
         F, grid, gram = upload.n_features, upload.fixed, upload.gram
         most = min(upload.n_rows, F)
         worthwhile = low_rank_length(most, F) <= (1 - WORTHWHILE) * packed_length(F)
-        if not worthwhile or gram.dtype != np.int64:
+        if not worthwhile or most * F**2 > MOST_WORK or gram.dtype != np.int64:
             return upload
         # What no entry of the Gram matrix of rows of this weight exceeds.
         if int(upload.weight) << 2 * grid.bits >= LARGEST:

@@ -48,6 +48,27 @@ def test_one_round_finds_what_training_each_by_itself_finds() -> None:
     assert state.readout.weights.tobytes() == winner.weights.tobytes()
 
 
+@pytest.mark.parametrize("margin", [0.0, 1.0, 1e6])
+def test_the_first_candidate_stays_unless_another_is_better_by_the_margin(margin: float) -> None:
+    algorithm = Candidates(features=MAPS, margin=margin)
+    state = run_locally(Plan(algorithm=algorithm, rounds=1), SERIES).state
+    squares = []
+    for features in MAPS:  # by each left-out client, without the library's sums
+        choice = run_locally(Plan(algorithm=FederatedRidge(features=features)), SERIES).state.choice
+        assert choice is not None
+        assert choice.block_errors is not None
+        squares.append(choice.block_errors[:, np.argmin(choice.errors[:, 0]), 0])
+    least = int(np.argmin([one.sum() for one in squares]))
+    assert least != 0
+    gain = squares[0] - squares[least]
+    clear = gain.mean() > margin * gain.std(ddof=1) / 2  # of four clients
+    assert state.best == (least if clear else 0)
+    assert state.best == (least if margin < 2 else 0)
+    old = Plan(algorithm=Candidates(features=MAPS), rounds=1)
+    new = Plan(algorithm=algorithm, rounds=1)
+    assert (old.fingerprint() == new.fingerprint()) == (margin == 0)
+
+
 def test_nrmse_is_the_mean_over_outputs_of_held_out_errors() -> None:
     state = run_locally(
         Plan(algorithm=FederatedRidge(features=MAPS[0], per_output=True)), SERIES

@@ -29,7 +29,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from catchment.arrays import Array, NonNegativeInt
+from catchment.arrays import Array, NonNegativeFloat, NonNegativeInt
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
 from catchment.features.recipes import FeatureMap, label_of
 from catchment.federation.algorithm import (
@@ -336,6 +336,9 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
         Whether each output chooses its own ridge.
     classes
         Names of the outputs if they are classes.
+    margin
+        By how many standard errors over clients another candidate must be better than the first,
+        which stays otherwise; with 0 the least error decides.
 
     >>> from catchment import Reservoir
     >>> from catchment.features import EchoState
@@ -349,6 +352,7 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
     halvings: NonNegativeInt = 0
     per_output: bool = False
     classes: tuple[str, ...] | None = None
+    margin: NonNegativeFloat = field(default=0.0, metadata={"later": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -439,6 +443,9 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
             row[k] = nrmse_of(choice, state.total.members[k])
         order = sorted(state.alive, key=lambda k: (row[k], k))
         best, more = order[0], len(state.scores) < self.halvings
+        if self.margin and 0 in found and best != 0:
+            squares = [squares_of(found[k].choice, state.total.members[k]) for k in (0, best)]
+            best = best if clearly_less(squares[1], squares[0], self.margin) else 0
         alive = sorted(order[: (len(order) + 1) // 2]) if more else state.alive
         return replace(
             state,
@@ -497,6 +504,32 @@ class Candidates(Algorithm[Race, Tally[StatisticsSet], Model]):
         if len(set(labels)) == len(labels):
             return labels
         return [f"{k}: {label}" for k, label in enumerate(labels, start=1)]
+
+
+def squares_of(choice: Any, total: RidgeStatistics) -> Array | None:
+    """Return each block's squared errors (B,) at the chosen ridge, in variances of the outputs."""
+    if choice.block_errors is None:
+        return None
+    K = choice.errors.shape[1]
+    at = np.argmin(np.abs(choice.ridges[:, None] - np.broadcast_to(choice.best, (K,))), axis=0)
+    variance = total.target_moments() / total.weight
+    varied = variance > 0
+    found: Array = choice.block_errors[:, at, np.arange(K)][:, varied] / variance[varied]
+    return np.asarray(found.sum(axis=1))
+
+
+def clearly_less(squares: Array | None, others: Array | None, margin: float) -> bool:
+    """Return whether blocks' squared errors (B,) are less by more than so many standard errors.
+
+    >>> clearly_less(np.array([1.0, 1.1]), np.array([2.0, 2.2]), 1.0)
+    True
+    >>> clearly_less(np.array([1.0, 3.0]), np.array([3.0, 1.1]), 1.0)
+    False
+    """
+    if squares is None or others is None:
+        return True
+    gain = others - squares
+    return bool(gain.mean() > margin * gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
 def nrmse_of(choice: RidgeChoice, total: RidgeStatistics) -> float:
