@@ -425,7 +425,7 @@ def test_two_ways_to_say_one_thing_have_one_fingerprint() -> None:
     ("wrong", "reason"),
     [
         ({"gaps": "guess"}, "gaps is 'guess'; give 'error', 'hold', 'interpolate' or 'restart'"),
-        ({"scale": "all"}, "scale is 'all'; give 'none', 'own' or 'federated'"),
+        ({"scale": "all"}, "scale is 'all'; give 'none', 'recording', 'own' or 'federated'"),
         ({"label": "first"}, "label is 'first'"),
         ({"rate": 0}, "rate is 0; give a number, more than 0"),
         ({"rate": True}, "rate is True"),

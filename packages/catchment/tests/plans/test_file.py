@@ -317,7 +317,7 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
         ("[preprocessing]\ngaps = 'drop'", "gaps in .preprocessing. is 'drop'; give"),
         (
             "[preprocessing]\nscale = 'client'",
-            "scale in .preprocessing. is 'client'; give 'none', 'own' or",
+            "scale in .preprocessing. is 'client'; give 'none', 'recording', 'own' or",
         ),
         ("[preprocessing]\nwindow = '5'", r"\[preprocessing\]: "),
         ("[preprocessing]\nstep = 3", "without a window"),

@@ -165,10 +165,10 @@ def _refuse(model: Model, name: str, number: str | None) -> None:
     check_name(name)
     if model.n_inputs is None:
         raise ValueError("the map takes any number of channels; build it for the device's first")
-    if model.preprocessing.scale == "own":
+    if model.preprocessing.scale in ("recording", "own"):
         raise ValueError(
-            'the scale is "own", by all recordings of a client at once, which a device does not '
-            'have; train with scale="federated" or "none"'
+            f'the scale is "{model.preprocessing.scale}", by whole recordings at once, which a '
+            'device does not have; train with scale="federated" or "none"'
         )
     if model.preprocessing.scale == "federated":
         raise ValueError("the scale is not fitted yet; train the model first")

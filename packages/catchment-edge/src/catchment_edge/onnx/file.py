@@ -57,10 +57,10 @@ def without_clock(preprocessing: Preprocessing, rate: float | None = None) -> Pr
             'gaps is "restart", which cuts a recording into as many pieces as it has gaps, and a '
             'graph has one; train with gaps="hold" or "interpolate"'
         )
-    if preprocessing.scale == "own":
+    if preprocessing.scale in ("recording", "own"):
         raise ValueError(
-            'scale is "own", by the recordings that are handed in together, which one recording '
-            'does not show; train with scale="federated"'
+            f'scale is "{preprocessing.scale}", by moments of whole recordings, which the graph '
+            'does not take; train with scale="federated"'
         )
     if not preprocessing.is_fitted:
         raise ValueError('scale is "federated" and not fitted; export a model that was trained')

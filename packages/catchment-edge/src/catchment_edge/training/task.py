@@ -144,9 +144,10 @@ def _check_preparation(preprocessing: Preprocessing, *, per_step: bool) -> None:
             'gaps is "restart" in [preprocessing], which shares a recording\'s weight among its '
             'pieces; write gaps = "hold", or cut windows'
         )
-    if preprocessing.scale == "own":
+    if preprocessing.scale in ("recording", "own"):
         raise ValueError(
-            'scale is "own" in [preprocessing], which needs all samples before the first; write '
+            f'scale is "{preprocessing.scale}" in [preprocessing], which needs all samples before '
+            "the first; write "
             'scale = "federated", or give the numbers'
         )
     if preprocessing.window is not None and preprocessing.label == "mean":

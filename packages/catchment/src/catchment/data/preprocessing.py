@@ -51,7 +51,7 @@ from catchment.data.steps import (
     resample,
 )
 
-Scale = Literal["none", "own", "federated"]
+Scale = Literal["none", "recording", "own", "federated"]
 CHUNK = 512  # recordings prepared together, where there may be any number
 _RECORDING: Callable[[Prepared], Recording] = attrgetter("recording")
 
@@ -124,9 +124,9 @@ class Preprocessing:
         Any of "hour", "weekday" and "season": further inputs that say when a step is, four of
         each; see `catchment.data.steps`. Recordings need times that are dates.
     scale
-        "none"; "own", by the moments of the recordings that are handed in together, those of one
-        client; "federated", by moments of all training clients, which are to be fitted; or a
-        `Scaler`, the fitted numbers.
+        "none"; "recording", each recording by its own moments; "own", by the moments of the
+        recordings that are handed in together, those of one client; "federated", by moments of all
+        training clients, which are to be fitted; or a `Scaler`, the fitted numbers.
 
     >>> preprocessing = Preprocessing(gaps="interpolate", rate=2, window="1s", scale="none")
     >>> raw = Recording([1.0, np.nan, 3.0], y=[0.0, 1.0, 2.0], times=[0.0, 0.5, 1.5])
@@ -284,7 +284,7 @@ class Preprocessing:
         >>> ready.apply([Recording([1.0, 5.0])])[0].u.ravel().tolist()
         [-1.0, 3.0]
         """
-        if self.scale in ("none", "own"):
+        if self.scale in ("none", "recording", "own"):
             raise ValueError(
                 f'scale is "{self.scale}", which has nothing to fit; pass scale="federated"'
             )
@@ -484,10 +484,12 @@ class Preprocessing:
 
     def _scaled(self, segments: list[Prepared]) -> list[Prepared]:
         """Return segments with scaled inputs, and zeros, which drive nothing, for silent ones."""
-        scaler = self._scaler(segments)
+        alone = self.scale == "recording"
+        scaler = None if alone else self._scaler(segments)
         scaled = []
         for segment in segments:
             raw = segment.recording.u
+            scaler = self._scaler([segment]) if alone else scaler
             u = raw if scaler is None else scaler(raw)
             silent = np.isnan(u[0])  # other gaps are filled by now
             if silent.any():
@@ -586,9 +588,10 @@ def check_continuable(preprocessing: Preprocessing) -> None:
             "recording "
             'that goes on; pass gaps="hold" or "error"'
         )
-    if preprocessing.scale == "own":
+    if preprocessing.scale in ("recording", "own"):
         raise ValueError(
-            'scale is "own", which every new segment would change; pass scale="federated" or "none"'
+            f'scale is "{preprocessing.scale}", which every new segment would change; pass '
+            'scale="federated" or "none"'
         )
     if preprocessing.looks_around:
         raise ValueError(

@@ -27,7 +27,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from itertools import islice
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
@@ -44,7 +44,7 @@ from catchment.errors import (
     UploadError,
 )
 from catchment.federation.algorithm import Additive, RoundContext, Tally, check_base
-from catchment.federation.checks import Screen, ScreenState, check_total, claimed
+from catchment.federation.checks import LIMITS, Screen, ScreenState, check_total, claimed
 from catchment.federation.client import Request, digest_of
 from catchment.federation.messages import (
     REPLY_HEADER,
@@ -395,8 +395,10 @@ class Round:
 
     def sum(self, payload: Message) -> tuple[Additive, int]:
         """Return the sum of the answers to one request to everybody, and how many are in it."""
-        cohort = self.context.cohort
-        self.sums, self.screen = Sums(cohort), Screen(self.plan.limits, len(cohort), self._refuse)
+        cohort, limits = self.context.cohort, self.plan.limits
+        if limits is LIMITS and self.engine.has_data:
+            limits = replace(limits, over_median=1e300)
+        self.sums, self.screen = Sums(cohort), Screen(limits, len(cohort), self._refuse)
         self.message = self.send("update", {"": payload}, len(cohort))[""]
         first = self._take_up() if self.keeper.keep_every < math.inf else 0
         blocks: list[tuple[str, ...]] = []
@@ -722,7 +724,11 @@ def run(
         payload = algorithm.broadcast(state, context)
         exchange = None
         if plan.masking is None:
-            total, n_used = under_way.sum(payload)
+            try:
+                total, n_used = under_way.sum(payload)
+            except TooFewClientsError:
+                engine.raise_fault(len(cohort))
+                raise
         else:
             fewest = max(plan.min_clients, plan.limits.fewest(len(cohort)))
             exchange = plan.masking.open(context, min_clients=fewest, journal=journal)

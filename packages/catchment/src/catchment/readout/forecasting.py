@@ -96,7 +96,7 @@ def warm_up(model: Model, warmup: Recording | ArrayLike) -> Array:
             f"the model looks {model.preprocessing.horizon} steps ahead, a closed loop goes step "
             "by step; train with horizon=1, or take predict's last row as the forecast"
         )
-    if model.preprocessing.window is not None or model.preprocessing.scale == "own":
+    if model.preprocessing.window is not None or model.preprocessing.scale in ("recording", "own"):
         raise ValueError(
             "a closed loop goes on from one recording, scaled by numbers that stay the same; "
             'train with window=None and scale="federated" or "none"'

@@ -521,11 +521,11 @@ def _count(n: int, noun: str) -> str:
 def say_bytes(n: int) -> str:
     """Return a number of bytes with three digits and a unit.
 
-    >>> say_bytes(1_234_567), say_bytes(12)
-    ('1.23 MB', '12 bytes')
+    >>> say_bytes(1_234_567), say_bytes(999_700), say_bytes(12)
+    ('1.23 MB', '1 MB', '12 bytes')
     """
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if n >= size:
+        if n >= 0.9995 * size:
             return f"{n / size:.3g} {unit}"
     return f"{n} bytes"
 
