@@ -88,6 +88,14 @@ def test_help_fits_a_screen(words: tuple[str, ...], monkeypatch: pytest.MonkeyPa
     assert len(shown.output.strip().splitlines()) <= 40
 
 
+def test_every_command_is_one_line_of_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 80)
+    shown = RUNNER.invoke(app, ["--help"]).output.strip().splitlines()
+    assert max(map(len, shown)) == 80
+    assert len(shown) <= 40
+    assert [line for line in shown if line.startswith("│" + " " * 10)] == []
+
+
 def test_run_prints_a_table(plan: Path, tmp_path: Path) -> None:
     result = RUNNER.invoke(app, ["run", str(plan), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0

@@ -202,9 +202,10 @@ def fit(
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train on a folder of files: write a plan, run it, and score the model on each person.
+    """Train on a folder of files, and score the model on new people.
 
-    Columns are guessed from their names and values, and printed; options override a guess.
+    It writes a plan and runs it. Columns are guessed from their names and values, and printed;
+    options override a guess.
     """
     from catchment.plans.run import run_plan
 

@@ -62,9 +62,10 @@ def predict(
     use: UseOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Predict from raw files, as CSV: one row per window, recording or step.
+    """Predict from raw files, as CSV.
 
-    Classes come with their probability, numbers with an interval where the model knows its error.
+    One row per window, recording or step. Classes come with their probability, numbers with an
+    interval where the model knows its error.
     """
     from catchment.data.files import find_files
     from catchment.readout.answers import Table
@@ -88,7 +89,7 @@ def evaluate(
     use: UseOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Score a model on raw files: in total, for each client, and for the worst.
+    """Score a model on raw files: in total and for each client.
 
     Clients with a personal readout are scored by theirs.
     """
@@ -196,7 +197,7 @@ def calibrate(
     ] = None,
     use: UseOption = None,
 ) -> None:
-    """Calibrate prediction intervals on files of clients that did not train.
+    """Calibrate prediction intervals on clients that did not train.
 
     Writes the model with its errors on them; `catchment predict` then has intervals.
     """
@@ -225,7 +226,7 @@ def ledger(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     client: Annotated[str | None, option("List every message of one client.", "NAME")] = None,
 ) -> None:
-    """List what left each client, what can be read from it, and what never left."""
+    """List what left each client, and what can be read from it."""
     from catchment.federation.runs.ledger import in_words
     from catchment.federation.runs.read import messages_of, read_run
 
@@ -248,7 +249,7 @@ def diagnose(
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Diagnose how well a client is served: its score, its inputs, likely reasons.
+    """Diagnose how well a client is served, with likely reasons.
 
     The client is judged by a model that has not learned from it.
     """
@@ -285,10 +286,11 @@ def verify(
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Recompute a run's hashes and compare them; exit code 1 if any differs.
+    """Recompute a run's hashes and compare them.
 
-    Weights, map and preparation, every client's statistics, their sum, the readout, and the
-    certificate of what was forgotten. With the recordings at hand their statistics too.
+    Exit code 1 if any differs. Weights, map and preparation, every client's statistics, their sum,
+    the readout, and the certificate of what was forgotten; with the recordings at hand their
+    statistics too.
     """
     from catchment.features.recipes import imported
     from catchment.plans.verify import verify_run
@@ -362,9 +364,10 @@ def add_clients(
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Add clients, and new classes, to a finished run without contacting the others.
+    """Add clients and new classes to a finished run.
 
-    The model is that of a run with all of them from the start, prepared as the run's was.
+    Nobody else is contacted. The model is that of a run with all of them from the start, prepared
+    as the run's was.
     """
     from catchment.features.recipes import imported
     from catchment.new_classes import add_clients as added
