@@ -38,7 +38,7 @@ def export(
         typer.Option(
             "--number",
             metavar="whole|q15|float32",
-            help="C: how numbers are held; whole where the map has a grid.",
+            help="C: how numbers are held; whole in fixed point.",
         ),
     ] = None,
     name: Annotated[

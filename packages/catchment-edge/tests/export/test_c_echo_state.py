@@ -144,7 +144,7 @@ def test_single_precision_is_near_double(pool: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(scores, model.outputs([u])[0], rtol=1e-5, atol=1e-5)
 
 
-def test_single_precision_of_a_map_with_a_grid_has_the_same_classes(tmp_path: Path) -> None:
+def test_single_precision_of_a_map_in_fixed_point_has_the_same_classes(tmp_path: Path) -> None:
     data = [ct.Recording.labeled(signal(90, seed=k) * (1 + k % 3), k % 3, "abc") for k in range(18)]
     model = ct.fit(ct.Pipeline(ct.Preprocessing(window=30), ct.EchoState(30)), data)
     made = compiled(model, tmp_path, number="float32")

@@ -137,7 +137,7 @@ PLAIN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", list(PLAIN))
-def test_maps_without_a_grid_are_not_rounded(name: str, tmp_path: Path) -> None:
+def test_maps_in_floating_point_are_not_rounded(name: str, tmp_path: Path) -> None:
     data = [one for k, one in enumerate(windows()) if k != 2]
     # Numbers that single precision holds, so that no count may differ.
     data = [replace(one, u=np.rint((one.u - 5) * 2.0**12) / 2.0**12) for one in data]
