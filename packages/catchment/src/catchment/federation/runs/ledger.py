@@ -482,8 +482,8 @@ def _notes(run: Run, purpose: str, parts: list[Traffic]) -> list[str]:
         names = ", ".join(few[:5]) + (", ..." if len(few) > 5 else "")
         notes.append(
             f"{len(few)} of {len(rows)} clients ({names}) have fewer rows than the {n_features} "
-            "features. Whoever reads such statistics can rebuild the raw inputs: of one sequence "
-            "with a row per step to many digits, of pooled sequences some of them. Use fewer "
+            "features. Whoever reads such statistics can rebuild the raw inputs: of one recording "
+            "with a row per step to many digits, of pooled recordings some of them. Use fewer "
             "units, or hide each client under secure aggregation with many more rows than features."
         )
     if weak:
