@@ -233,7 +233,8 @@ def test_one_hot_targets_without_names_are_remarked_on() -> None:
 
 def test_recordings_of_one_step_are_remarked_on() -> None:
     short = [
-        ct.Recording([[float(k), 1.0]], y=np.eye(2)[k % 2], classes=("a", "b")) for k in range(9)
+        ct.Recording(np.array([[float(k), 1.0]]), y=np.eye(2)[k % 2], classes=("a", "b"))
+        for k in range(9)
     ]
     with pytest.warns(UserWarning, match="every recording has one step"):
         ct.fit("window_statistics", short)
@@ -326,12 +327,12 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         "1 of 6 samples have no label, the first is number 2; leave them out",
     ),
     "None in y": (
-        lambda: TimeSeriesClassifier().fit(_x(4, 20), ["a", "b", None, "a"]),
+        lambda: TimeSeriesClassifier().fit(_x(4, 20), ["a", "b", None, "a"]),  # type: ignore[arg-type]
         ValueError,
         "1 of 4 samples have no label",
     ),
     "a map's class": (
-        lambda: TimeSeriesClassifier(ct.MiniRocket).fit(_x(6, 20), [0, 1] * 3),  # type: ignore[arg-type]
+        lambda: TimeSeriesClassifier(ct.MiniRocket).fit(_x(6, 20), [0, 1] * 3),
         TypeError,
         r"the map is the class MiniRocket; pass MiniRocket\(...\)",
     ),

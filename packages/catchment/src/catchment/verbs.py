@@ -157,16 +157,17 @@ def fit(
 def _remark(recordings: Sequence[Any]) -> None:
     """Warn of recordings that are hardly what was meant: of one step, or with unnamed classes."""
     some = [one for one in recordings[:MOST_SEEN] if isinstance(one, Recording)]
-    if len(some) < 2 or any(one.y is None or one.per_step for one in some):
+    targets = [one.y for one in some if one.y is not None and not one.per_step]
+    if len(targets) < max(2, len(some)):
         return
     if all(one.n_steps == 1 for one in some):
         warnings.warn(
-            "every recording has one step, so that nothing changes in time; a recording is the "
-            "rows (T, I) of one stretch of time",
+            "every recording has one step, so that nothing changes in time; a recording is all "
+            "rows (T, I) of one measurement",
             stacklevel=3,
         )
-    if not any(one.classes for one in some) and len({np.shape(one.y) for one in some}) == 1:
-        y = np.stack([one.y for one in some if one.y is not None])
+    if not any(one.classes for one in some) and len({one.shape for one in targets}) == 1:
+        y = np.stack(targets)
         if are_classes(y) and len(np.unique(y, axis=0)) > 1:
             warnings.warn(
                 f"targets look like classes, one of {y.shape[1]} each, and are learned as numbers; "
