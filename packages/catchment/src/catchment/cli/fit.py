@@ -217,13 +217,13 @@ def fit(
     folder = out or Path("runs") / asked.called
     if not force:
         _refuse_to_overwrite(plan, folder, asked.command(force=True))
-    file, told = _proposed(asked, plan, strict=strict, quiet=as_json)
-    facts, warned = {"summary": json.dumps(told.pop("seen"))}, list[str]()
+    file, proposed = _proposed(asked, plan, strict=strict, quiet=as_json)
+    facts, warned = {"summary": json.dumps(proposed.pop("seen"))}, list[str]()
     with stoppable(asked.command(force=True)), progress(quiet=as_json) as watch, _quietly(warned):
         done = run_plan(file, folder, force=True, threads=threads, watch=watch, facts=facts).run
     seconds = done.seconds or 0.0
     if as_json:
-        print_json(told | _outcome_json(done, folder, seconds, warned))
+        print_json(proposed | _outcome_json(done, folder, seconds, warned))
         return
     for line in _outcome(done, folder, seconds, warned):
         typer.echo(line)

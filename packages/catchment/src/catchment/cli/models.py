@@ -333,27 +333,26 @@ def unlearn(
     place = out or folder
     place.mkdir(parents=True, exist_ok=True)
     model = found.model.save(place / f"model-without-{file_name(client)}.safetensors")
-    certificate = place / CERTIFICATE
-    replace_file(certificate, (found.certificate.to_json() + "\n").encode())
-    told = found.certificate
+    path, certificate = place / CERTIFICATE, found.certificate
+    replace_file(path, (certificate.to_json() + "\n").encode())
     if as_json:
-        print_json({"model": str(model), "certificate": str(certificate), "remains": told.remains})
+        print_json({"model": str(model), "certificate": str(path), "remains": certificate.remains})
         return
-    typer.echo(f"wrote {model} and {certificate.name}")
-    typer.echo(f"{told.n_rows} rows of {client} are out of the sum")
-    typer.echo(f"before   {told.before}")
-    if told.how == "equality":
-        typer.echo(f"removed  {told.removed}")
-    typer.echo(f"after    {told.after}")
-    alike = " that scales and adapts as this one did" if told.remains else ""
-    if told.how == "equality":
+    typer.echo(f"wrote {model} and {path.name}")
+    typer.echo(f"{certificate.n_rows} rows of {client} are out of the sum")
+    typer.echo(f"before   {certificate.before}")
+    if certificate.how == "equality":
+        typer.echo(f"removed  {certificate.removed}")
+    typer.echo(f"after    {certificate.after}")
+    alike = " that scales and adapts as this one did" if certificate.remains else ""
+    if certificate.how == "equality":
         typer.echo("after = before - removed, in integers, to the last bit:")
         typer.echo(f"the sum of a run without {client}{alike}")
         typer.echo(f"anybody can check it: catchment verify {folder}")
-    if told.how == "summed-anew":
+    if certificate.how == "summed-anew":
         typer.echo(f"a run without {client}{alike} has the second of these sums, to the bit")
-    if told.remains:
-        typer.echo(f"still fitted with {client}: {told.remains}")
+    if certificate.remains:
+        typer.echo(f"still fitted with {client}: {certificate.remains}")
     typer.echo(f"{folder} itself still holds what {client} sent; delete it when it is not needed")
 
 
@@ -381,8 +380,8 @@ def add_clients(
     classes = list(model.classes or ())
     new = [name for name in classes if name not in (before.classes or ())]
     if as_json:
-        told = {"folder": str(out), "classes": classes}
-        print_json({**told, "joined": sorted(clients), "new_classes": new})
+        grown = {"folder": str(out), "classes": classes}
+        print_json({**grown, "joined": sorted(clients), "new_classes": new})
         return
     typer.echo(f"wrote {out}: {len(classes)} classes, {', '.join(classes)}")
     typer.echo(f"joined: {', '.join(sorted(clients))}; nobody else was asked")
