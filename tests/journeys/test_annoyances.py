@@ -23,8 +23,7 @@ from catchment.cli import size
 from catchment.data.survey import summary_lines, survey
 from catchment.errors import IntegrityError, MissingExtraError, TooFewClientsError
 from catchment.federation import Limits, Plan, read_run
-from catchment.federation.runs.ledger import say_bytes
-from catchment.federation.runs.read import lasting
+from catchment.federation.runs import lasting, say_bytes
 from catchment.plans import read_plan, run_plan
 from catchment.report import render
 from catchment.sklearn import AnomalyDetector, EchoStateForecaster, TimeSeriesClassifier

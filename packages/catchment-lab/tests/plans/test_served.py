@@ -22,16 +22,17 @@ from catchment.readout import Model
 from catchment_lab.diagnose import (
     Served,
     as_the_server_knows,
+    class_shifts,
     how_served,
     read_confusions,
     read_served,
+    score_lines,
     served_in_words,
+    served_section,
     trained_without,
     without,
 )
-from catchment_lab.diagnose.compare import class_shifts
 from catchment_lab.diagnose.reasons import reasons
-from catchment_lab.diagnose.words import score_lines
 from tests.plans.people import CLASSES, person, write_people, write_plan
 
 N_PEOPLE = 8
@@ -127,8 +128,6 @@ def test_the_run_keeps_the_worst_client_and_the_report_says_why(
 def test_a_recording_that_the_report_has_drawn_is_not_drawn_again(
     place: Callable[[str], Path],
 ) -> None:
-    from catchment_lab.diagnose.words import served_section
-
     run = read_run(place("turned"))
     kept = read_served(run.folder)
     assert kept is not None

@@ -460,15 +460,7 @@ def federate(
     """
     for name in options.keys() - Options.__optional_keys__:
         raise TypeError(f"federate has no argument {name!r}")
-    if not isinstance(clients, Mapping):
-        raise TypeError(
-            f"clients is a {type(clients).__name__}; pass a dict of recordings by the client's "
-            'name, {"ann": [...], "bob": [...]}'
-        )
-    if not clients:
-        raise ValueError("there are no clients; pass at least one")
-    check_client_names(clients)
-    devices_of(clients)
+    _refuse_clients(clients)
     if isinstance(what, Plan):
         said = (*protections, ridge, upload, classes, head, onto)
         if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:
@@ -480,8 +472,8 @@ def federate(
     pipeline = as_pipeline(what, Preprocessing())
     shared = shared_by(clients, pipeline.preprocessing, classes)
     if classes is None and not isinstance(clients, LazyClients):
-        held = [one[:MOST_SEEN] for one in clients.values() if isinstance(one, list | tuple)]
-        _remark([recording for some in held[:MOST_SEEN] for recording in some])
+        held = [one for one in clients.values() if isinstance(one, list | tuple)]
+        _remark([recording for some in held[:MOST_SEEN] for recording in some[:MOST_SEEN]])
     names = tuple(classes) if classes is not None else shared.classes
     columns = clients.columns if isinstance(clients, Clients | LazyClients) else {}
     earlier: RidgeState | None = None
@@ -513,6 +505,19 @@ def federate(
             folder.save_model(made.model)
     warn_of(engines.records)
     return made
+
+
+def _refuse_clients(clients: object) -> None:
+    """Raise an error for what is no mapping of clients, or names none, or one device twice."""
+    if not isinstance(clients, Mapping):
+        raise TypeError(
+            f"clients is a {type(clients).__name__}; pass a dict of recordings by the client's "
+            'name, {"ann": [...], "bob": [...]}'
+        )
+    if not clients:
+        raise ValueError("there are no clients; pass at least one")
+    check_client_names(clients)
+    devices_of(clients)
 
 
 def _run_plan(

@@ -19,11 +19,11 @@ from catchment.report import (
     MOST_LANES,
     OTHERS,
     Theme,
+    client_scores,
     lead,
     render,
     signal_chart,
 )
-from catchment.report.html import client_scores
 from tests.report.pages import Checked
 
 WHY = Refusal("p03", "refused", "there is no column 'y'")

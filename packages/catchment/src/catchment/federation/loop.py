@@ -416,7 +416,11 @@ class Round:
         for client, update in self.screen.rest():
             self.sums.add(client, update)
         fewest = max(self.plan.min_clients, self.plan.limits.fewest(len(cohort)))
-        total = self.sums.total(fewest, self.refused)
+        try:
+            total = self.sums.total(fewest, self.refused)
+        except TooFewClientsError:
+            self.engine.raise_fault(len(cohort))
+            raise
         self.refused.extend(self.sums.left_out)
         return total, len(self.sums.groups[0].clients)
 
@@ -724,11 +728,7 @@ def run(
         payload = algorithm.broadcast(state, context)
         exchange = None
         if plan.masking is None:
-            try:
-                total, n_used = under_way.sum(payload)
-            except TooFewClientsError:
-                engine.raise_fault(len(cohort))
-                raise
+            total, n_used = under_way.sum(payload)
         else:
             fewest = max(plan.min_clients, plan.limits.fewest(len(cohort)))
             exchange = plan.masking.open(context, min_clients=fewest, journal=journal)

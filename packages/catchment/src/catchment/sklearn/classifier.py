@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from catchment.arrays import Array, Integers
 from catchment.data.frames import missing_values
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.recipes import AutoMap, FeatureMap, known_map
 from catchment.readout.detector import MahalanobisDetector
 from catchment.readout.model import Model, fitted_temperature, softmax
@@ -339,7 +338,7 @@ class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
         standardize = self.pipeline_.features.standardize
         return MahalanobisDetector.of(sums, self.shrinkage, standardize=standardize)
 
-    def _description(self) -> EchoState:
+    def _description(self) -> FeatureMap:  # type: ignore[override]
         settled = copy(self)
         settled.washout = self.washout_
         return settled._reservoir(self.pool, self.segments)
