@@ -21,6 +21,7 @@ from benchmarks.edge_peer_table import edge_peer_table
 from catchment import __version__
 from catchment.features.echo_state import AUTO_GRID
 from catchment.plans import parse_plan
+from tests import pasted
 from tests.commands import Done, typed, typed_apart
 
 ROOT = Path(__file__).parents[1]
@@ -325,12 +326,19 @@ def run_commands(text: str, run: Callable[..., Done] = typed) -> None:
     Words must be equal, and accuracies near; other numbers depend on the machine.
     """
     for command, expected in re.findall(r"^\$ catchment (.*)\n((?:(?!\$ ).*\n)*)", text, re.M):
-        done = run(*shlex.split(command))
-        ours, theirs = (re.sub(r"\b[0-9a-f]{8,64}\b", "hash", s) for s in (expected, done.stdout))
+        refused = {"code": 2} if expected.startswith("error: ") else {}
+        done = run(*shlex.split(command, comments=True), **refused)
+        # Files that were written are named on stderr, as errors are.
+        printed = done.stdout + (
+            done.stderr if re.search("^(?:wrote|error)", expected, re.M) else ""
+        )
+        if not expected:
+            continue
+        ours, theirs = (re.sub(r"\b[0-9a-f]{8,64}\b", "hash", s) for s in (expected, printed))
         ours, theirs = (
             re.sub(r"\d+(?:\.\d+)?", "#", s).replace("hash...", "hash") for s in (ours, theirs)
         )
-        assert doctest.OutputChecker().check_output(ours, theirs, SHOWN), done.stdout
+        assert doctest.OutputChecker().check_output(ours, theirs, SHOWN), printed
         for shown, found in zip(SCORE.findall(expected), SCORE.findall(done.stdout), strict=False):
             assert float(shown) == pytest.approx(float(found), abs=0.05)
 
@@ -365,24 +373,39 @@ def run_page(page: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_readme_shows_what_fitting_a_folder_prints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("page", pasted.FILES)
+def test_every_command_block_can_be_pasted(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    guide = PIECE.findall((ROOT / "docs" / FIRST_GUIDE).read_text(encoding="utf-8"))
-    files = next(text for language, text in guide if language == "python")
-    exec(files.replace("range(12)", "range(6)"), {"__name__": "page"})  # numbers are not compared
-    (shown,) = re.findall(
-        r"^(\$ catchment fit (?:.*\n)+?)```$", (ROOT / "README.md").read_text("utf-8"), re.M
-    )
-    # Another map, because trying a few takes its time; of the rows, the first is shown.
-    quick = re.sub(r"map: \w+", "map: window_statistics", shown).replace("label activity", QUICK)
-    quick = re.sub(r" +map chosen: .*", "...", quick).replace("new.csv", "new/q0.csv")
-    run_commands(quick.replace("next: catchment predict runs/recordings new/q0", NEXT) + "...\n")
+    pasted.FILES[page]()
+    names: dict[str, object] = {"__name__": "page"}
+    pieces = PIECE.findall((ROOT / page).read_text(encoding="utf-8"))
+    commands = "".join(text for language, text in pieces if language == "console")
+    for language, text in pieces:
+        if language == "console":
+            run_commands(text)
+        elif language == "toml":
+            # Under the name that the commands of the page have for it.
+            (name,) = set(re.findall(r"\S+\.toml", commands))
+            Path(name).write_text(text, encoding="utf-8")
+        elif page in pasted.WITH_PYTHON:
+            exec(text, names)
+    assert "$ catchment " in commands
 
 
-QUICK = "label activity --map window_statistics"
-NEXT = "next: catchment predict runs/recordings new"
+def test_ten_guides_can_be_pasted() -> None:
+    pages = {page for page in (*pasted.FILES, *pasted.ELSEWHERE) if "/guides/" in page}
+    assert len(pages) >= 10
+    assert all((ROOT / page).is_file() for page in pages)
+
+
+def test_what_pip_installs_from_a_clone_is_there() -> None:
+    text = "".join(page.read_text("utf-8") for page in (*PAGES, *READMES))
+    places = set(re.findall(r"pip install[^#`]*? \"?(\./packages/[\w-]+)", text))
+    assert "./packages/catchment" in places
+    assert [place for place in places if not (ROOT / place / "pyproject.toml").is_file()] == []
+
 
 OWN_MAP = """
 [data]

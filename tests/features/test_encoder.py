@@ -41,7 +41,7 @@ def relu(u: Any) -> Any:
     return np.maximum(np.asarray(u, dtype=np.float32) @ WEIGHTS, 0)
 
 
-def test_the_mean_is_numpys_on_a_grid(tiny: Encoder) -> None:
+def test_the_mean_is_numpys_in_fixed_point(tiny: Encoder) -> None:
     built = tiny.build(3, per_step=False, classes=True)
     assert (built.n_features, built.bits, built.standardize) == (4, 8, True)
     expected = [relu(u).astype(float).mean(0, keepdims=True) for u in INPUTS]

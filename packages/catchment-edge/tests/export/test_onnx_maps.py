@@ -122,7 +122,7 @@ def test_another_evaluator_finds_the_same_steps(tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("length", [30, 64, 65, 150, 256])
-def test_long_recordings_are_cut_as_the_grid_defines(tmp_path: Path, length: int) -> None:
+def test_long_recordings_are_cut_as_fixed_point_defines(tmp_path: Path, length: int) -> None:
     described = EchoState(12, leak_rate=0.2)
     for per_step in (False, True):
         model = model_of(described, features_out=True, per_step=per_step, classes=None)
@@ -188,7 +188,7 @@ def test_gains_of_plasticity_are_in_the_file(tmp_path: Path) -> None:
     washout=st.integers(0, 5),
     seed=st.integers(0, 2**31),
 )
-def test_any_recipe_on_a_grid_gives_the_same_numbers(
+def test_any_recipe_in_fixed_point_gives_the_same_numbers(
     tmp_path_factory: pytest.TempPathFactory,
     units: list[int],
     bits: int,
@@ -212,7 +212,7 @@ def test_any_recipe_on_a_grid_gives_the_same_numbers(
 
 
 @pytest.mark.parametrize("pool", [None, "last", "mean", "mean_std", "max"])
-def test_states_without_a_grid_agree_to_rounding(tmp_path: Path, pool: Any) -> None:
+def test_states_in_floating_point_agree_to_rounding(tmp_path: Path, pool: Any) -> None:
     described = EchoState(20, bits=None, pool=pool, leak_rate=0.4, activation=ALL)
     model = model_of(described, features_out=True, per_step=pool is None, classes=None)
     (u,) = waves(1)

@@ -248,7 +248,7 @@ def drop(
         Path | None, typer.Option(metavar="JSON", help="Public keys of all clients.")
     ] = None,
 ) -> None:
-    """Take contributions to one plan over HTTPS, and nothing else; Ctrl-C ends it."""
+    """Take contributions to one plan over HTTPS; Ctrl-C ends it."""
     import json
 
     from catchment.plans import read_plan

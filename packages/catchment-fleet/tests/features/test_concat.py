@@ -102,7 +102,7 @@ def test_what_cannot_stand_side_by_side_is_refused() -> None:
         FeatureUnion(EchoState(5), Small()).build(3, per_step=False).rows([np.zeros((9, 2))])
 
 
-def test_where_recordings_start_anew_no_inner_map_has_a_grid() -> None:
+def test_where_recordings_start_anew_no_inner_map_is_in_fixed_point() -> None:
     both = FeatureUnion(EchoState(5), FeatureUnion(EchoState(6, bits=20), OwnStatistics()))
     without: Any = suited(both, ct.Preprocessing(gaps="restart"))
     assert (without.maps[0].bits, without.maps[1].maps[0].bits) == (None, 20)

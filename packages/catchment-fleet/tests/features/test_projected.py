@@ -74,7 +74,7 @@ def test_it_is_scipys_matrix_with_drawn_signs_and_rows(grid: int) -> None:
         np.testing.assert_array_equal(y[0], np.rint(expected * 2 ** (grid - 2)) / 2 ** (grid - 2))
 
 
-def test_without_a_grid_it_is_the_plain_product() -> None:
+def test_in_floating_point_it_is_the_plain_product() -> None:
     built = RandomProjection(OwnStatistics(), 7, seed=1).build(
         CHANNELS, per_step=False, classes=True
     )
@@ -131,7 +131,7 @@ def test_what_cannot_be_projected_is_refused() -> None:
         RandomProjection(EchoState(20), 5).rows(INPUTS)
 
 
-def test_gaps_that_start_anew_take_every_grid_away() -> None:
+def test_gaps_that_start_anew_take_fixed_point_away() -> None:
     without: Any = suited(RandomProjection(EchoState(20), 5), ct.Preprocessing(gaps="restart"))
     assert (without.bits, without.inner.bits) == (None, None)
 

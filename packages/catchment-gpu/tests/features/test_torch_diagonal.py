@@ -123,7 +123,7 @@ def test_one_digest(classes: bool, pooled: bool, device: str) -> None:
     assert accumulate(features, data).digest() == accumulate(features, data, device=device).digest()
 
 
-def test_targets_that_suit_no_grid_are_refused_as_on_the_cpu() -> None:
+def test_targets_that_suit_no_fixed_point_are_refused_as_on_the_cpu() -> None:
     features = DiagonalReservoir(8).build(1, per_step=True)
     u = RNG.normal(size=(20, 1))
     for y, classes in ((u * 2.0**45, False), (u, True), (np.full((20, 1), 300.0), True)):

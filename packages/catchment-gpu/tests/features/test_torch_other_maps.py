@@ -81,7 +81,7 @@ def test_blocks_may_be_as_small_as_a_row(device: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_maps_without_a_grid_agree_too(device: str) -> None:
+def test_maps_in_floating_point_agree_too(device: str) -> None:
     us = inputs(2)
     for described in (
         ct.RandomProjection(ct.DiagonalReservoir(20, bits=None), features=11),

@@ -69,7 +69,7 @@ def test_long_clients_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("per_step", [True, False])
-def test_without_a_grid_they_agree(per_step: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_floating_point_they_agree(per_step: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     features = EchoState(12, bits=None, washout=2).build(2, per_step=per_step)
     groups = clients(classes=False, per_step=per_step)
     here = accumulate_each(features, groups, deterministic=False)

@@ -94,7 +94,7 @@ def test_a_map_without_a_form_is_computed_here() -> None:
     )
 
 
-def test_the_environment_names_the_device_of_a_map_on_a_grid(
+def test_the_environment_names_the_device_of_a_map_in_fixed_point(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(VARIABLE, "nowhere")

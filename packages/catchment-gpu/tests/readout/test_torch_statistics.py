@@ -135,7 +135,7 @@ def assert_agree(one: RidgeStatistics, other: RidgeStatistics, tolerance: float 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("pool", [None, "mean_std", "last"])
 @pytest.mark.parametrize("bias", [True, False])
-def test_without_a_grid_statistics_agree(pool: str | None, bias: bool, device: str) -> None:
+def test_in_floating_point_statistics_agree(pool: str | None, bias: bool, device: str) -> None:
     features = plain_map(pool, bias=bias)
     data = recordings(classes=False, per_step=pool is None)
     there = accumulate(features, data, device=device)
@@ -163,13 +163,13 @@ def test_statistics_of_any_device_add_to_their_like() -> None:
             one + other
 
 
-def test_on_a_grid_any_device_is_no_mark() -> None:
+def test_in_fixed_point_any_device_is_no_mark() -> None:
     features = EchoState.of(reservoir(20), feature_bits=8)
     data = recordings(classes=True, per_step=True)
     assert accumulate(features, data, deterministic=False) == accumulate(features, data)
 
 
-def test_the_environment_counts_without_a_grid_where_any_device_may_be_used(
+def test_the_environment_counts_in_floating_point_where_any_device_may_be_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     features, data = plain_map(), recordings(classes=False, per_step=True)

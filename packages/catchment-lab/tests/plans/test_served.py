@@ -22,13 +22,17 @@ from catchment.readout import Model
 from catchment_lab.diagnose import (
     Served,
     as_the_server_knows,
+    class_shifts,
     how_served,
     read_confusions,
     read_served,
+    score_lines,
     served_in_words,
+    served_section,
     trained_without,
     without,
 )
+from catchment_lab.diagnose.reasons import reasons
 from tests.plans.people import CLASSES, person, write_people, write_plan
 
 N_PEOPLE = 8
@@ -119,6 +123,50 @@ def test_the_run_keeps_the_worst_client_and_the_report_says_why(
     own = write_served_page(kept, run.folder / "page.html").read_text(encoding="utf-8")
     assert own.count('class="chart"') == 4
     assert "<script" not in own
+
+
+def test_a_recording_that_the_report_has_drawn_is_not_drawn_again(
+    place: Callable[[str], Path],
+) -> None:
+    run = read_run(place("turned"))
+    kept = read_served(run.folder)
+    assert kept is not None
+    twice = replace(run, drawn=(kept.drawn[0],))
+    sections = [
+        served_section(one).count('class="chart"') for one in (replace(run, drawn=()), twice)
+    ]
+    assert sections == [3, 2]
+
+
+def test_diagnose_answers_with_what_its_tables_show() -> None:
+    others = {f"p{k}": value for k, value in enumerate([0.95, 0.6, 0.8, 0.7, 0.9, 0.85])}
+    usual = np.array([[90, 5, 5], [5, 90, 5], [5, 5, 90]])
+    taken = np.array([[2, 18, 0], [0, 20, 0], [0, 0, 20]])
+    names = ("walk", "stairs", "sit")
+    one = Served("p9", "accuracy", 0.7, 60, "", others, names, taken, usual)
+    assert not one.is_badly_served  # people differ by more than that
+    (found,) = reasons(one)
+    assert found.name == "classes taken for others"
+    assert found.words.startswith("the model takes 18 of 20 walk for stairs")
+    shifts = class_shifts([20, 0, 0], [100, 100, 100], names)
+    alone = replace(one, value=0.5, rows=20, confusion=np.diag([20, 0, 0]), classes=shifts)
+    assert [reason.name for reason in reasons(alone)] == ["one class only"]
+    said = served_in_words(replace(alone, reasons=reasons(alone)))
+    assert "all their rows are walk: one class alone decides their score" in said
+    assert "Nothing stands out" not in said
+
+
+def test_places_are_said_as_people_say_them() -> None:
+    others = {"a": 0.5, "b": 0.6, "c": 0.7}
+    lines = {
+        value: score_lines(Served("d", "accuracy", value, 9, "", others))[0]
+        for value in (0.9, 0.65, 0.4)
+    }
+    assert "the best of 4" in lines[0.9]
+    assert "the 3rd worst of 4" in lines[0.65]
+    assert "the worst of 4" in lines[0.4]
+    alike = Served("d", "accuracy", 1.0, 9, "", dict.fromkeys("abc", 1.0))
+    assert "the same for all 4" in score_lines(alike)[0]
 
 
 def test_what_is_kept_is_what_was_found(found: Callable[[str], Served]) -> None:

@@ -66,6 +66,22 @@ def test_a_finished_run_fits_a_phone_and_both_schemes(tmp_path: Path) -> None:
 
 @needs_browser
 @pytest.mark.slow
+def test_at_1280_pixels_no_table_is_cut(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run_in(folder, lambda: None, rounds=2)
+    with watching(folder) as server, opened(server.url, tmp_path) as tab:
+        tab.wait_for(
+            f"{STATE} === 'finished' && document.querySelectorAll('#rounds tr').length > 0"
+        )
+        tab.shape(1280, 900)
+        long = "held-out error 0.1151, ridge 541.6, rows 288, weight norm 6.788"
+        tab.look(f"(document.querySelector('#rounds td.after').textContent = '{long}')")
+        cut = "[...document.querySelectorAll('.scroll')].filter(x => x.scrollWidth > x.clientWidth)"
+        assert tab.look(f"{cut}.length") == 0
+
+
+@needs_browser
+@pytest.mark.slow
 def test_a_page_that_lost_its_server_says_so(tmp_path: Path) -> None:
     run_in(tmp_path / "run", lambda: None, rounds=2)
     with watching(tmp_path / "run") as server:

@@ -163,7 +163,7 @@ def test_a_choice_that_lies_within_is_as_it_was_and_nobody_is_warned() -> None:
     np.testing.assert_array_equal(choice.ridges, ridge_grid(total))
 
 
-def test_on_a_grid_it_is_the_same_limit() -> None:
+def test_in_fixed_point_it_is_the_same_limit() -> None:
     x = mackey_glass(406)
     features = EchoState(20, washout=50).build(1, per_step=True)
     total = accumulate(features, [Recording(x[:400], x[6:])])

@@ -372,12 +372,13 @@ def test_recordings_with_weights_of_their_own_need_a_plan_that_allows_them() -> 
 
 def test_the_limits_hold_in_every_stage_and_through_every_verb() -> None:
     steps = {name: data[:8] * (200 if name == BAD else 1) for name, data in CLIENTS.items()}
+    strict = Limits()
     with pytest.warns(RefusedClientsWarning, match="over_median"):
-        run = federate(EchoState(10), steps, ridge=1e-2)
+        run = federate(EchoState(10), steps, ridge=1e-2, limits=strict)
     assert [(r.client, r.code) for r in run.records[0].refused] == [(BAD, "over-median")]
     scaled = Pipeline(Preprocessing(scale="federated"), EchoState(10))
     with pytest.warns(RefusedClientsWarning, match="over_median"):
-        staged = federate(scaled, steps, ridge=1e-2).stages
+        staged = federate(scaled, steps, ridge=1e-2, limits=strict).stages
     assert {
         stage: [r.client for one in rs for r in one.refused] for stage, rs in staged.items()
     } == {

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from catchment.data.synthetic import synthetic_wearables
 from catchment.federation.measure.baselines import Comparison
 from catchment.federation.runs.folder import DATABASE
 from catchment.plans.file import example_plan, parse_plan
 from catchment.plans.run import Watch, run_plan
 from catchment.plugins import installed
 from catchment.report.html import write_report
+from catchment.verbs import federate
 
 NOTES = {
     "wearables": "Wearables are synthetic: results on them say nothing about people.",
@@ -49,6 +51,10 @@ def run_demo(folder: str | Path, *, data: Path | None = None, watch: Watch | Non
         names.append("uci_har")
     else:
         notes.append(NOTES["uci_har"])
+    if watch is not None:
+        watch("compiling, once", 0, 0, 0)
+    # Whoever comes first below would be charged for it.
+    federate("default", synthetic_wearables(3, windows_per_user=6))
     comparisons = {}
     for name in names:
         if (folder / name / DATABASE).is_file():  # of an earlier demonstration

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 
 class CatchmentError(Exception):
@@ -21,11 +23,32 @@ class MissingExtraError(CatchmentError, ImportError):
 
     >>> raise MissingExtraError("lab", needed_for="plots")
     Traceback (most recent call last):
-    catchment.errors.MissingExtraError: plots need an extra; pip install "catchment[lab]"
+    catchment.errors.MissingExtraError: plots need an extra; pip install "catchment[lab]"...
     """
 
     def __init__(self, extra: str, *, needed_for: str, of: str = "catchment") -> None:
-        super().__init__(f'{needed_for} need an extra; pip install "{of}[{extra}]"')
+        clone = in_clone(extra, of)
+        here = f", or in your clone: pip install {clone}" if clone else ""
+        super().__init__(f'{needed_for} need an extra; pip install "{of}[{extra}]"{here}')
+
+
+def in_clone(extra: str, of: str = "catchment") -> str:
+    """Return what to install where this package was installed from a clone, else nothing."""
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    try:
+        origin = json.loads(distribution("catchment").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        return ""
+    place = urlsplit(origin.get("url", ""))
+    packages = Path(url2pathname(place.path)).parent
+    if place.scheme != "file" or not packages.is_dir():
+        return ""
+    near = Path(os.path.relpath(packages)) if packages.is_relative_to(Path.cwd()) else packages
+    beside = near / f"catchment-{extra}"
+    return str(beside) if beside.is_dir() else f'"{near / of}[{extra}]"'
 
 
 class SettingError(CatchmentError, ValueError):

@@ -19,10 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
+import numpy as np
+
 from catchment.arrays import check_type
 from catchment.data.clients import Clients, LazyClients
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
+from catchment.data.steps import are_classes
 from catchment.data.units import ALL
 from catchment.engine.local import (
     AnySource,
@@ -85,7 +88,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 OWNER = "owner"
-UNSAID = ("auto", "statistics", None, None, None, None)
+MOST_SEEN = 20  # recordings that are looked at for what was hardly meant
+UNSAID = ("auto", "statistics", None, None, None)
 M = TypeVar("M", bound=Predictor)
 S = TypeVar("S")
 R = TypeVar("R")
@@ -129,6 +133,7 @@ def fit(
     True
     """
     held = recordings if isinstance(recordings, Sequence) else list(recordings)
+    _remark(held if classes is None else ())
     if ridge == "leave-one-client-out" or ridge == "leave-one-group-out":
         raise ValueError(
             'one owner has no clients to leave out; pass ridge="gcv" or a number, or use federate'
@@ -147,6 +152,28 @@ def fit(
         classes=names,
         threads=threads,
     )
+
+
+def _remark(recordings: Sequence[Any]) -> None:
+    """Warn of recordings that are hardly what was meant: of one step, or with unnamed classes."""
+    some = [one for one in recordings[:MOST_SEEN] if isinstance(one, Recording)]
+    targets = [one.y for one in some if one.y is not None and not one.per_step]
+    if len(targets) < max(2, len(some)):
+        return
+    if all(one.n_steps == 1 for one in some):
+        warnings.warn(
+            "every recording has one step, so that nothing changes in time; a recording is all "
+            "rows (T, I) of one measurement",
+            stacklevel=3,
+        )
+    if not any(one.classes for one in some) and len({one.shape for one in targets}) == 1:
+        y = np.stack(targets)
+        if are_classes(y) and len(np.unique(y, axis=0)) > 1:
+            warnings.warn(
+                f"targets look like classes, one of {y.shape[1]} each, and are learned as numbers; "
+                'if they are classes, name them: classes=("walk", "sit", ...)',
+                stacklevel=3,
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,7 +353,11 @@ class Options(EngineOptions, total=False):
 
 @overload
 def federate(
-    what: Plan[S, Any, R], clients: Mapping[str, AnySource], **options: Unpack[EngineOptions]
+    what: Plan[S, Any, R],
+    clients: Mapping[str, AnySource],
+    *,
+    out: str | Path | None = None,
+    **options: Unpack[EngineOptions],
 ) -> Result[S, R]: ...
 
 
@@ -439,17 +470,20 @@ def federate(
     """
     for name in options.keys() - Options.__optional_keys__:
         raise TypeError(f"federate has no argument {name!r}")
-    if not clients:
-        raise ValueError("there are no clients; pass at least one")
-    check_client_names(clients)
-    devices_of(clients)
+    _refuse_clients(clients)
     if isinstance(what, Plan):
-        _refuse_said((*protections, ridge, upload, classes, head, onto, out), options)
-        done = run_locally(what, clients, **options)  # type: ignore[misc]
-        warn_of({TRAINING: done.records})
-        return done
+        said = (*protections, ridge, upload, classes, head, onto)
+        if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:
+            raise ValueError(
+                "a plan says protections, ridge, upload, classes and limits itself; pass a map or "
+                "a pipeline with these, or the plan alone"
+            )
+        return _run_plan(what, clients, out, options)
     pipeline = as_pipeline(what, Preprocessing())
     shared = shared_by(clients, pipeline.preprocessing, classes)
+    if classes is None and not isinstance(clients, LazyClients):
+        held = [one for one in clients.values() if isinstance(one, list | tuple)]
+        _remark([recording for some in held[:MOST_SEEN] for recording in some[:MOST_SEEN]])
     names = tuple(classes) if classes is not None else shared.classes
     columns = clients.columns if isinstance(clients, Clients | LazyClients) else {}
     earlier: RidgeState | None = None
@@ -483,13 +517,39 @@ def federate(
     return made
 
 
-def _refuse_said(said: tuple[object, ...], options: Options) -> None:
-    """Raise ValueError if something is said beside a plan."""
-    if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:
-        raise ValueError(
-            "a plan says protections, ridge, upload, classes and limits itself, and run_locally "
-            "takes a keeper for its folder; pass a map or a pipeline with these, or the plan alone"
+def _refuse_clients(clients: object) -> None:
+    """Raise an error for what is no mapping of clients, or names none, or one device twice."""
+    if not isinstance(clients, Mapping):
+        raise TypeError(
+            f"clients is a {type(clients).__name__}; pass a dict of recordings by the client's "
+            'name, {"ann": [...], "bob": [...]}'
         )
+    if not clients:
+        raise ValueError("there are no clients; pass at least one")
+    check_client_names(clients)
+    devices_of(clients)
+
+
+def _run_plan(
+    plan: Plan[S, Any, R],
+    clients: Mapping[str, AnySource],
+    out: str | Path | None,
+    options: Mapping[str, Any],
+) -> Result[S, R]:
+    """Return what a plan of any algorithm gives, kept in a folder if there is one."""
+    with nullcontext() if out is None else RunFolder(out) as folder:
+        keeper = None if folder is None else folder.keeper(TRAINING, plan)
+        done = run_locally(plan, clients, keeper=keeper, **options)
+        if folder is not None:
+            kept, name = plan.algorithm.kept(done.state), type(plan.algorithm).__name__
+            write_results(folder, kept, None, None)
+            about = {"title": f"{len(clients)} clients, {name}", "algorithm": name}
+            about |= {"source": "recordings in Python", "train_clients": str(len(clients))}
+            folder.write_facts(about | {"plan_fingerprint": plan.fingerprint(), "finished": "yes"})
+            if isinstance(done.result, Predictor):
+                folder.save_model(done.result)
+    warn_of({TRAINING: done.records})
+    return done
 
 
 def evaluate(

@@ -49,7 +49,22 @@ def test_clients_a_second_are_shown_from_the_first_answer_of_a_round_on(
         watch("scaling", 0, 1000, 5000)
         watch("training", 0, 256, 5000)
         watch("training", 0, 4096, 5000)
-    assert re.search(r"training, round 1 .*4096/5000 0:00:0\d 1280 clients/s", plain(terminal))
+    assert re.search(
+        r"training, round 1 .*4096/5000 0:00:0\d about 1 s left, 1280 clients/s", plain(terminal)
+    )
+
+
+def test_fit_shows_its_stage_and_an_estimate_of_what_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = watched(monkeypatch)
+    now = iter([100.0, 106.0, 112.0])
+    monkeypatch.setattr("catchment.cli.show.monotonic", lambda: next(now))
+    with progress() as watch:
+        assert watch is not None
+        for k in (1, 2, 3):
+            watch(f"fold {k} of 5, training", 0, 0, 12)
+    assert re.search(r"fold 3 of 5, training, round 1 .*about 18 s left", plain(terminal))
 
 
 def test_a_stage_that_is_not_counted_has_no_count_of_the_one_before(

@@ -33,7 +33,7 @@ def test_rows_are_polynomials_of_delays(
     np.testing.assert_allclose(z, expected, atol=2e-5, rtol=0)
 
 
-def test_inputs_on_the_grid_have_exact_products_and_loud_ones_are_cut_off() -> None:
+def test_inputs_in_fixed_point_have_exact_products_and_loud_ones_are_cut_off() -> None:
     features = NVAR(2, bits=None).build(1, per_step=True)
     with pytest.warns(ClippingWarning, match="scale the inputs"):
         (z,) = features.rows([[0.5 + 2.0**-22, 100.0]])

@@ -93,7 +93,7 @@ def test_a_client_with_many_rows_sends_its_statistics_as_they_are() -> None:
     assert LowRankUpload().on_client(s, TURN) is s
 
 
-def test_what_is_not_on_a_grid_is_sent_as_it_is() -> None:
+def test_what_is_not_in_fixed_point_is_sent_as_it_is() -> None:
     s = RidgeStatistics.from_states(np.ones((3, 9)), np.ones((3, 1)))
     assert LowRankUpload().on_client(s, TURN) is s
     other = s.solve(1.0)

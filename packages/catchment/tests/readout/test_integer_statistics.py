@@ -432,7 +432,7 @@ def test_threads_help_with_one_long_recording(bits: int, classes: bool) -> None:
 
 
 @pytest.mark.parametrize("classes", [True, False])
-def test_a_federation_on_a_grid_solves_its_sum(classes: bool) -> None:
+def test_a_federation_in_fixed_point_solves_its_sum(classes: bool) -> None:
     features = echo_state(12, per_step=True)
     names = ("a", "b", "c") if classes else None
     algorithm = FederatedRidge(features=features, ridge=0.1, classes=names)
@@ -458,7 +458,7 @@ def test_a_federation_on_a_grid_solves_its_sum(classes: bool) -> None:
     assert faded.weight == 1.5 * pooled.weight
 
 
-def test_uploads_are_held_to_the_plans_grid() -> None:
+def test_uploads_are_held_to_the_plans_bits() -> None:
     data = Data.drawn(11, 30, 3, 2, 8, classes=True)
     sent = data.statistics()
     check_statistics(sent, fingerprint="f", state_bound=16.0, fixed=data.fixed)
@@ -540,7 +540,7 @@ def test_one_digest_on_every_kind_of_processor() -> None:
     assert len(digests) == 1
 
 
-def test_an_own_map_on_a_grid() -> None:
+def test_an_own_map_in_fixed_point() -> None:
     @dataclass(frozen=True)
     class Powers(FeatureMap):
         n_features = 3
@@ -596,7 +596,7 @@ def ridge(**settings_: Any) -> FederatedRidge:
         (learn.ReadoutAveraging(features=SUMMARY, classes=CLASSES), False),
     ],
 )
-def test_algorithms_take_a_map_on_a_grid(algorithm: Any, whole: bool) -> None:
+def test_algorithms_take_a_map_in_fixed_point(algorithm: Any, whole: bool) -> None:
     rng = np.random.default_rng(0)
     clients = {
         f"c{i}": [
@@ -613,7 +613,7 @@ def test_algorithms_take_a_map_on_a_grid(algorithm: Any, whole: bool) -> None:
         assert all(s.fixed is not None for s in total.values())
 
 
-def test_targets_of_which_a_grid_keeps_little_are_named() -> None:
+def test_targets_of_which_fixed_point_keeps_little_are_named() -> None:
     rng = np.random.default_rng(0)
     z = on_grid(rng.uniform(-1, 1, (20, 2)), np.array([12, 12]), 12)
     fixed = FixedPoint(12, ((2, 12),), 36)

@@ -137,7 +137,7 @@ def test_a_bad_sequence_is_an_error() -> None:
     assert accumulate_each(SPARSE, []) == []
 
 
-def test_a_short_sequence_is_cut_where_its_grid_says() -> None:
+def test_a_short_sequence_is_cut_where_fixed_point_says() -> None:
     rng = np.random.default_rng(3)
     reservoir = Reservoir.from_matrices(
         0.3 * rng.normal(size=(6, 6)), rng.normal(size=(6, 2)), bits=15, cut=(20, 5)

@@ -76,7 +76,7 @@ def test_error_moments_are_those_of_the_errors_themselves(ridge: float) -> None:
     )
 
 
-def test_sums_on_a_grid_give_the_same_scores_whatever_their_order() -> None:
+def test_sums_in_fixed_point_give_the_same_scores_whatever_their_order() -> None:
     z = np.rint(rows()[0] * 256).clip(-4000, 4000) / 256
     grid = FixedPoint(12, ((7, 8),))
     parts = [

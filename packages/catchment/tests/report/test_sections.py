@@ -19,6 +19,7 @@ from catchment.report import (
     MOST_LANES,
     OTHERS,
     Theme,
+    client_scores,
     lead,
     render,
     signal_chart,
@@ -130,6 +131,15 @@ def test_best_and_worst_are_drawn(runs: list[Run]) -> None:
         best, worst = run.drawn
         assert f"Served worst: {worst.client}" in page.text
         assert f"Served best: {best.client}" in page.text
+
+
+def test_terms_are_explained_and_the_axis_of_clients_starts_at_nothing(runs: list[Run]) -> None:
+    page = Checked(render(runs[:1]))
+    assert "Weight norm: the length of all weights together." in page.text
+    scores = {"": {"accuracy": 0.95}, "ann": {"accuracy": 0.93}, "bob": {"accuracy": 0.97}}
+    drawn = "".join(client_scores(replace(runs[0], scores=scores)))
+    assert ">0 %<" in drawn
+    assert ">100 %<" in drawn
 
 
 def test_a_single_client_is_neither_best_nor_worst(runs: list[Run]) -> None:

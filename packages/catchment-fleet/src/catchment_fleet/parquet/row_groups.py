@@ -22,6 +22,7 @@ from catchment.data import (
     Recording,
     Rows,
     epoch_of,
+    in_seconds,
     is_missing,
     missing_values,
     nearest,
@@ -121,7 +122,7 @@ class Reader:
             labels,
             targets,
             None if self.recording is None else _parts(held[self.recording], self.recording),
-            None if self.time is None else Times.of(values([self.time])[self.time]),
+            None if self.time is None else Times.of(values([self.time])[self.time], self.time),
             _in_range(u) and (targets is None or _in_range(targets)),
         )
 
@@ -163,10 +164,10 @@ class Times:
     falls: Codes | None = None
 
     @classmethod
-    def of(cls, values: NDArray[Any]) -> Times:
+    def of(cls, values: NDArray[Any], name: str) -> Times:
         """Return the times of a column."""
         if values.dtype.kind in "iuf":
-            seconds = frozen(values.astype(np.float64))
+            seconds = frozen(in_seconds(values, name).astype(np.float64))
             if not np.isfinite(seconds).all():
                 return cls(values)
             return cls(values, seconds, falls=_count(seconds[1:] <= seconds[:-1]))

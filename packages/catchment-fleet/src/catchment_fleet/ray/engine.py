@@ -72,6 +72,10 @@ class RayEngine(Engine):
     def clients(self) -> Sequence[str]:
         return self.here.clients()
 
+    @property
+    def has_data(self) -> bool:
+        return self.here.has_data
+
     def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
         return self.here.ask(requests)
 

@@ -104,7 +104,7 @@ def write_state(folder: Path, algorithm: FederatedRidge, state: RidgeState) -> N
     sql(folder, "UPDATE rounds SET state_sha256 = ? WHERE stage = 'training'", sha256)
 
 
-def test_a_run_on_a_grid_is_what_it_says(original: Path) -> None:
+def test_a_run_in_fixed_point_is_what_it_says(original: Path) -> None:
     found = verify_run(original)
     assert found.agrees
     assert not found.having("cannot be checked"), found.text()
@@ -345,7 +345,9 @@ def test_weights_are_drawn_again_from_the_recipe(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("classes", [True, False])
-def test_a_reservoir_on_a_grid_is_verified_by_hashes_alone(tmp_path: Path, classes: bool) -> None:
+def test_a_reservoir_in_fixed_point_is_verified_by_hashes_alone(
+    tmp_path: Path, classes: bool
+) -> None:
     source = '"wearables"\nusers = 6\nwindows_per_user = 8' if classes else '"narma"\nsteps = 900'
     grid = "bits = 20\nfeature_bits = 8" if classes else "bits = 24\nfeature_bits = 20"
     folder = made(f"[data]\nsource = {source}\n[features]\nunits = 10\n{grid}\n", tmp_path / "run")

@@ -106,7 +106,7 @@ def test_large_sparse_layers_are_multiplied_as_such() -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", RECIPES)
-def test_without_a_grid_rows_agree_to_rounding(name: str, device: str) -> None:
+def test_in_floating_point_rows_agree_to_rounding(name: str, device: str) -> None:
     reservoir = Reservoir(inputs=2, seed=5, **RECIPES[name])
     inputs = sequences((300, 3, 41))
     features = EchoState.of(reservoir, bias=True, washout=2)
@@ -118,7 +118,7 @@ def test_without_a_grid_rows_agree_to_rounding(name: str, device: str) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("pool", ["last", "mean", "mean_std", "max"])
 @pytest.mark.parametrize("segments", [1, 3])
-def test_pooled_rows_without_a_grid(
+def test_pooled_rows_in_floating_point(
     pool: Any, segments: int, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reservoir = Reservoir(units=(12, 9), inputs=2, seed=5)

@@ -25,7 +25,7 @@ def audit(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Attack synthetic data of a plan and show what a curious server would recover.
+    """Attack synthetic data of a plan, as a curious server would.
 
     Exit code 1 if something is recovered under the protections of the plan.
     """

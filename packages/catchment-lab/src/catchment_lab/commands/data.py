@@ -148,4 +148,4 @@ def _summary(place: Place, data: Path | None) -> str:
     dataset = loaders.load(place.source.name, directory=data)
     n_clients = len(dataset.clients)
     of = "" if n_clients == 1 else f" of {n_clients} clients"
-    return f"{dataset.n_sequences:,} {'sequence' if n_clients == 1 else 'sequences'}{of}"
+    return f"{dataset.n_sequences:,} {'recording' if n_clients == 1 else 'recordings'}{of}"

@@ -33,7 +33,7 @@ def search(
     data: DataOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Search a plan's ranges on its training clients; run again to resume."""
+    """Search a plan's ranges; run it again to resume."""
     from catchment.plans import read_plan
     from catchment_lab.search.plan_search import advice
 

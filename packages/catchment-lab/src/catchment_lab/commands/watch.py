@@ -36,7 +36,7 @@ def watch(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Follow a run on a live page: rounds, clients, bytes, scores, epsilon.
+    """Follow a run on a live page: rounds, clients, bytes, scores.
 
     Only this machine can open the page, but everybody who works on it. Ctrl-C ends the page, not
     the run.

@@ -7,7 +7,11 @@ from catchment_lab.diagnose.words import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment_lab.diagnose.compare import ChannelShift as ChannelShift, ClassShift as ClassShift
+from catchment_lab.diagnose.compare import (
+    ChannelShift as ChannelShift,
+    ClassShift as ClassShift,
+    class_shifts as class_shifts,
+)
 from catchment_lab.diagnose.reasons import Served as Served
 from catchment_lab.diagnose.served import (
     as_the_server_knows as as_the_server_knows,
@@ -16,6 +20,7 @@ from catchment_lab.diagnose.served import (
     trained_without as trained_without,
     without as without,
 )
+from catchment_lab.diagnose.words import score_lines as score_lines
 
 __all__ = [
     "Reason",

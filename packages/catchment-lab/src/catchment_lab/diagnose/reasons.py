@@ -164,7 +164,9 @@ def reasons(found: Served) -> tuple[Reason, ...]:
     'few recordings'
     """
     if not found.is_badly_served:
-        return ()
+        # People differ much, and what their own rows show is said all the same.
+        lacks = found.more_is_better and found.gap > 0.03
+        return (*_confused(found), *_one_class(found)) if lacks else ()
     every = [
         *_unit(found),
         *_rate(found),
@@ -179,6 +181,7 @@ def reasons(found: Served) -> tuple[Reason, ...]:
     ]
     if max((one.weight for one in every), default=0.0) < 0.5:
         every += _unlike(found)
+    every = every or [*_confused(found), *_one_class(found)]
     return tuple(sorted(every, key=lambda one: -one.weight))
 
 
@@ -317,6 +320,37 @@ def _mix(found: Served) -> list[Reason]:
         "compare balanced accuracy too, and find more recordings of the hard classes from anybody"
     )
     return [Reason("another mix of classes", words, action, min(weight, 1.0))]
+
+
+def _confused(found: Served) -> list[Reason]:
+    """Return which of their classes is mostly taken for another one, unlike the others'."""
+    counts, others = found.confusion, found.others_confusion
+    if counts is None:
+        return []
+    pairs, lost = [], 0.0
+    for i, row in enumerate(counts):
+        j, n = int(row.argmax()), int(row.sum())
+        usual = 0.0 if others is None or not others[i].sum() else others[i, j] / others[i].sum()
+        if i != j and n >= 5 and row[j] > 0.5 * n and row[j] / n > 2 * usual:
+            pairs.append(f"{row[j]} of {n} {found.names[i]} for {found.names[j]}")
+            lost += row[j] - usual * n
+    weight = min(lost / max(found.rows, 1) / found.gap, 1.0)
+    if weight < LEAST_WEIGHT:
+        return []
+    words = f"the model takes {', '.join(pairs)}, where the others' are mostly right"
+    action = (
+        "look at their recordings of these classes beside the others': labels, mounting, habits"
+    )
+    return [Reason("classes taken for others", words, action, weight)]
+
+
+def _one_class(found: Served) -> list[Reason]:
+    having = [one.name for one in found.classes if one.rows]
+    if len(having) != 1 or len(found.classes) < 2:
+        return []
+    words = f"all their rows are {having[0]}: one class alone decides their score"
+    action = "test them on recordings of other classes before looking for another reason"
+    return [Reason("one class only", words, action, 0.5)]
 
 
 def _dead(found: Served) -> list[Reason]:

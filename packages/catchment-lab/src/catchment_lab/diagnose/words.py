@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 import numpy as np
 
 from catchment import replace_file
-from catchment.federation.runs import Run
+from catchment.federation.runs import DrawnRecording, Run
 from catchment.report import dot_chart, figure, page, score, signal_chart
 from catchment_lab.diagnose.compare import ChannelShift
 from catchment_lab.diagnose.reasons import Served, said, times
@@ -54,8 +55,14 @@ def served_section(run: Run) -> str:
     if one is None:
         return ""
     worse = "worse than the others" if one.is_badly_served else "worst"
+    # What the report has drawn already is not drawn again.
+    there = [drawn.signals for drawn in run.drawn]
+    new = [
+        None if any(np.array_equal(drawn.signals, other, True) for other in there) else drawn
+        for drawn in one.drawn
+    ]
     return (
-        f"<h3>Why is {escape(one.client)} served {worse}?</h3>{_told(one)}"
+        f"<h3>Why is {escape(one.client)} served {worse}?</h3>{_told(one, drawings=new)}"
         '<p class="muted">Of anybody else: catchment diagnose RUN --client NAME</p>'
     )
 
@@ -78,13 +85,16 @@ def write_served_page(one: Served, path: str | Path) -> Path:
     return Path(path)
 
 
-def _told(one: Served, chart: str = "") -> str:
+def _told(
+    one: Served, chart: str = "", drawings: Sequence[DrawnRecording | None] | None = None
+) -> str:
     """Return the score, what there is to say, and the worst recordings drawn."""
     first, *rest = score_lines(one)
     lead = f'<p><b>{escape(first)}</b></p><p class="muted">{escape(". ".join(rest))}</p>'
     drawn = "".join(
         figure(f"Recording {worst.number + 1}", signal_chart(drawn), worst.words)
-        for worst, drawn in zip(one.worst, one.drawn, strict=False)
+        for worst, drawn in zip(one.worst, drawings or one.drawn, strict=False)
+        if drawn is not None
     )
     lists = []
     for heading, lines in _parts(one).items():
@@ -130,15 +140,18 @@ def score_lines(one: Served) -> list[str]:
     rows = f"{one.rows} row{'' if one.rows == 1 else 's'}"
     text = f"{one.metric} {said(one.value, one.metric)} of {rows}"
     if n > 1:
-        text += f": {_place(one.place)} of {n}; the others' median is {said(median, one.metric)}"
+        text += f": {_place(one, n)}; the others' median is {said(median, one.metric)}"
     return [text, one.how, *one.notes]
 
 
-def _place(place: int) -> str:
-    if place == 1:
-        return "the worst"
+def _place(one: Served, n: int) -> str:
+    place = one.place
+    if len({one.value, *one.others.values()}) == 1:
+        return f"the same for all {n}"
+    if place in (1, n):
+        return f"the {'worst' if place == 1 else 'best'} of {n}"
     ending = {1: "st", 2: "nd", 3: "rd"}.get(place % 10 if place % 100 not in (11, 12, 13) else 0)
-    return f"the {place}{ending or 'th'} worst"
+    return f"the {place}{ending or 'th'} worst of {n}"
 
 
 def conclusion_lines(one: Served) -> list[str]:
@@ -147,7 +160,7 @@ def conclusion_lines(one: Served) -> list[str]:
         return []
     if not one.others:
         return [f"{NOTHING}: nobody else was tested, so that there is nothing to compare with."]
-    if not one.is_badly_served:
+    if not one.is_badly_served and not one.reasons:
         return [f"{NOTHING}: {one.client} is served about as the others are."]
     if not one.reasons:
         return [
@@ -228,4 +241,4 @@ def class_lines(one: Served) -> list[str]:
 
 
 def _short(value: float) -> str:
-    return "not known" if math.isnan(value) else f"{value:.3g}"
+    return "not known" if math.isnan(value) else times(value)

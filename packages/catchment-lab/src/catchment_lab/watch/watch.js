@@ -46,9 +46,9 @@ function bytes(count) {
   return `${count} B`;
 }
 
-function lasting(seconds) {
+function lasting(seconds, over = false) {
   const s = Math.max(0, Math.round(seconds)), two = (n) => String(n).padStart(2, "0");
-  if (s < 60) return `${s} s`;
+  if (s < 60) return `${over ? seconds.toFixed(1) : s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min ${two(s % 60)} s`;
   return `${Math.floor(s / 3600)} h ${two(Math.floor(s / 60) % 60)} min`;
 }
@@ -147,7 +147,7 @@ function tick() {
   const facts = (last && last.facts) || {}, shown = at("tile-time");
   if (!shown || !facts.started) return;
   const over = { finished: Date.parse(facts.finished) / 1000, stopped: last.seen, failed: last.seen }[last.state];
-  shown.firstChild.textContent = lasting((over || Date.now() / 1000) - Date.parse(facts.started) / 1000);
+  shown.firstChild.textContent = lasting((over || Date.now() / 1000) - Date.parse(facts.started) / 1000, last.state === "finished");
 }
 
 function steps(low, high, n, whole) {

@@ -173,7 +173,7 @@ def test_no_zero_has_a_sign() -> None:
         assert not np.signbit(z[z == 0]).any()
 
 
-def test_a_finer_grid_comes_closer_to_float64() -> None:
+def test_more_bits_come_closer_to_float64() -> None:
     u = 0.5 * drawn(300)
     plain = Reservoir(units=50, inputs=2, seed=1).states(u)
     errors = []
@@ -194,7 +194,7 @@ def test_clipped_inputs_are_counted_over_the_whole_call() -> None:
     np.testing.assert_array_equal(x, reservoir.states(many))
 
 
-def test_recipes_with_a_grid_travel_and_old_ones_stay_as_they_were() -> None:
+def test_recipes_in_fixed_point_travel_and_old_ones_stay_as_they_were() -> None:
     old = Reservoir(units=20, inputs=2).prepared()
     assert "grid" not in old.to_json()
     assert "input_range" not in old.to_json()
@@ -214,7 +214,7 @@ def recipe_of(bits: int, **settings: float) -> Reservoir:
     return Reservoir(units=20, inputs=2, bits=bits, **settings).prepared()  # type: ignore[arg-type]
 
 
-def test_maps_on_a_grid_are_kept_and_rebuilt() -> None:
+def test_maps_in_fixed_point_are_kept_and_rebuilt() -> None:
     reservoir = deep(20)
     adapted = reservoir.with_plasticity(np.full(20, 0.9), np.full(20, 0.1))
     u = drawn(2000)
@@ -237,7 +237,7 @@ def test_a_reservoir_that_never_forgets_is_never_cut() -> None:
     assert quick.cut == (1536, 64)
 
 
-def test_reservoirs_side_by_side_share_a_grid() -> None:
+def test_reservoirs_side_by_side_share_their_bits() -> None:
     members = [Reservoir(units=n, inputs=2, bits=20, seed=n) for n in (5, 8)]
     joint, u = side_by_side(members), drawn(40)
     apart = np.hstack([member.states(u) for member in members])
@@ -248,7 +248,7 @@ def test_reservoirs_side_by_side_share_a_grid() -> None:
         side_by_side([members[0], plain])
 
 
-def test_opposite_starts_come_together_within_some_steps_of_the_grid() -> None:
+def test_opposite_starts_come_together_within_some_steps_of_fixed_point() -> None:
     reservoir = Reservoir(units=50, bits=20)
     report = echo_state_check(reservoir)
     assert report.converged
@@ -265,12 +265,12 @@ def test_opposite_starts_come_together_within_some_steps_of_the_grid() -> None:
         ({"bits": 20, "known_cut": (100, 10)}, "cut, scale and fingerprint together"),
     ],
 )
-def test_wrong_grids_are_refused(settings: dict[str, object], message: str) -> None:
+def test_wrong_bits_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Reservoir(units=5, **settings)  # type: ignore[arg-type]
 
 
-def test_grids_that_do_not_go_together_are_refused() -> None:
+def test_bits_that_do_not_go_together_are_refused() -> None:
     with pytest.raises(ValueError, match="use one or the other"):
         EchoState(5, bits=20, precision="float32")
     with pytest.raises(ValueError, match="use one or the other"):
@@ -287,7 +287,7 @@ def test_grids_that_do_not_go_together_are_refused() -> None:
         deep(20).states(drawn(3), np.full(20, 9.0))
 
 
-def test_a_description_says_both_grids() -> None:
+def test_a_description_says_both_bits() -> None:
     described = EchoState(10, bits=18, feature_bits=8, input_range=4.0)
     built = described.build(2, per_step=True, classes=True)
     assert (built.reservoir.bits, built.feature_bits, built.reservoir.input_range) == (18, 8, 4.0)

@@ -46,7 +46,7 @@ class FirstSums(Summable):
         "their squares, and of the products of features and targets",
         (
             "how many rows the client has, and for classes how many of each, exactly",
-            "the mean state of each class; a class with one sequence gives that sequence's state",
+            "the mean state of each class; a class with one recording gives that recording's state",
             "whether a given recording is among the client's",
         ),
     )

@@ -282,7 +282,7 @@ def test_it_is_plasticity_in_float64_but_for_rounding(bits: int) -> None:
     np.testing.assert_allclose(ours[1], theirs[1], rtol=near, atol=near)
 
 
-def test_the_adapted_reservoir_keeps_its_grid() -> None:
+def test_the_adapted_reservoir_stays_in_fixed_point() -> None:
     reservoir = Reservoir(units=20, inputs=2, seed=1, bits=15)
     adapted = RULE.adapt(reservoir, ragged(4, 2))
     assert adapted.bits == 15

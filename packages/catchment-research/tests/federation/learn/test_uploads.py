@@ -76,7 +76,7 @@ def test_uploads_that_cannot_be_are_refused_at_once(settings: Any, words: str) -
         federate(MAP, users(), **settings)
 
 
-def test_features_without_a_grid_are_sent_as_statistics() -> None:
+def test_features_in_floating_point_are_sent_as_statistics() -> None:
     plain = EchoState(50, seed=1, bits=None)
     run = federate(plain, users(), upload="auto")
     assert run.records[0].bytes_up == federate(plain, users()).records[0].bytes_up

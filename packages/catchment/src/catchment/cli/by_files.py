@@ -38,7 +38,10 @@ def contribute(
         bool, flag("--clear", "Allow statistics to leave without secure aggregation.")
     ] = False,
 ) -> None:
-    """Write this client's contribution to a plan into one signed file; nothing is sent."""
+    """Write this client's contribution to a plan into a signed file.
+
+    Nothing is sent.
+    """
     from catchment.plans.by_files import contribute as make
 
     folder = keys or Path(f"{name}.keys")
@@ -54,7 +57,10 @@ def inspect(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A contribution.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a contribution holds, who made it, and what it tells; nothing is sent."""
+    """Say what a contribution holds, who made it, and what it tells.
+
+    Nothing is sent.
+    """
     from catchment.plans.by_files import Contribution
     from catchment.privacy.in_the_clear import NOT_ANONYMOUS
 
@@ -90,7 +96,10 @@ def combine(
     answer: Annotated[list[Path] | None, option("The helper's answer; repeatable.", "FILE")] = None,
     strict: Annotated[bool, flag("--strict", "Exit code 1 if any file was refused.")] = False,
 ) -> None:
-    """Add contributions and train the plan's model: the same run as if all were in one process."""
+    """Add contributions, and train the plan's model.
+
+    The run is the same as if all clients were in one process.
+    """
     from catchment.files import replace_file
     from catchment.plans.by_files import AwaitedError, by_files
     from catchment.plans.by_files import combine as add
@@ -126,7 +135,10 @@ def assist(
     keys: Annotated[Path, option("The helper's private folder.", "DIR")] = Path("helper"),
     out: Annotated[Path | None, option("The file; BATCH.answer if left out.", "FILE")] = None,
 ) -> None:
-    """Answer a batch as the helper of secure aggregation: the sum of its masks, in a file."""
+    """Answer a batch as the helper of secure aggregation.
+
+    It writes the sum of the batch's masks into a file.
+    """
     from catchment.files import replace_file
     from catchment.plans.by_files import assist as answer
 
@@ -141,7 +153,7 @@ def kit(
     sites: Annotated[Path, option("A file with one client's name per line.", "FILE")],
     out: Annotated[Path, option("Where the folders are made.", "DIR")] = Path("kits"),
 ) -> None:
-    """Write a folder for each client: plan, private key, and a page that says what to type."""
+    """Write a folder for each client: plan, key, and what to type."""
     from catchment.plans.by_files import kit as make
 
     lines = sites.read_text(encoding="utf-8").splitlines()

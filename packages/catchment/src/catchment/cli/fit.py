@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -195,6 +194,7 @@ def fit(
     inputs: Annotated[Text, option("Columns to learn from, a,b,...; guessed.", "COLUMNS")] = None,
     window: Annotated[Text, option('Length of windows: "5s", 128 rows or "none"; guessed.')] = None,
     map: Annotated[Text, option("Feature map; auto tries several.", "NAME")] = None,
+    scale: Annotated[Text, option("What scales channels: federated, own, recording.")] = None,
     out: Annotated[Path | None, option("Output folder; runs/FOLDER if left out.", "DIR")] = None,
     plan: Annotated[Path, option("Where to write the plan.", "FILE")] = Path("plan.toml"),
     force: Annotated[bool, flag("--force", "Overwrite an edited plan and a finished run.")] = False,
@@ -202,27 +202,28 @@ def fit(
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train on a folder of files: write a plan, run it, and score the model on each person.
+    """Train on a folder of files, and score the model on new people.
 
-    Columns are guessed from their names and values, and printed; options override a guess.
+    It writes a plan and runs it. Columns are guessed from their names and values, and printed;
+    options override a guess.
     """
     from catchment.plans.run import run_plan
 
     options = {"label": label, "target": target, "horizon": horizon, "client": client,
                "recording": recording, "time": time, "inputs": inputs, "window": window, "map": map,
-               "out": out, "plan": None if plan == Path("plan.toml") else plan,
+               "scale": scale, "out": out, "plan": None if plan == Path("plan.toml") else plan,
                "force": force}  # fmt: skip
     asked = Asked(tuple(files), options)
     folder = out or Path("runs") / asked.called
     if not force:
         _refuse_to_overwrite(plan, folder, asked.command(force=True))
-    file, told = _proposed(asked, plan, strict=strict, quiet=as_json)
-    facts, warned, started = {"summary": json.dumps(told.pop("seen"))}, list[str](), monotonic()
+    file, proposed = _proposed(asked, plan, strict=strict, quiet=as_json)
+    facts, warned = {"summary": json.dumps(proposed.pop("seen"))}, list[str]()
     with stoppable(asked.command(force=True)), progress(quiet=as_json) as watch, _quietly(warned):
         done = run_plan(file, folder, force=True, threads=threads, watch=watch, facts=facts).run
-    seconds = monotonic() - started
+    seconds = done.seconds or 0.0
     if as_json:
-        print_json(told | _outcome_json(done, folder, seconds, warned))
+        print_json(proposed | _outcome_json(done, folder, seconds, warned))
         return
     for line in _outcome(done, folder, seconds, warned):
         typer.echo(line)
@@ -244,14 +245,16 @@ def _proposed(
         typer.secho("--strict: files that cannot be used stop everything", err=True)
         raise typer.Exit(1)
     check(asked, found)
-    window, map, horizon = (chosen[name] for name in ("window", "map", "horizon"))
-    file, said = propose(
-        found, asked.files, plan, asked.command(), window=window, map=map, horizon=horizon
-    )
+    names = ("window", "map", "scale", "horizon")
+    how: dict[str, Any] = {name: chosen[name] for name in names}
+    file, said = propose(found, asked.files, plan, asked.command(), **how)
     plan.parent.mkdir(parents=True, exist_ok=True)
     replace_file(plan, file.text.encode())
     if not quiet:
         typer.echo(f"wrote {plan}   ({said})")
+        if found.offsets_differ and not how["scale"] and file.preprocessing.window is None:
+            again = asked.command(scale="recording", force=True)
+            typer.echo(f"  ! recordings differ in length and level; to scale each alone: {again}")
     return file, {"survey": survey_json(found), "plan": str(plan), "chosen": said, "seen": seen}
 
 
@@ -311,10 +314,10 @@ def _outcome(done: Run, folder: Path, seconds: float, said: Sequence[str]) -> li
     """Return how good the model is, where it is, and what to type next."""
     from catchment.federation.messages import headline
     from catchment.federation.runs.folder import MODEL
-    from catchment.federation.runs.read import folds_sentence, worst_client
+    from catchment.federation.runs.read import folds_sentence, lasting, worst_client
 
     last, scores, metric = done.rounds["training"][-1], done.scores, done.metric
-    lines = [f"trained on {last.n_used} of {last.n_asked} people in {seconds:.1f} s"]
+    lines = [f"trained on {last.n_used} of {last.n_asked} people in {lasting(seconds)}"]
     lines += [f"  ! {one}" for one in (headline(done.rounds, most=20), *said) if one]
     worst = worst_client(scores, metric)
     scored = folds_sentence(done.facts, scores, metric, who="people")

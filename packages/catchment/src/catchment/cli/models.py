@@ -62,9 +62,10 @@ def predict(
     use: UseOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Predict from raw files, as CSV: one row per window, recording or step.
+    """Predict from raw files, as CSV.
 
-    Classes come with their probability, numbers with an interval where the model knows its error.
+    One row per window, recording or step. Classes come with their probability, numbers with an
+    interval where the model knows its error.
     """
     from catchment.data.files import find_files
     from catchment.readout.answers import Table
@@ -88,7 +89,7 @@ def evaluate(
     use: UseOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Score a model on raw files: in total, for each client, and for the worst.
+    """Score a model on raw files: in total and for each client.
 
     Clients with a personal readout are scored by theirs.
     """
@@ -233,7 +234,7 @@ def calibrate(
     ] = None,
     use: UseOption = None,
 ) -> None:
-    """Calibrate prediction intervals on files of clients that did not train.
+    """Calibrate prediction intervals on clients that did not train.
 
     Writes the model with its errors on them; `catchment predict` then has intervals.
     """
@@ -262,7 +263,7 @@ def ledger(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     client: Annotated[str | None, option("List every message of one client.", "NAME")] = None,
 ) -> None:
-    """List what left each client, what can be read from it, and what never left."""
+    """List what left each client, and what can be read from it."""
     from catchment.federation.runs.ledger import in_words
     from catchment.federation.runs.read import messages_of, read_run
 
@@ -285,7 +286,7 @@ def diagnose(
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Diagnose how well a client is served: its score, its inputs, likely reasons.
+    """Diagnose how well a client is served, with likely reasons.
 
     The client is judged by a model that has not learned from it.
     """
@@ -322,10 +323,11 @@ def verify(
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Recompute a run's hashes and compare them; exit code 1 if any differs.
+    """Recompute a run's hashes and compare them.
 
-    Weights, map and preparation, every client's statistics, their sum, the readout, and the
-    certificate of what was forgotten. With the recordings at hand their statistics too.
+    Exit code 1 if any differs. Weights, map and preparation, every client's statistics, their sum,
+    the readout, and the certificate of what was forgotten; with the recordings at hand their
+    statistics too.
     """
     from catchment.features.recipes import imported
     from catchment.plans.verify import verify_run
@@ -368,27 +370,26 @@ def unlearn(
     place = out or folder
     place.mkdir(parents=True, exist_ok=True)
     model = found.model.save(place / f"model-without-{file_name(client)}.safetensors")
-    certificate = place / CERTIFICATE
-    replace_file(certificate, (found.certificate.to_json() + "\n").encode())
-    told = found.certificate
+    path, certificate = place / CERTIFICATE, found.certificate
+    replace_file(path, (certificate.to_json() + "\n").encode())
     if as_json:
-        print_json({"model": str(model), "certificate": str(certificate), "remains": told.remains})
+        print_json({"model": str(model), "certificate": str(path), "remains": certificate.remains})
         return
-    typer.echo(f"wrote {model} and {certificate.name}")
-    typer.echo(f"{told.n_rows} rows of {client} are out of the sum")
-    typer.echo(f"before   {told.before}")
-    if told.how == "equality":
-        typer.echo(f"removed  {told.removed}")
-    typer.echo(f"after    {told.after}")
-    alike = " that scales and adapts as this one did" if told.remains else ""
-    if told.how == "equality":
+    typer.echo(f"wrote {model} and {path.name}")
+    typer.echo(f"{certificate.n_rows} rows of {client} are out of the sum")
+    typer.echo(f"before   {certificate.before}")
+    if certificate.how == "equality":
+        typer.echo(f"removed  {certificate.removed}")
+    typer.echo(f"after    {certificate.after}")
+    alike = " that scales and adapts as this one did" if certificate.remains else ""
+    if certificate.how == "equality":
         typer.echo("after = before - removed, in integers, to the last bit:")
         typer.echo(f"the sum of a run without {client}{alike}")
         typer.echo(f"anybody can check it: catchment verify {folder}")
-    if told.how == "summed-anew":
+    if certificate.how == "summed-anew":
         typer.echo(f"a run without {client}{alike} has the second of these sums, to the bit")
-    if told.remains:
-        typer.echo(f"still fitted with {client}: {told.remains}")
+    if certificate.remains:
+        typer.echo(f"still fitted with {client}: {certificate.remains}")
     typer.echo(f"{folder} itself still holds what {client} sent; delete it when it is not needed")
 
 
@@ -399,9 +400,10 @@ def add_clients(
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Add clients, and new classes, to a finished run without contacting the others.
+    """Add clients and new classes to a finished run.
 
-    The model is that of a run with all of them from the start, prepared as the run's was.
+    Nobody else is contacted. The model is that of a run with all of them from the start, prepared
+    as the run's was.
     """
     from catchment.features.recipes import imported
     from catchment.new_classes import add_clients as added
@@ -415,8 +417,8 @@ def add_clients(
     classes = list(model.classes or ())
     new = [name for name in classes if name not in (before.classes or ())]
     if as_json:
-        told = {"folder": str(out), "classes": classes}
-        print_json({**told, "joined": sorted(clients), "new_classes": new})
+        grown = {"folder": str(out), "classes": classes}
+        print_json({**grown, "joined": sorted(clients), "new_classes": new})
         return
     typer.echo(f"wrote {out}: {len(classes)} classes, {', '.join(classes)}")
     typer.echo(f"joined: {', '.join(sorted(clients))}; nobody else was asked")

@@ -399,7 +399,7 @@ def demo(
     out: Annotated[Path, option("Output folder.", "DIR")] = Path("runs/demo"),
     data: DataOption = None,
 ) -> None:
-    """Compare training strategies on synthetic wearables and, if available, on UCI HAR."""
+    """Compare ways to train on synthetic wearables (and on UCI HAR)."""
     from catchment.demo import run_demo
 
     with progress() as watch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -148,7 +149,7 @@ def table_lines(
 
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Watch | None]:
-    """Show which stage of a run is running, how far it is, for how long, and clients a second.
+    """Show which stage of a run is running, how far it is, for how long, and how long it may take.
 
     Yields what is called with (stage, round, clients done, clients asked), or None if nobody looks.
     Clients a second are those from the first answer of a round on: work that a folder held already,
@@ -158,16 +159,22 @@ def progress(*, quiet: bool = False) -> Iterator[Watch | None]:
         if bar is None:
             yield None
             return
-        # The round, when its first answer came, and how many clients were done then.
+        # The round, when its first answer came, and how many clients were done then; of folds,
+        # when the first began.
         since: tuple[object, float, int] = (None, 0.0, 0)
+        folding = 0.0
 
         def watch(stage: str, round_: int, done: int, asked: int) -> None:
-            nonlocal since
+            nonlocal since, folding
             now = monotonic()
             if since[0] != (stage, round_) or done < since[2]:
                 since = ((stage, round_), now, done)
             seconds = now - since[1]
-            rate = f"{(done - since[2]) / seconds:.0f} clients/s" if seconds >= 0.5 else ""
+            rate = _left(seconds, done - since[2], asked - done)
+            if fold := re.match(r"fold (\d+) of (\d+)", stage):
+                k, n = map(int, fold.groups())
+                folding = folding or now
+                rate = _left(now - folding, k - 1, n - k + 1)
             label = f"{stage}, round {round_ + 1}" if asked else stage
             # `update` takes no total for one that stays as it was.
             bar.tasks[0].total = asked or None
@@ -176,6 +183,18 @@ def progress(*, quiet: bool = False) -> Iterator[Watch | None]:
             bar.update(task, description=label, completed=done, count=count, rate=rate)
 
         yield watch
+
+
+def _left(seconds: float, done: float, left: float) -> str:
+    """Return how long the rest may take and, of many a second, how fast it goes.
+
+    >>> _left(10.0, 20, 40), _left(1.0, 500, 5000), _left(10.0, 0, 40)
+    ('about 20 s left', 'about 10 s left, 500 clients/s', '')
+    """
+    if seconds < 0.5 or done <= 0 or left <= 0:
+        return ""
+    speed = f", {done / seconds:.0f} clients/s" if done / seconds >= 10 else ""
+    return f"about {max(1.0, seconds * left / done):,.0f} s left{speed}"
 
 
 @contextmanager

@@ -45,6 +45,7 @@ from catchment.data.frames import (
     Rows as Rows,
     class_labels as class_labels,
     epoch_of as epoch_of,
+    in_seconds as in_seconds,
     is_missing as is_missing,
     listed as listed,
     missing_values as missing_values,

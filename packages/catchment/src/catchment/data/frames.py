@@ -80,11 +80,33 @@ def first_text(values: Values) -> str | None:
     return None
 
 
+PER_SECOND = {"ms": 1e3, "us": 1e6, "ns": 1e9, "milliseconds": 1e3, "nanoseconds": 1e9}
+SINCE_1970 = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+
+
+def in_seconds(times: Values, name: str) -> Values:
+    """Return times (n,) of one file in seconds where they are numbers of another unit.
+
+    The column's name says it, as `time_ms` does, or their size: clocks that count from 1970 on.
+
+    >>> in_seconds(np.array([1.7e12, 1.7e12 + 20]), "t").tolist()
+    [1700000000.0, 1700000000.02]
+    """
+    if times.dtype.kind not in "iuf" or not len(times):
+        return times
+    plain = name.casefold()
+    for word, count in PER_SECOND.items():
+        if plain == word or plain.endswith((f"_{word}", f"({word})", f"[{word}]")):
+            return np.asarray(times / count)
+    latest = times.max()
+    return next((np.asarray(times / count) for least, count in SINCE_1970 if latest > least), times)
+
+
 def times_of(values: Values, name: str) -> Values:
     """Return a column of times, text read as the moments it names; none may be missing."""
     refuse_missing(values, name)
     if not holds_text(values):
-        return values
+        return in_seconds(values, name)
     try:
         return np.array([moment_of(value) for value in values.tolist()], dtype=object)
     except (TypeError, ValueError) as error:
@@ -202,9 +224,10 @@ def from_frame(
         Column whose value names a row's client. Without it there is one client, "all".
     time
         Column of numbers, timestamps, clock times or ISO 8601 text, by which the rows of a
-        recording are sorted. No time may occur twice in a recording. Numbers are seconds;
-        anything else becomes seconds from the recording's first step. Without it rows keep their
-        order and the recordings have no times.
+        recording are sorted. No time may occur twice in a recording. Numbers are seconds unless
+        the column's name (`t_ms`) or their size (milliseconds since 1970) says otherwise; anything
+        else becomes seconds from the recording's first step. Without it rows keep their order and
+        the recordings have no times.
     classes
         The labels that may occur, in the order of the outputs: the same for all clients.
         `class_labels` lists those of a column.

@@ -62,8 +62,8 @@ def block_digests(item: object) -> Iterator[bytes]:
         if _tells(item.u[start:end]):
             yield _digest([b"all", item.u[start:end].tobytes()])
     for channel in np.ascontiguousarray(item.u.T):
-        cuts = _own_cuts(channel)
-        for start, end in zip((0, *cuts), (*cuts, len(channel)), strict=True):
+        ends = _own_cuts(channel)
+        for start, end in zip((0, *ends), (*ends, len(channel)), strict=True):
             if end - start >= FEWEST_VALUES and _tells(channel[start:end]):
                 yield _digest([b"one", channel[start:end].tobytes()])
 

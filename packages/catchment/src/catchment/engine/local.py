@@ -20,7 +20,7 @@ from catchment.data.recording import Recording
 from catchment.data.units import ALL
 from catchment.errors import CatchmentError, DeviceError
 from catchment.federation.algorithm import Data, Memory
-from catchment.federation.client import Elsewhere, Node, answer_together, devices_of
+from catchment.federation.client import SAYING, Elsewhere, Node, answer_together, devices_of
 from catchment.federation.loop import BlockSum, Result, run
 from catchment.federation.messages import Engine, Reply, Watch, check_client_names
 from catchment.federation.plan import Plan
@@ -72,9 +72,24 @@ class LocalEngine(Engine, Generic[S, U, R]):
     policy: Policy | None = None
     units: Mapping[str, str] | str = ALL
     workers: int | None = None
+    faults: list[Exception] = field(default_factory=list, init=False)
 
     def clients(self) -> Sequence[str]:
         return sorted(self.sources)
+
+    def raise_fault(self, n_asked: int) -> None:
+        # Data are somebody's own affair; what fails alike for everybody is the algorithm or map.
+        if len(self.faults) >= n_asked and len(set(map(type, self.faults))) == 1:
+            raise self.faults[0] from None
+
+    def _heard(self, error: Exception) -> Exception:
+        if not isinstance(error, SAYING):
+            self.faults.append(error.with_traceback(None) if self.faults else error)
+        return error
+
+    @property
+    def has_data(self) -> bool:
+        return not devices_of(self.sources)
 
     def sums(
         self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
@@ -122,17 +137,16 @@ class LocalEngine(Engine, Generic[S, U, R]):
         away = source if isinstance(source, Elsewhere) else None
         data = away or data_of(source)
         if self.plan.masking is None and not (away or self.plan.algorithm.carries):
-            return Node(client, self.plan, data)
+            return Node(client, self.plan, data, telling=self._heard)
         memory = self.memories.setdefault(client, {})
         if self.plan.masking is None:
-            return Node(client, self.plan, data, memory)
+            return Node(client, self.plan, data, memory, telling=self._heard)
         from catchment.privacy.ledger import PrivacyLedger
         from catchment.privacy.policy import Policy
 
         unit = self.units if isinstance(self.units, str) else self.units.get(client, ALL)
-        return Node(
-            client, self.plan, data, memory, PrivacyLedger(memory, self.policy or Policy(), unit)
-        )
+        ledger = PrivacyLedger(memory, self.policy or Policy(), unit)
+        return Node(client, self.plan, data, memory, ledger, self._heard)
 
 
 @runtime_checkable

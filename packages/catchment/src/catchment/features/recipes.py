@@ -110,6 +110,8 @@ def known_map(value: object) -> FeatureMap:
                 f"{value!r} needs settings ({error}); pass {kind.__name__}(...) in place of the "
                 "name"
             ) from error
+    if isinstance(value, type) and issubclass(value, FeatureMap):
+        raise TypeError(f"the map is the class {value.__name__}; pass {value.__name__}(...)")
     if not isinstance(value, FeatureMap):
         kind = value if isinstance(value, type) else type(value)
         raise TypeError(

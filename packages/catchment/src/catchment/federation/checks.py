@@ -65,7 +65,8 @@ class Limits:
         How many times the median of the round's clients one of them may claim; whoever claims more
         is refused and named. At 10 a client is below half of the weight of a round of twelve or
         more clients of like size; raise it where honest clients differ by more. Fewer than five
-        clients are not compared.
+        clients are not compared, and neither are those whose data lie in the process that trains,
+        unless limits are passed or written.
 
     >>> Limits(min_usable=0.9).fewest(30)
     27
@@ -88,6 +89,8 @@ class Limits:
         return math.ceil(self.min_usable * n_asked - 1e-9)
 
 
+# Where nobody said anything. Sizes that clients claim from elsewhere are compared then; those of
+# data that lie here are counted, and nobody is left out for having most.
 LIMITS = Limits()
 
 

@@ -43,7 +43,7 @@ from catchment.errors import (
     UploadError,
 )
 from catchment.federation.algorithm import Additive, RoundContext, Tally, check_base
-from catchment.federation.checks import Screen, ScreenState, check_total, claimed
+from catchment.federation.checks import LIMITS, Screen, ScreenState, check_total, claimed
 from catchment.federation.client import Request, digest_of
 from catchment.federation.messages import (
     REPLY_HEADER,
@@ -362,8 +362,10 @@ class Round:
 
     def sum(self, payload: Message) -> tuple[Additive, int]:
         """Return the sum of the answers to one request to everybody, and how many are in it."""
-        cohort = self.context.cohort
-        self.sums, self.screen = Sums(cohort), Screen(self.plan.limits, len(cohort), self._refuse)
+        cohort, limits = self.context.cohort, self.plan.limits
+        if limits is LIMITS and self.engine.has_data:
+            limits = replace(limits, over_median=1e300)
+        self.sums, self.screen = Sums(cohort), Screen(limits, len(cohort), self._refuse)
         self.message = self.send("update", {"": payload}, len(cohort))[""]
         first = self._take_up() if self.keeper.keep_every < math.inf else 0
         blocks: list[tuple[str, ...]] = []
@@ -381,7 +383,11 @@ class Round:
         for client, update in self.screen.rest():
             self.sums.add(client, update)
         fewest = max(self.plan.min_clients, self.plan.limits.fewest(len(cohort)))
-        total = self.sums.total(fewest, self.refused)
+        try:
+            total = self.sums.total(fewest, self.refused)
+        except TooFewClientsError:
+            self.engine.raise_fault(len(cohort))
+            raise
         self.refused.extend(self.sums.left_out)
         return total, len(self.sums.groups[0].clients)
 

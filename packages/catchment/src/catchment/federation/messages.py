@@ -66,6 +66,11 @@ class Reply:
 class Engine(ABC):
     """Carries messages to clients and back; knows nothing of what they mean."""
 
+    @property
+    def has_data(self) -> bool:
+        """Whether all data lie where the server is, so that a client's size is not its claim."""
+        return False
+
     @abstractmethod
     def clients(self) -> Sequence[str]:
         """Return the names of the clients that can be asked."""
@@ -84,6 +89,9 @@ class Engine(ABC):
         add to each other, or it is not worth while.
         """
         return None
+
+    def raise_fault(self, n_asked: int) -> None:  # noqa: B027
+        """Raise the fault of a program that all clients of this process met, if there is one."""
 
     def counted(self, round_: int, clients: Sequence[str]) -> None:  # noqa: B027
         """Take note of who is in the sum of a round whose state is kept."""

@@ -468,8 +468,8 @@ class Sharing:
     clients
         How many clients a split makes.
     alpha
-        Concentration of a skewed split: the smaller, the more uneven. Clients above ten times the
-        median are refused unless `over_median` in [run] is more.
+        Concentration of a skewed split: the smaller, the more uneven. Nobody is refused for having
+        most, unless `over_median` in [run] says so.
     test
         Share kept for the test, or "official" for the publisher's own test part; or "folds": all
         clients train, and each is tested by a model of the other folds; or "new": what is new is

@@ -32,6 +32,11 @@ LONG = 4  # windows that a recording of one label must have to be cut at all
 MARK = "# fit: "
 TESTED = 0.25  # of every recording that is forecast, its end
 GRAM = 3  # times as many rows as lags and horizon, for the Gram matrix of lags
+SCALES = {
+    "federated": "scaled by federated moments",
+    "own": "everyone scaled alone",
+    "recording": "each recording scaled alone",
+}
 COLUMNS = ("label", "client", "recording", "time", "target", "inputs")
 Section = dict[str, tuple[object, str]]  # by setting: its value, and what is said of it
 
@@ -44,6 +49,7 @@ def propose(
     *,
     window: str | None = None,
     map: str | None = None,
+    scale: str | None = None,
     horizon: int | None = None,
 ) -> tuple[PlanFile, str]:
     """Return a plan for the files of a survey, and what it chose in a few words.
@@ -58,22 +64,23 @@ def propose(
         What was typed, for the first line.
     window
         As in [preprocessing], "none" for whole recordings; proposed if not given.
-    map
-        Name of the feature map; proposed if not given.
+    map, scale
+        Name of the feature map, and what scales the channels; "default" and "federated" if not
+        given.
     horizon
         Steps ahead that the inputs are predicted, where there is neither a label nor a target.
     """
     cut, why = _window(found, window)
-    rate = _rate(found)
+    rate = _rate(found, cut)
     one_each = cut is not None or not (found.per_step or horizon)
-    map_ = map or ("auto" if one_each else "default")
+    map_, scale = map or "default", scale or "federated"
     others = [f'"{name}"' for name in ("auto", "default", "minirocket", "echo_state")]
     roles = found.roles
     what = ", ".join(roles.predicted) or f"{', '.join(roles.inputs[:3])} ahead"
     title = f"{what} of {len(found.clients)} people"
     sections: dict[str, Section] = {
         "data": _data(found, files, place.parent) | _test(found, horizon),
-        "preprocessing": _prepare(found, cut, why, rate, horizon),
+        "preprocessing": _prepare(found, cut, why, rate, horizon) | _scale(scale),
         "features": {
             "map": (map_, f"or {', '.join(one for one in others if one != _toml(map_))}"),
         },
@@ -98,13 +105,13 @@ def propose(
     said.append("whole recordings" if one_each else "one answer per row")
     if cut is not None:
         said[-1] = f"windows of {cut}{' rows' if isinstance(cut, int) else ''}"
-    said += [f"brought to {rate:g} Hz"] if rate and found.unit == 1 else []
+    said += [f"brought to {rate:g} Hz"] if found.other_rates and rate else []
     said += ["gaps held"] if found.gaps else []
     base = place.resolve().parent
     if str(base) not in sys.path:
         sys.path.append(str(base))  # a map of one's own lies beside the plan
     made = plan_of_tables(tables, text=text, base=base, name=place.name)
-    return made, ", ".join([*said, "scaled by federated moments"])
+    return made, ", ".join([*said, SCALES.get(scale, f"scale: {scale}")])
 
 
 def written(head: str, sections: Mapping[str, Section]) -> str:
@@ -224,8 +231,7 @@ def _prepare(
 ) -> Section:
     section: Section = {"gaps": ("hold", 'a missing value is the one before; or "interpolate"')}
     if rate is not None:
-        unit = "second" if found.unit == 1 else f"unit of {found.roles.time!r}"
-        section["rate"] = (rate, f"rows per {unit}; the commonest of the files")
+        section["rate"] = (rate, "rows per second; the commonest of the files")
     if window is not None:
         section["window"] = (window, why)
         if found.per_step:
@@ -233,16 +239,29 @@ def _prepare(
             section["label"] = (label, "of the rows in a window")
     if horizon is not None:
         section["horizon"] = (horizon, "rows ahead")
-    section["scale"] = ("federated", 'by all people\'s mean and deviation; or "own"')
     return section
 
 
-def _rate(found: Survey) -> float | None:
-    """Return the rate to which all are brought, in the unit of the column; None if all have it."""
-    if not found.other_rates or not found.interval:
+def _scale(name: str) -> Section:
+    others = [f'"{one}"' for one in SCALES if one != name]
+    by = "all people's mean and deviation" if name == "federated" else "its own moments"
+    return {"scale": (name, f"by {by}; or {' or '.join(others)}")}
+
+
+def _rate(found: Survey, window: str | int | None) -> float | None:
+    """Return the rate to which all are brought; None without times, or where it would harm.
+
+    Windows in seconds are then equally long for everybody, now and when the model is exported. A
+    recording that pauses would be filled with rows that nobody measured.
+    """
+    if not found.interval or not (
+        found.other_rates or (isinstance(window, str) and not found.pauses)
+    ):
         return None
+    if found.interval > 1:
+        return 1 / float(f"{found.interval:.4g}")
     nice = float(f"{1 / found.interval:.4g}")
-    return float(round(nice)) if nice >= 1 and abs(nice - round(nice)) < 0.01 * nice else nice
+    return float(round(nice)) if abs(nice - round(nice)) < 0.01 * nice else nice
 
 
 def _window(found: Survey, asked: str | None) -> tuple[str | int | None, str]:
@@ -264,7 +283,7 @@ def _window(found: Survey, asked: str | None) -> tuple[str | int | None, str]:
     long = float(np.sort(np.repeat(segments, segments))[segments.sum() // 10])
     most = min(usual, int(long // 2) if found.per_step else usual, int(np.median(steps) // 2))
     most = max(most, 2)
-    if not rate or found.unit != 1 or found.interval is None:
+    if not rate:
         return (2 ** int(math.log2(most)) if most >= SHORTEST else most), "rows"
     seconds = _nice(most / rate)
     said = "" if found.per_step else "recordings are long, so that they are cut"

@@ -410,7 +410,7 @@ def opened(
 
 def _now() -> str:
     """Return the time, as run folders keep it."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, eq=False)

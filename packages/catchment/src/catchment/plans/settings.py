@@ -251,7 +251,8 @@ def values(
         elif one.is_inside:
             known = names(one.hint, given)
             inner = {key: value for key, value in table.items() if key in known}
-            found[own] = read(one.hint, inner, where, given)
+            if inner or one.is_required:
+                found[own] = read(one.hint, inner, where, given)
         elif name in table and name not in more:
             found[own] = _value(_adapter(kind, name), table[name], f"{name} in {where}", given)
         elif one.is_required:

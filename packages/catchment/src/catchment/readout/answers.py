@@ -130,7 +130,9 @@ class Table:
                 start = float(segment.start + step) if times is None else float(times[step])
                 if not model.per_step:
                     start = float(segment.start) if segment.seconds is None else segment.seconds
-                yield [segment.source, rounded(start), *self._said(row)]
+                # Seconds since 1970 have more digits before the point than others need after it.
+                at = rounded(start) if abs(start) < 1e6 else round(start, 3)
+                yield [segment.source, at, *self._said(row)]
 
     def _ahead(self, recordings: Sequence[Recording], client: str) -> Iterator[list[Cell]]:
         """Yield recording, horizon, time and what is said, of every horizon."""

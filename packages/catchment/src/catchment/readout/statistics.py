@@ -286,7 +286,7 @@ class RidgeStatistics(Structure):
         "the sums of their products",
         (
             "how many rows the client has, and for classes how many of each, exactly",
-            "the mean state of each class; a class with one sequence gives that sequence's state",
+            "the mean state of each class; a class with one recording gives that recording's state",
             "whether a given recording is among the client's",
         ),
     )

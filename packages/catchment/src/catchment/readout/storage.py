@@ -276,6 +276,11 @@ def read_file(file: BinaryIO, path: str) -> tuple[Header, Tensors]:
     size = int.from_bytes(raw, "little")
     # Nothing more is read before the length is known to be sensible: it may be any file.
     raw += file.read(min(size, MAX_HEADER))
+    if raw[8:9] not in (b"{", b""):
+        raise IntegrityError(
+            f"{path} is no model: it does not begin as a safetensors file does; pass a file that "
+            "`save` wrote, or the model.safetensors of a run"
+        )
     if len(raw) < 8 + size:
         raise IntegrityError(
             f"{path} is no safetensors file, or it was cut short in its header of {size} "

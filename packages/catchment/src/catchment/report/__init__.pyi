@@ -18,6 +18,7 @@ from catchment.report.html import (
     MOST_ROUNDS as MOST_ROUNDS,
     SOME_CLIENTS as SOME_CLIENTS,
     _places as _places,
+    client_scores as client_scores,
     lead as lead,
     render as render,
 )

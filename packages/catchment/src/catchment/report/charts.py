@@ -347,7 +347,9 @@ def dot_chart(
     2
     """
     alone = [] if whole is None else [whole]
-    axis = Axis.around(np.array([*values, *every, *alone]), limits=limits)
+    # A dot's place is read from where its line begins.
+    start = [limits[0]] if math.isfinite(limits[0]) else []
+    axis = Axis.around(np.array([*values, *every, *alone, *start]), limits=limits)
     said = [write(value) if math.isfinite(value) else "not defined" for value in values]
     above = f"all {len(every):,}" if len(every) else ""
     cut = [shortened(name, NAME) for name in names]

@@ -29,7 +29,7 @@ from catchment.federation.messages import Record, Refusal
 from catchment.federation.messages import left_out as refused_in
 from catchment.federation.runs.folder import PLAN
 from catchment.federation.runs.ledger import explain, map_scores, say_bytes, thin_clients
-from catchment.federation.runs.read import Run, read_run
+from catchment.federation.runs.read import Run, lasting, read_run
 from catchment.federation.runs.read import worst_client as worst_of
 from catchment.federation.workflow import EVALUATION, PLASTICITY, TRAINING
 from catchment.files import replace_file
@@ -216,7 +216,9 @@ def figures_by_round(run: Run) -> Iterator[str]:
                 told = _said(name, float(known[0]))
                 single.append(f"<dt>{escape(name)}, {escape(stage)}</dt><dd>{told}</dd>")
     if single:
-        yield figure("Figures of the rounds", f"<dl>{''.join(single)}</dl>")
+        every = {name for records in run.rounds.values() for one in records for name in one.figures}
+        terms = " ".join(words for name, words in TERMS.items() if name in every)
+        yield figure("Figures of the rounds", f"<dl>{''.join(single)}</dl>", terms)
 
 
 def _figure_chart(stage: str, name: str, values: Array) -> str:
@@ -238,6 +240,16 @@ def _said(name: str, value: float) -> str:
     return score(value, "accuracy" if "accuracy" in name else name)
 
 
+TERMS = {
+    "held-out error": "Held-out error: of each client's targets by a readout without the client.",
+    "NRMSE": "NRMSE: the root of the mean squared error by the targets' deviation; 1 is the mean.",
+    "candidates": "Candidates: maps or settings that were still being compared.",
+    "ridge": "Ridge: how strongly weights are held near zero.",
+    "rows": "Rows: windows, recordings or steps that were learned from.",
+    "weight norm": "Weight norm: the length of all weights together.",
+    "shrinkage": "Shrinkage: how far the covariance was drawn to the identity, 0 to 1.",
+    "threshold": "Threshold: the score from which on there is an alarm.",
+}
 MOST_CLIENTS = 30  # in a chart with a row each
 SOME_CLIENTS = 20  # of more than that: the worst, below a mark for each
 MOST_MARKS = 2000  # of clients without a row
@@ -468,7 +480,7 @@ def _templates() -> Environment:
         for one in (title_of, worst_client, metric_name, lead,
                     fold_scores, left_out, data_lines, bar,
                     refusals, settings, explain, thin_clients, map_scores,
-                    score)
+                    score, lasting)
     }  # fmt: skip
     made.globals |= {
         "named": lambda name: Markup(named(name)),

@@ -182,16 +182,44 @@ def read_inputs(
         named = getattr(estimator, "feature_names_in_", None)
         channels = None if named is None or pooled else tuple(map(str, named))
         return Given(inputs, "matrix", pooled, channels)
-    parts = [as_matrix(u, f"recording {k}") for k, u in enumerate(_listed(X, "X"))]
+    held = _listed(X, "X")
+    parts = [as_matrix(u, f"recording {k}") for k, u in enumerate(held)]
     widths = {u.shape[1] for u in parts}
     if len(widths) != 1:
         raise ValueError(f"the recordings of X have {sorted(widths)} columns; pass equally many")
-    if reset:
-        estimator.n_features_in_ = parts[0].shape[1]
-        if hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
-    stacked = isinstance(X, np.ndarray) and X.ndim == 3
-    return Given(parts, "stack" if stacked else "list", pooled)
+    if not hasattr(held[0], "columns"):
+        if reset:
+            estimator.n_features_in_ = parts[0].shape[1]
+            if hasattr(estimator, "feature_names_in_"):
+                del estimator.feature_names_in_
+        stacked = isinstance(X, np.ndarray) and X.ndim == 3
+        return Given(parts, "stack" if stacked else "list", pooled)
+    names = [str(name) for name in held[0].columns]
+    for k, frame in enumerate(held):
+        if (own := [str(name) for name in frame.columns]) != names:
+            raise ValueError(
+                f"recording {k} has the columns {', '.join(own)}, recording 0 has "
+                f"{', '.join(names)}; bring all into one order"
+            )
+    validate_data(estimator, held[0], reset=reset, skip_check_array=True)
+    return Given(parts, "list", pooled, tuple(names))
+
+
+def _refuse_shapes(X: Any) -> None:
+    """Raise ValueError for what holds no recordings, or holds them in a way that nobody knows."""
+    shape = X.shape if isinstance(X, np.ndarray) else ()
+    if len(shape) > 3:
+        raise ValueError(
+            f"X has {len(shape)} axes, of shape {shape}; pass an array (n, time, channels), a list "
+            "of arrays (time, channels), or a matrix"
+        )
+    if (isinstance(X, list | tuple) and not X) or (len(shape) == 3 and not X.size):
+        raise ValueError(f"X holds no recordings ({shape or X}); pass at least one, with steps")
+    frames = [one for one in (X if isinstance(X, list | tuple) else [X]) if hasattr(one, "columns")]
+    for frame in frames:
+        names = [str(name) for name in frame.columns]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"X has two columns called {twice!r}; rename one, or leave it out")
 
 
 def _refuse_conversions(X: Inputs) -> None:
@@ -361,6 +389,7 @@ class ReadingEstimator(PreparedEstimator):
 
         With `per_step` a target that is an array has a value for every step.
         """
+        _refuse_shapes(X)
         steps = steps_of(y) if per_step and several(X, pooled=True) else None
         if reset:
             self.layout_ = found = found_layout(X, self.layout, steps=steps)

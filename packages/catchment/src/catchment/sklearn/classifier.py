@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, Self
 
@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from catchment.arrays import Array, Integers
+from catchment.data.frames import missing_values
 from catchment.features.recipes import AutoMap, FeatureMap, known_map
 from catchment.readout.detector import MahalanobisDetector
 from catchment.readout.model import Model, fitted_temperature, softmax
@@ -122,6 +123,12 @@ class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mis
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
         labels: NDArray[Any] = column_or_1d(given.flat(y, "y"), warn=True)
+        missing = np.flatnonzero(missing_values(labels))
+        if len(missing):
+            raise ValueError(
+                f"Input y contains NaN: {len(missing)} of {len(labels)} samples have no label, the "
+                f"first is number {missing[0]}; leave them out of X and y"
+            )
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         return labels
@@ -244,6 +251,10 @@ class TimeSeriesClassifier(SequenceClassifier):
         return described
 
 
+PARTS = 5  # of the rows, left out in turn for the threshold
+WASHOUT = 50
+
+
 @dataclass(eq=False, repr=False)
 class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
     """How unusual steps, or whole sequences, are: the Mahalanobis distance of reservoir features.
@@ -254,18 +265,22 @@ class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    contamination
-        Share of the samples of `fit` that are to count as anomalies: more of new ones do, since
-        those of `fit` are in the covariance. `FederatedAnomalyDetector` sets its threshold by
-        others.
+    false_positive_rate
+        Share of new normal samples that may count as anomalies. The threshold is taken from samples
+        of `fit` that are left out in turn, a fifth in a row at a time.
+    washout
+        Steps at the start of each sequence that are neither learned from nor judged, as the
+        reservoir has yet to forget its zeros; "auto" is 50, and at most a tenth of the shortest.
     shrinkage
         Of the covariance: a number from 0 to 1, or "auto"
         (`catchment.readout.MahalanobisDetector`).
-    units, washout, pool
+    units, pool
         As in `EchoStateRegressor`, and so are all others.
 
     Attributes
     ----------
+    washout_
+        The washout.
     normal_
         The `MahalanobisDetector`.
     offset_
@@ -276,22 +291,28 @@ class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
         Columns of X.
 
     >>> u = np.sin(np.arange(400) / 5)[:, None]
-    >>> detector = AnomalyDetector(30, washout=50, contamination=0.01).fit(u)
+    >>> detector = AnomalyDetector(30).fit(u)
     >>> u[300] += 2
     >>> int(detector.score_samples(u).argmin()), int(detector.predict(u)[300])
     (300, -1)
     """
 
     _: KW_ONLY
-    contamination: float = 0.01
+    washout: int | Literal["auto"] = "auto"  # type: ignore[assignment]
+    false_positive_rate: float = 0.01
     shrinkage: float | Literal["auto"] = "auto"
 
     def fit(self, X: Inputs, y: object = None) -> Self:
         """Learn what is normal; y is not used."""
-        if not 0 < self.contamination < 1:
+        rate = self.false_positive_rate
+        if not 0 < rate < 1:
             raise ValueError(
-                f"contamination is {self.contamination}; pass a share between 0 and 1, such as 0.01"
+                f"false_positive_rate is {rate}; pass a share between 0 and 1, such as 0.01"
             )
+        self.pooled_ = self.pool not in (None, "auto")
+        read = self._read(self._oriented(X, reset=True), pooled=self.pooled_, reset=True)
+        shortest = min(len(u) for u in read.inputs)
+        self.washout_ = min(WASHOUT, shortest // 10) if self.washout == "auto" else self.washout
         given = self._fit_features(X)
         features = self.pipeline_.features
         rows = self._rows(self.pipeline_, given)[given.after(features.washout)]
@@ -300,13 +321,27 @@ class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
                 f"X has {len(rows)} sample{'' if len(rows) == 1 else 's'} after the washout; what "
                 "is normal takes two or more"
             )
-        sums = RidgeStatistics.from_states(rows, np.zeros((len(rows), 1)))
-        self.normal_ = MahalanobisDetector.of(
-            sums, self.shrinkage, standardize=features.standardize
-        )
-        scores = self.normal_.scores(rows)
-        self.offset_ = float(np.quantile(-scores, self.contamination))
+        self.normal_ = self._normal(rows)
+        blocks = [block for block in np.array_split(np.arange(len(rows)), PARTS) if len(block)]
+        if len(rows) < 2 * PARTS:
+            scores = self.normal_.scores(rows)
+        else:
+            others = [self._normal(np.delete(rows, block, axis=0)) for block in blocks]
+            held = zip(others, blocks, strict=True)
+            scores = np.concatenate([other.scores(rows[block]) for other, block in held])
+        self.offset_ = float(np.quantile(-scores, rate))
         return self
+
+    def _normal(self, rows: Array) -> MahalanobisDetector:
+        """Return what is normal for rows (n, F)."""
+        sums = RidgeStatistics.from_states(rows, np.zeros((len(rows), 1)))
+        standardize = self.pipeline_.features.standardize
+        return MahalanobisDetector.of(sums, self.shrinkage, standardize=standardize)
+
+    def _description(self) -> FeatureMap:  # type: ignore[override]
+        settled = copy(self)
+        settled.washout = self.washout_
+        return settled._reservoir(self.pool, self.segments)
 
     def score_samples(self, X: Inputs) -> NDArray[Any]:
         """Return minus the scores (n,), arranged like X: the lower, the more unusual."""
@@ -326,4 +361,5 @@ class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
     def _scores(self, X: Inputs) -> tuple[Given, Array]:
         check_is_fitted(self, "normal_")
         given = self._given(X)
-        return given, self.normal_.scores(self._rows(self.pipeline_, given))
+        scores = self.normal_.scores(self._rows(self.pipeline_, given))
+        return given, np.where(given.after(self.pipeline_.features.washout), scores, 0.0)

@@ -182,6 +182,8 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
             )
         target = as_numbers(given.flat(y, "y"), "y")
         refuse_nonfinite(target, "y", missing=True)
+        if np.isnan(target).all():
+            raise ValueError("y is NaN throughout; pass targets, some of which may be missing")
         return target
 
     def _narrow(self, values: Array) -> Array:
@@ -189,6 +191,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         return values[:, 0] if self._narrowed else values
 
 
+FEWEST_STEPS = 10  # after the washout: of fewer nothing can be learned
 MOST_ORIGINS = 256  # places that intervals are tried from
 
 
@@ -255,7 +258,7 @@ class EchoStateForecaster(ReservoirEstimator):
         refuse_nonfinite(self._series, "y", missing=True)
         self._known = known_values(X, len(self._series), "fit")
         self.n_outputs_ = self._series.shape[1]
-        needed = self.washout + 3
+        needed = self.washout + FEWEST_STEPS
         if len(self._series) < needed:
             raise ValueError(
                 f"y has {len(self._series)} steps; a forecast with a washout of {self.washout} "
@@ -350,7 +353,7 @@ class EchoStateForecaster(ReservoirEstimator):
         wanted = math.ceil(coverage / (1 - coverage)) if 0 < coverage < 1 else 1
         tail = max(math.ceil(self.calibration * T), wanted + horizon - 1)
         first = T - tail
-        if first < max(self.washout + 3, T // 4):
+        if first < max(self.washout + FEWEST_STEPS, T // 4):
             raise ValueError(
                 f"y has {T} steps, too few to try intervals of coverage {coverage} at {horizon} "
                 "steps ahead; pass a longer series, fewer steps or a lower coverage"

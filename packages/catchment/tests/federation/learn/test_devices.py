@@ -39,7 +39,7 @@ def plan(features: FeatureMap, **settings: object) -> Plan:  # type: ignore[type
     return Plan(algorithm=FederatedRidge(features=features, ridge=1e-3, **settings))  # type: ignore[arg-type]
 
 
-def test_on_a_grid_the_device_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_fixed_point_the_device_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     made = plan(map_of(20))
     here = run_locally(made, clients())
     monkeypatch.setenv(VARIABLE, "cpu")

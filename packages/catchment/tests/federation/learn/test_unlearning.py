@@ -247,7 +247,7 @@ def on_a_grid(
     n_clients=st.integers(2, 6),
     data=st.data(),
 )
-def test_on_a_grid_unlearning_is_an_equality_of_hashes(
+def test_in_fixed_point_unlearning_is_an_equality_of_hashes(
     bits: int, classes: bool, seed: int, n_clients: int, data: st.DataObject
 ) -> None:
     algorithm, clients = on_a_grid(bits, classes, seed, n_clients)
@@ -271,7 +271,7 @@ def test_on_a_grid_unlearning_is_an_equality_of_hashes(
     assert joined.total.digest() == certificate.before
 
 
-def test_on_a_grid_a_server_that_keeps_only_the_sum_forgets_to_the_last_bit() -> None:
+def test_in_fixed_point_a_server_that_keeps_only_the_sum_forgets_to_the_last_bit() -> None:
     algorithm, clients = on_a_grid(8, True, 1, 4)
     apart = replace(algorithm, store_per_client=False)
     rows = accumulate(algorithm.features, clients["client-2"])

@@ -138,7 +138,7 @@ whole = st.integers(-(2**50), 2**50) | st.integers(-300, 300)
     weight=st.integers(1, 2**40),
     bound=st.floats(1e-3, 1e3),
 )
-def test_no_statistics_on_a_grid_are_longer_than_the_bound(
+def test_no_statistics_in_fixed_point_are_longer_than_the_bound(
     sums: list[int], weight: int, bound: float
 ) -> None:
     x = np.array(sums)
@@ -175,13 +175,13 @@ def test_whole_vectors_are_the_clipped_moments_and_travel_packed() -> None:
     assert len(large.parts().to_bytes()) < 0.5 * len(floats.parts().to_bytes())
 
 
-def test_a_reference_on_a_grid_whitens_as_its_floats_do() -> None:
+def test_a_reference_in_fixed_point_whitens_as_its_floats_do() -> None:
     clips = [Clip(bound=2.0, reference=r) for r in (statistics(9), statistics(9).floats)]
     a, b = (clip.clipped(statistics(1), 2.0**-30).vector for clip in clips)
     np.testing.assert_array_equal(a, b)
 
 
-def test_central_noise_on_a_grid_is_discrete_and_paid_as_such(tmp_path: Path) -> None:
+def test_central_noise_in_fixed_point_is_discrete_and_paid_as_such(tmp_path: Path) -> None:
     budget = Budget(path=tmp_path / "b.db", epsilon=1.0, delta=1e-5)
     protection = noise(budget=budget)
     amount = protection.amount(whole=True)
@@ -252,7 +252,7 @@ def test_whole_vectors_of_another_step_or_too_long_are_refused() -> None:
         _ = Clipped(np.array([1]), 1, {}, None, name) + Clipped(np.array([1.0]), 1, {})
 
 
-def test_records_on_a_grid_are_bounded_one_by_one() -> None:
+def test_records_in_fixed_point_are_bounded_one_by_one() -> None:
     protection = noise(unit="sequence", min_clients=1, clip=Clip(bound=0.5))
     records = [statistics(k, n=5) for k in range(6)]
     total = protection.on_client(Records(lambda: iter(records)), TURN)
@@ -287,7 +287,7 @@ class Sending(Algorithm[RidgeStatistics | None, RidgeStatistics, RidgeStatistics
         return state
 
 
-def test_distributed_noise_on_a_grid_takes_half_the_ring() -> None:
+def test_distributed_noise_in_fixed_point_takes_half_the_ring() -> None:
     known = {f"c{k}": statistics(k, F=30) for k in range(6)}
     identities = generate_keys(known)
     protection = noise(distributed=True, epsilon=1e6, clip=Clip(bound=50.0))
@@ -304,7 +304,7 @@ def test_distributed_noise_on_a_grid_takes_half_the_ring() -> None:
     assert 2 * sent["whole"] - sent["floats"] in range(-32, 33)
 
 
-def test_central_noise_on_a_grid_releases_nearly_the_clipped_moments() -> None:
+def test_central_noise_in_fixed_point_releases_nearly_the_clipped_moments() -> None:
     known = {f"c{k}": statistics(k) for k in range(6)}
     plan: Any = Plan(
         algorithm=Sending(known=known), protections=(noise(epsilon=1e8, clip=Clip(bound=9.0)),)

@@ -208,7 +208,7 @@ def test_a_refusal_does_not_tell_the_number() -> None:
     assert "1234567891" not in str(refused.value)
 
 
-def test_numbers_that_are_not_on_a_grid_do_not_go_into_32_bits() -> None:
+def test_numbers_that_are_not_in_fixed_point_do_not_go_into_32_bits() -> None:
     known = {c: replace(s, grid=None) for c, s in drawn(4).items()}
     plan, engine = engine_of(known, bits=32)
     with pytest.raises(TooFewClientsError, match=r"'sums' is not in fixed point.*or bits=128"):

@@ -28,8 +28,6 @@ MOST_WARNINGS, MOST_CHANNELS, MOST_NAMED = 12, 6, 4
 FEW_PEOPLE, FEW_ROWS = 5, 10
 OTHER_UNIT = 20.0  # times the usual deviation
 MARK = 50.0  # times what 99 of 100 values stay below
-_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "nanoseconds": 1e-9, "milliseconds": 1e-3}
-_SINCE_1970 = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class SeenRecording:
-    """One recording, in figures; times are in the unit of their column, None without any."""
+    """One recording, in figures; times are seconds, None without any."""
 
     file: Path
     steps: int
@@ -55,6 +53,8 @@ class SeenRecording:
     segments: tuple[int, ...]  # rows in a row with one label
     labels: Mapping[str, int]  # rows by label
     unlabeled: int  # rows without a label or target
+    mean: Array  # (I,) of each channel, NaN without any
+    deviation: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,12 @@ def _seen(path: Path, one: Recording) -> SeenRecording:
             segments = tuple(np.diff(edges)[codes[edges[:-1]] >= 0].tolist())
             counts = np.bincount(codes[known], minlength=len(one.classes))
             labels = {name: int(n) for name, n in zip(one.classes, counts, strict=True) if n}
-    return SeenRecording(path, one.n_steps, interval, longest, segments, labels, unlabeled)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a channel may be empty
+        figures = np.nanmean(one.u, axis=0), np.nanstd(one.u, axis=0)
+    return SeenRecording(
+        path, one.n_steps, interval, longest, segments, labels, unlabeled, *figures
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +148,7 @@ class Survey:
 
     @cached_property
     def interval(self) -> float | None:
-        """The commonest time from row to row, in the unit of the column; None without times."""
+        """The commonest time from row to row in seconds; None without times."""
         weights: Counter[float] = Counter()
         for one in self.recordings:
             if one.interval:
@@ -165,25 +170,44 @@ class Survey:
                     found.setdefault(name, one.interval)
         return found
 
-    @cached_property
-    def unit(self) -> float:
-        """Seconds of one unit of the time column: 1, or less where its numbers plainly say so."""
-        name = self.roles.time or ""
-        tables = [table[name] for table in self.tables.values() if name in table]
-        if self.interval is None or all(one.kind != "numbers" for one in tables):
-            return 1.0
-        plain = name.casefold()
-        for word, seconds in _UNITS.items():
-            if plain == word or plain.endswith((f"_{word}", f"({word})", f"[{word}]")):
-                return seconds
-        # Clocks that count from 1970 on tell by their size.
-        latest = max(one.high for one in tables)
-        return next((unit for least, unit in _SINCE_1970 if latest > least), 1.0)
-
     @property
     def rate(self) -> float | None:
         """Rows per second; None without times."""
-        return None if self.interval is None else 1 / (self.interval * self.unit)
+        return None if self.interval is None else 1 / self.interval
+
+    @cached_property
+    def pauses(self) -> dict[str, float]:
+        """By who pauses within a recording: for how many seconds."""
+        found: dict[str, float] = {}
+        for client in self.clients:
+            for one in client.recordings:
+                if one.longest and one.interval and one.longest > 20 * one.interval:
+                    found[client.name] = max(one.longest, found.get(client.name, 0.0))
+        return found
+
+    @cached_property
+    def offsets_differ(self) -> bool:
+        """Whether recordings of one label each differ in length, and in level more than they vary.
+
+        Where levels go with the labels they are what is to be learned.
+        """
+        seen = self.recordings
+        steps = [one.steps for one in seen]
+        if self.per_step or len(seen) < 2 * FEW_PEOPLE or max(steps) < 1.2 * min(steps):
+            return False
+        mean, within = (np.array([getattr(one, n) for one in seen]) for n in ("mean", "deviation"))
+        labels = np.array(["".join(one.labels) for one in seen])
+        far = np.nanvar(mean, axis=0)
+        among = np.nansum(
+            [
+                np.mean(labels == name) * np.nanvar(mean[labels == name], axis=0)
+                for name in set(labels)
+            ],
+            axis=0,
+        )
+        return bool(
+            (np.sqrt(among) > np.nanmedian(within, axis=0)).any() and (among > far / 2).any()
+        )
 
     @property
     def gaps(self) -> float:
@@ -408,6 +432,10 @@ def _some(names: Sequence[str], one: str = "", many: str = "") -> str:
 
 def _people(found: Survey) -> Iterator[str]:
     usual = float(np.median([client.steps for client in found.clients]))
+    most = max(found.clients, key=lambda client: client.steps)
+    if most.steps * 5 >= found.n_steps * 2 and len(found.clients) >= FEW_PEOPLE:
+        share = 100 * most.steps / found.n_steps
+        yield f"{most.name} has {share:.0f} % of all rows, and weighs as much in the model"
     for client in found.clients:
         if client.steps < min(usual, max(FEW_ROWS, usual / 50)):
             rows = _counted(client.steps, "row")
@@ -451,16 +479,14 @@ def _labels(found: Survey) -> Iterator[str]:
 def _times(found: Survey) -> Iterator[str]:
     others = found.other_rates
     if others and found.rate is not None:
-        rates = sorted({float(f"{1 / (one * found.unit):.3g}") for one in others.values()})
+        rates = sorted({float(f"{1 / one:.3g}") for one in others.values()})
         at = _some([_hertz(rate) for rate in rates])
-        yield f"{_some(list(others), 'has', 'have')} {at}, the others {_hertz(found.rate)}"
+        slower = {round(found.rate / rate, -1) for rate in rates}
+        unit = ": are its times milliseconds?" if slower == {1000.0} else ""
+        yield f"{_some(list(others), 'has', 'have')} {at}, the others {_hertz(found.rate)}{unit}"
     if found.unsorted:
         yield f"{_some(found.unsorted, 'has', 'have')} times out of order, which are sorted"
-    pauses: dict[str, float] = {}
-    for client in found.clients:
-        for one in client.recordings:
-            if one.longest and one.interval and one.longest > 20 * one.interval:
-                pauses[client.name] = one.longest * found.unit
+    pauses = found.pauses
     if pauses:
         worst = max(pauses, key=pauses.__getitem__)
         most = "for" if len(pauses) == 1 else f"{worst} for"
@@ -533,9 +559,11 @@ def _copies(found: Survey) -> Iterator[str]:
 def _hertz(rate: float) -> str:
     """Return a rate in words: rows per second, or the time between them where it is long.
 
-    >>> _hertz(50.0), _hertz(1 / 3600)
-    ('50 Hz', 'a row every 1 h')
+    >>> _hertz(50.0), _hertz(44_100.0), _hertz(1 / 3600)
+    ('50 Hz', '44,100 Hz', 'a row every 1 h')
     """
+    if rate >= 1000:
+        return f"{rate:,.0f} Hz"
     return f"{rate:.3g} Hz" if rate >= 0.5 else f"a row every {length(1 / rate)}"
 
 

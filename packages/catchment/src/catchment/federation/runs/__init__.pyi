@@ -37,6 +37,7 @@ from catchment.federation.runs.read import (
     folds_sentence as folds_sentence,
     is_held as is_held,
     last_state as last_state,
+    lasting as lasting,
     read_digests as read_digests,
     read_progress as read_progress,
     reported as reported,

@@ -467,8 +467,8 @@ def _notes(run: Run, purpose: str, parts: list[Traffic]) -> list[str]:
         names = ", ".join(few[:5]) + (", ..." if len(few) > 5 else "")
         notes.append(
             f"{len(few)} of {len(rows)} clients ({names}) have fewer rows than the {n_features} "
-            "features. Whoever reads such statistics can rebuild the raw inputs: of one sequence "
-            "with a row per step to many digits, of pooled sequences some of them. Use fewer "
+            "features. Whoever reads such statistics can rebuild the raw inputs: of one recording "
+            "with a row per step to many digits, of pooled recordings some of them. Use fewer "
             "units, or hide each client under secure aggregation with many more rows than features."
         )
     if weak:
@@ -506,11 +506,11 @@ def _count(n: int, noun: str) -> str:
 def say_bytes(n: int) -> str:
     """Return a number of bytes with three digits and a unit.
 
-    >>> say_bytes(1_234_567), say_bytes(12)
-    ('1.23 MB', '12 bytes')
+    >>> say_bytes(1_234_567), say_bytes(999_700), say_bytes(12)
+    ('1.23 MB', '1 MB', '12 bytes')
     """
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if n >= size:
+        if n >= 0.9995 * size:
             return f"{n / size:.3g} {unit}"
     return f"{n} bytes"
 

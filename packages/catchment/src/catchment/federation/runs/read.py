@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, final
 
@@ -159,6 +160,15 @@ class Run:
             return self.rounds
         return {stage: records[-1:] for stage, records in self.rounds.items()}
 
+    @property
+    def seconds(self) -> float | None:
+        """How long it took from start to end; None of a run that does not say."""
+        try:
+            ends = [datetime.fromisoformat(self.facts[name]) for name in ("started", "finished")]
+        except (KeyError, ValueError):
+            return None
+        return (ends[1] - ends[0]).total_seconds()
+
     def totals(self) -> tuple[int, int, float]:
         """Return bytes up, bytes down and seconds of all stages."""
         records = [record for stage in self.rounds.values() for record in stage]
@@ -167,6 +177,21 @@ class Run:
             sum(record.bytes_down for record in records),
             sum(record.seconds for record in records),
         )
+
+
+def lasting(seconds: float) -> str:
+    """Return how long something took, as the terminal, the report and the live page say it.
+
+    >>> lasting(9.34), lasting(65.2), lasting(3720.0)
+    ('9.3 s', '1 min 05 s', '1 h 02 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s"
+    small, size, names = (
+        (whole, 60, ("min", "s")) if whole < 3600 else (whole // 60, 60, ("h", "min"))
+    )
+    return f"{small // size} {names[0]} {small % size:02} {names[1]}"
 
 
 def read_run(folder: str | Path | RunFolder) -> Run:

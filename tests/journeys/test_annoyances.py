@@ -1,0 +1,372 @@
+"""What annoyed a newcomer, each by a test that is named after it.
+
+Others are where their subject is: progress in tests of the command line, reasons in those of
+`diagnose`, the live page in those of the browser.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import catchment as ct
+from catchment.cli import size
+from catchment.data.survey import summary_lines, survey
+from catchment.errors import IntegrityError, MissingExtraError, TooFewClientsError
+from catchment.federation import Limits, Plan, read_run
+from catchment.federation.runs import lasting, say_bytes
+from catchment.plans import read_plan, run_plan
+from catchment.report import render
+from catchment.sklearn import AnomalyDetector, EchoStateForecaster, TimeSeriesClassifier
+from examples.own.federated_pca import FederatedPCA
+from tests.commands import typed
+from tests.journeys.people import good_people, rows_of, write
+
+QUICK = ("--label", "activity", "--map", "window_statistics")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def in_milliseconds(person: int) -> list[list[str]]:
+    """Return a person's rows with times in milliseconds since 1970."""
+    start = 1_700_000_000_000
+    return [[f"{start + round(1000 * float(t))}", *rest] for t, *rest in rows_of(person)]
+
+
+def predicted(run: str, file: str) -> list[str]:
+    rows = list(csv.DictReader(io.StringIO(typed("predict", run, file).stdout)))
+    return [row["prediction"] for row in rows]
+
+
+def test_one_file_in_epoch_milliseconds_is_read_like_the_others() -> None:
+    good_people(Path("people"), 5)
+    good_people(Path("mixed"), 5)
+    write(Path("mixed/p2.csv"), in_milliseconds(2))
+    found = survey("mixed", label="activity", guess=True)
+    assert found.rate == pytest.approx(20)
+    assert found.other_rates == {}
+    for name in ("people", "mixed"):
+        typed("fit", name, *QUICK, "--plan", f"{name}.toml")
+    models = [Path("runs", name, "model.safetensors").read_bytes() for name in ("people", "mixed")]
+    assert models[0] == models[1]
+    write(Path("new.csv"), rows_of(9))
+    write(Path("new_ms.csv"), in_milliseconds(9))
+    answers = predicted("runs/people", "new.csv")
+    assert predicted("runs/mixed", "new_ms.csv") == answers
+    assert len(answers) == 12
+
+
+def test_elapsed_milliseconds_in_one_file_are_asked_about() -> None:
+    good_people(Path("people"), 5)
+    write(Path("people/p2.csv"), [[f"{1000 * float(t):.0f}", *rest] for t, *rest in rows_of(2)])
+    lines = summary_lines(survey("people", label="activity", guess=True))
+    assert any(
+        "p2.csv has a row every 50 s, the others 20 Hz: are its times mill" in x for x in lines
+    )
+
+
+def frames(n: int = 20) -> tuple[list[Any], list[str]]:
+    pandas = pytest.importorskip("pandas")
+    rng, t = np.random.default_rng(0), np.arange(60)
+    made = [{"a": np.sin(t / (3 + k % 2)), "b": rng.normal(size=60)} for k in range(n)]
+    return [pandas.DataFrame(one) for one in made], ["fast", "slow"] * (n // 2)
+
+
+def test_reordered_columns_raise_as_in_scikit_learn() -> None:
+    X, y = frames()
+    classifier = TimeSeriesClassifier("window_statistics").fit(X, y)
+    assert classifier.score(X, y) == 1.0
+    assert list(classifier.feature_names_in_) == ["a", "b"]
+    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+        classifier.predict([one[["b", "a"]] for one in X])
+    with pytest.raises(ValueError, match="Feature names unseen at fit time"):
+        classifier.predict([one.rename(columns={"a": "c"}) for one in X])
+    with pytest.raises(ValueError, match="recording 19 has the columns b, a, recording 0 has a, b"):
+        classifier.fit([*X[:-1], X[-1][["b", "a"]]], y)
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    X, y = frames()
+    with pytest.raises(ValueError, match="two columns called 'a'"):
+        TimeSeriesClassifier().fit([one.set_axis(["a", "a"], axis=1) for one in X], y)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("catchment_edge") is None, reason="no catchment-edge")
+def test_fit_writes_the_rate_and_export_uses_it() -> None:
+    good_people(Path("people"), 3)
+    typed("fit", "people", *QUICK)
+    assert read_plan("plan.toml").preprocessing.rate == 20.0
+    typed("export", "runs/people", "--to", "c", "-o", "device")
+    assert "20 Hz" in Path("device/model.h").read_text()
+
+
+def test_a_recording_that_pauses_is_not_filled_with_rows() -> None:
+    good_people(Path("people"), 3)
+    rows = rows_of(1)
+    for row in rows[240:]:
+        row[0] = f"{float(row[0]) + 3600:.3f}"
+    write(Path("people/p1.csv"), rows)
+    typed("fit", "people", *QUICK)
+    assert read_plan("plan.toml").preprocessing.rate is None
+
+
+def uneven() -> dict[str, list[ct.Recording]]:
+    """Return people of whom one has more than half of all recordings."""
+    rng = np.random.default_rng(0)
+    sizes = {f"p{k}": 4 for k in range(8)} | {"big": 60}
+    names = ("fast", "slow")
+    return {
+        name: [
+            ct.Recording(
+                np.sin(np.arange(50) / (3 + k % 2)) + 0.1 * rng.normal(size=50),
+                y=np.eye(2)[k % 2],
+                classes=names,
+            )
+            for k in range(n)
+        ]
+        for name, n in sizes.items()
+    }
+
+
+PLAN = """
+[data]
+files = "people/*.csv"
+label = "activity"
+time = "t"
+test = "folds"
+[preprocessing]
+window = "2s"
+label = "majority"
+[features]
+map = "window_statistics"
+"""
+
+
+def test_the_person_with_half_of_all_data_is_kept_in_every_way_in() -> None:
+    run = ct.federate("window_statistics", uneven())
+    assert run.refused == ()
+    assert run.statistics.n_rows == 92
+    lazily = {name: (lambda held=held: held) for name, held in uneven().items()}
+    assert ct.federate("window_statistics", lazily).refused == ()
+    # Who names a limit has it.
+    with pytest.warns(UserWarning, match="big: big claims"):
+        strict = ct.federate("window_statistics", uneven(), limits=Limits())
+    assert {one.client for one in strict.refused} == {"big"}
+
+    good_people(Path("people"), 6)
+    write(Path("people/big.csv"), rows_of(50, rounds=30))
+    said = typed("fit", "people", *QUICK, "--plan", "fit.toml").stdout
+    assert "big has 71 % of all rows" in said
+    assert "trained on 7 of 7 people" in said
+    for more, n in (("", 7), ("[run]\nover_median = 10\n", 6)):
+        Path("plan.toml").write_text(PLAN + more)
+        done = run_plan(read_plan("plan.toml"), f"by_hand_{n}").run
+        assert done.rounds["training"][0].n_used == n
+
+
+def test_fit_uses_the_default_map_unless_asked() -> None:
+    good_people(Path("people"), 3)
+    assert "(map: default, " in typed("fit", "people", "--label", "activity").stdout
+    assert read_run("runs/people").facts["map"] == "default"
+
+
+def series(n: int = 40) -> None:
+    """Write one file per series: unequal lengths and levels, classes in the shape alone."""
+    rng = np.random.default_rng(1)
+    Path("series").mkdir()
+    for k in range(n):
+        T = int(rng.integers(60, 120))
+        wave = np.sin(np.arange(T) / (2 + 0.6 * (k % 2))) + 0.5 * rng.normal(size=T)
+        x = rng.normal(0, 200) + rng.uniform(0.2, 5) * wave
+        rows = [f"p{k % 8},{t},{v:.5f},{'ab'[k % 2]}\n" for t, v in enumerate(x)]
+        Path("series", f"s{k:02}.csv").write_text("who,t,x,kind\n" + "".join(rows))
+
+
+def test_a_scale_for_each_recording_is_offered_where_lengths_and_levels_differ() -> None:
+    series()
+    words = ("fit", "series", "--label", "kind", "--client", "who", "--map", "echo_state")
+    said = typed(*words).stdout
+    (command,) = re.findall(r"to scale each alone: (catchment fit .*)", said)
+    assert command.endswith("--scale recording --force")
+    again = typed(*command.split()[1:]).stdout
+    assert "each recording scaled alone" in again
+    assert "to scale each alone" not in again
+    before, after = (float(re.findall(r"accuracy (\d\.\d+)", text)[0]) for text in (said, again))
+    assert after > before + 0.1
+
+
+def test_the_anomaly_detector_alarms_about_as_often_as_it_says() -> None:
+    rates = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        wave = np.sin(np.arange(3000) / 5) + 0.1 * rng.normal(size=3000)
+        X = np.stack([wave, rng.normal(size=3000)], axis=1)
+        detector = AnomalyDetector(50, false_positive_rate=0.05).fit(X[:1500])
+        rates.append((detector.predict(X[1500:]) == -1).mean())
+        assert (detector.predict(X[1500:])[: detector.washout_] == 1).all()
+    assert 0.02 < np.mean(rates) < 0.08
+    assert detector.washout_ == 50
+    assert AnomalyDetector(10).fit(X[:100]).washout_ == 10
+
+
+def test_one_hot_targets_without_names_are_remarked_on() -> None:
+    bare = [ct.Recording(one.u, y=one.y) for held in uneven().values() for one in held]
+    with pytest.warns(UserWarning, match="look like classes, one of 2 each, and are learned as"):
+        assert ct.fit("window_statistics", bare).classes is None
+    with pytest.warns(UserWarning, match="name them: classes="):
+        ct.federate("window_statistics", {"a": bare[:20], "b": bare[20:]})
+    assert ct.fit("window_statistics", bare, classes=("fast", "slow")).classes is not None
+
+
+def test_recordings_of_one_step_are_remarked_on() -> None:
+    short = [
+        ct.Recording(np.array([[float(k), 1.0]]), y=np.eye(2)[k % 2], classes=("a", "b"))
+        for k in range(9)
+    ]
+    with pytest.warns(UserWarning, match="every recording has one step"):
+        ct.fit("window_statistics", short)
+
+
+def test_install_hints_fit_a_clone() -> None:
+    said = str(MissingExtraError("lab", needed_for="plots"))
+    assert said.startswith('plots need an extra; pip install "catchment[lab]"')
+    (place,) = re.findall(r"in your clone: pip install (\S+)$", said)
+    assert Path(place, "pyproject.toml").is_file()
+    said = str(MissingExtraError("secure", needed_for="keys"))
+    (place, extra) = re.findall(r'pip install "(/\S+)\[(\w+)\]"$', said)[0]
+    assert f"\n{extra} = [" in Path(place, "pyproject.toml").read_text()
+
+
+def test_verify_after_a_plain_fit_checks_everything_and_times_agree() -> None:
+    good_people(Path("people"), 3)
+    said = typed("fit", "people", *QUICK).stdout
+    checked = typed("verify", "runs/people").stdout
+    assert "cannot be checked" not in checked
+    assert re.search(r"^all \d+ checks agree$", checked, re.MULTILINE)
+    run = read_run("runs/people")
+    assert run.seconds is not None
+    took = lasting(run.seconds)
+    assert f"trained on 3 of 3 people in {took}\n" in said
+    assert f"<b>{took}</b><span>from start to end; " in render([run])
+
+
+def test_units_are_those_that_people_write() -> None:
+    Path("fast").mkdir()
+    for k in range(3):
+        rows = [f"{t / 40000:.6f},{(t * k) % 7},{'ab'[t // 500 % 2]}\n" for t in range(2000)]
+        Path("fast", f"p{k}.csv").write_text("t,x,what\n" + "".join(rows))
+    (first, *_) = summary_lines(survey("fast", label="what", guess=True))
+    assert "40,000 Hz" in first
+    for n in range(1, 10**10, 999_331):
+        assert "e+" not in say_bytes(n) + size(n)
+
+
+def test_programming_errors_in_an_own_algorithm_appear_as_themselves() -> None:
+    class Mine(FederatedPCA):
+        def client_update(self, *given: Any) -> Any:
+            return self.not_written_yet(*given)  # type: ignore[attr-defined]
+
+    rng = np.random.default_rng(0)
+    clients = {f"p{k}": [ct.Recording(rng.normal(size=(30, 4)))] for k in range(5)}
+    with pytest.raises(AttributeError, match="not_written_yet") as caught:
+        ct.federate(Plan(algorithm=Mine()), clients)
+    assert caught.traceback[-1].name == "client_update"
+    # What is wrong with data is still said of the clients that have them.
+    with pytest.raises(TooFewClientsError, match="p0: "):
+        ct.federate(Plan(algorithm=FederatedPCA()), dict.fromkeys(clients, ()))
+
+
+def test_a_plan_of_ones_own_is_kept_in_a_folder() -> None:
+    rng = np.random.default_rng(0)
+    clients = {f"p{k}": [ct.Recording(rng.normal(size=(30, 4)))] for k in range(5)}
+    done = ct.federate(Plan(algorithm=FederatedPCA()), clients, out="runs/pca")
+    run = read_run("runs/pca")
+    assert (run.facts["title"], run.facts["finished"]) == ("5 clients, FederatedPCA", "yes")
+    assert [one.n_used for one in run.rounds["training"]] == [5]
+    assert done.records[0].bytes_up == run.rounds["training"][0].bytes_up
+    assert "training: products" in typed("ledger", "runs/pca").stdout
+    assert "PCA" in render([run])
+
+
+def _x(*shape: int) -> Any:
+    return np.random.default_rng(0).normal(size=shape)
+
+
+MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
+    "4-d X": (
+        lambda: TimeSeriesClassifier().fit(_x(2, 6, 20, 2), [0, 1] * 3),
+        ValueError,
+        r"X has 4 axes, of shape \(2, 6, 20, 2\); pass an array \(n, time, channels\)",
+    ),
+    "zero samples": (
+        lambda: TimeSeriesClassifier().fit(_x(0, 20, 2), []),
+        ValueError,
+        "X holds no recordings",
+    ),
+    "no samples at all": (
+        lambda: TimeSeriesClassifier().fit([], []),
+        ValueError,
+        "X holds no recordings",
+    ),
+    "NaN in y": (
+        lambda: TimeSeriesClassifier().fit(_x(6, 20), [0, 1, np.nan, 1, 0, 1]),
+        ValueError,
+        "1 of 6 samples have no label, the first is number 2; leave them out",
+    ),
+    "None in y": (
+        lambda: TimeSeriesClassifier().fit(_x(4, 20), ["a", "b", None, "a"]),  # type: ignore[arg-type]
+        ValueError,
+        "1 of 4 samples have no label",
+    ),
+    "a map's class": (
+        lambda: TimeSeriesClassifier(ct.MiniRocket).fit(_x(6, 20), [0, 1] * 3),
+        TypeError,
+        r"the map is the class MiniRocket; pass MiniRocket\(...\)",
+    ),
+    "a map's class in federate": (
+        lambda: ct.federate(ct.MiniRocket, uneven()),  # type: ignore[call-overload]
+        TypeError,
+        r"pass MiniRocket\(...\)",
+    ),
+    "a list of clients": (
+        lambda: ct.federate("default", [*uneven().values()]),  # type: ignore[call-overload]
+        TypeError,
+        "clients is a list; pass a dict of recordings by the client's name",
+    ),
+    "a text for a model": (
+        lambda: ct.load("text.txt"),
+        IntegrityError,
+        "text.txt is no model: it does not begin as a safetensors file does",
+    ),
+    "a forecaster of 5 points": (
+        lambda: EchoStateForecaster(10).fit(np.arange(5.0)),
+        ValueError,
+        "y has 5 steps; a forecast with a washout of 0 needs at least 10",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_errors_that_help(name: str) -> None:
+    Path("text.txt").write_text("Dear reader,\nthis is no model.\n")
+    call, kind, said = MISTAKES[name]
+    with pytest.raises(kind, match=said):
+        call()
+
+
+def test_json_of_fit_has_the_time_of_the_folder() -> None:
+    good_people(Path("people"), 3)
+    found = json.loads(typed("fit", "people", *QUICK, "--json").stdout)
+    assert found["seconds"] == read_run("runs/people").seconds
