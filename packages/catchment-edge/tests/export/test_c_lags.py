@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -56,7 +57,7 @@ class Client:
         ]
         zero = Autocovariances.zero(self.lags)
         n = int(numbers[1][0, 0])
-        one = Autocovariances(*numbers, zero.missing, zero.squares, zero.crossed, n, float(n))
+        one = replace(zero, products=numbers[0], pairs=numbers[1], n_rows=n, weight=float(n))
         self.sent.append(one)
         self.c.lags_sent(self.state)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from catchment.federation.learn.sums import RidgeState
 
 KIND = "increments"
+SUMS: Any = RidgeStatistics | Autocovariances
 STEPS = 4096  # of a recording that are turned into rows together
 
 
@@ -111,7 +112,7 @@ class Progress:
     """All that a client carries: its answer to the last request, open recordings, ended ones."""
 
     after: str = ""
-    answer: RidgeStatistics | Autocovariances | None = None
+    answer: Any = None  # statistics, or autocovariances
     recordings: Mapping[str, OpenRecording] = field(default_factory=dict)
     ended: Mapping[str, int] = field(default_factory=dict)
     noted: str = ""  # of which data the answer was made, for the client's ledger
@@ -136,7 +137,7 @@ class Progress:
             raise IntegrityError("what this client carried from round to round is damaged")
         return cls(
             str(facts.get("after")),
-            None if answer is None else deserialize(RidgeStatistics | Autocovariances, answer),
+            None if answer is None else deserialize(SUMS, answer),
             {
                 name.removeprefix("recording "): OpenRecording.from_message(one)
                 for name, one in named.items()

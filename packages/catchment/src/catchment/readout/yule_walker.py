@@ -138,11 +138,11 @@ class Autocovariances(Summable):
         if not self.is_counted or not self.missing.any():
             return r
         every = self.pairs + self.missing
-        r = r * every * (n / every[0, 0]) / np.maximum(self.pairs, 1)
+        r = np.asarray(r * every * (n / every[0, 0]) / np.maximum(self.pairs, 1))
         # What gaps have left out need not be as the rest: no spectrum may become negative.
         least = np.linalg.eigvalsh(toeplitz(r[0]))[0]
         r[0, 0] += max(-float(least), 0.0)
-        return r
+        return np.asarray(r)
 
     @property
     def noise(self) -> float:

@@ -43,13 +43,18 @@ def total_of(run: Any) -> Autocovariances:
     return total
 
 
+def errors_of(model: Any, held: Any) -> Any:
+    scores: Any = ct.evaluate(model, held)
+    return scores.total.errors
+
+
 def test_the_error_is_that_of_the_best_forecast() -> None:
     run = federated(clients(6, 2_000))
     # Of an autoregression: 1, and 1 + 1.6^2 + (1.6^2 - 0.9)^2 three steps ahead.
     best = np.sqrt([1.0, 1.0 + 1.6**2 + (1.6**2 - 0.9) ** 2])
     np.testing.assert_allclose(run.model.deviation, best, rtol=0.03)
     new = ct.Recording(wave(4_000, 99), channels=("load",))
-    errors = ct.evaluate(run.model, {"new": [new]}).total.errors
+    errors = errors_of(run.model, {"new": [new]})
     np.testing.assert_allclose(np.sqrt(errors.squared_error / errors.n), best, rtol=0.05)
     (ahead,) = forecasts(run.model, [new])
     assert ahead.values.shape == (2, 1)
@@ -118,11 +123,11 @@ def noisy(n: int, epsilon: float) -> float:
     )
     noise = ct.GaussianNoise(epsilon=epsilon, delta=1e-5, clip=ct.Clip(bound=learn.clip(3.0)))
     plan = ct.Plan(algorithm=learn, preprocessing=prepare, protections=(noise,))
-    run = ct.federate(plan, held)
+    run: Any = ct.federate(plan, held)
     assert run.state.total.noise > 0
     assert not run.state.total.is_counted
-    scores = ct.evaluate(run.model, {"new": [ct.Recording(wave(3_000, 999, 0.0) / 4)]})
-    return float(np.sqrt(scores.total.errors.squared_error[1] / scores.total.errors.n)) * 4
+    errors = errors_of(run.model, {"new": [ct.Recording(wave(3_000, 999, 0.0) / 4)]})
+    return float(np.sqrt(errors.squared_error[1] / errors.n)) * 4
 
 
 def test_noise_bounds_a_client_and_leaves_a_forecast() -> None:
@@ -135,8 +140,8 @@ def test_a_client_is_taken_off_as_if_it_had_never_been_there() -> None:
     held = clients(4)
     run, rest = federated(held), {name: one for name, one in held.items() if name != "c2"}
     algorithm = run.training.plan.algorithm
-    without = unlearn_lags(algorithm, run.training.state, "c2")
-    again = ct.federate(replace(run.training.plan), rest)
+    without: Any = unlearn_lags(algorithm, run.training.state, "c2")
+    again: Any = ct.federate(replace(run.training.plan), rest)
     assert without.state.total.digest() == again.state.total.digest()
     assert (without.certificate.how, without.certificate.n_rows) == ("equality", 700)
     assert without.certificate.confirms(total_of(run), without.state.total)
@@ -155,14 +160,16 @@ def test_what_is_new_is_added_and_only_the_last_values_are_remembered() -> None:
         features=LAGS.build(1, per_step=True), preprocessing=fitted, increments="new"
     )
     plan = ct.Plan(algorithm=algorithm, preprocessing=fitted, rounds=3)
-    parts, memories = {}, {name: dict[str, bytes]() for name in held}
+    parts, memories = {}, dict[str, Any]((name, {}) for name in held)
     for name, (one,) in held.items():
         whole = replace(one, name="ward 3", goes_on=True)
         parts[name] = ByRound(
             [whole.part(0, 100)], [whole.part(100, 110)], [replace(whole, goes_on=False)]
         )
-    run = run_locally(plan, parts, memories=memories)
-    once = run_locally(replace(plan, algorithm=replace(algorithm, increments=None), rounds=1), held)
+    run: Any = run_locally(plan, parts, memories=memories)
+    once: Any = run_locally(
+        replace(plan, algorithm=replace(algorithm, increments=None), rounds=1), held
+    )
     assert run.state.total.digest() == once.state.total.digest()
     assert (run.model.readout.weights == once.model.readout.weights).all()
     # 27 lags: 26 values, and the last answer, with room for names.
@@ -184,7 +191,7 @@ def test_gaps_are_pairs_that_are_not_there() -> None:
     # Values that are held where they are missing look far smoother than they are.
     new = {"new": [ct.Recording(wave(4_000, 99), channels=("load",))]}
     exact = ct.federate(ct.Pipeline(AHEAD, LAGS), held).model
-    errors = [ct.evaluate(model, new).total.errors for model in (run.model, exact)]
+    errors = [errors_of(model, new) for model in (run.model, exact)]
     ours, theirs = (np.sqrt(one.squared_error / one.n) for one in errors)
     assert (ours < 0.95 * theirs).all()
     assert (ours < run.model.deviation).all()
@@ -206,9 +213,10 @@ def test_a_calendar_and_what_is_known_ahead_stand_beside_the_lags() -> None:
             )
         ]
     prepare = ct.Preprocessing(horizon=(1, 5), known=("price",), calendar=("hour",))
-    run = ct.federate(ct.Pipeline(prepare, ct.NVAR(43, order=1)), held, upload="autocovariances")
+    lags = ct.Pipeline(prepare, ct.NVAR(43, order=1))
+    run: Any = ct.federate(lags, held, upload="autocovariances")
     np.testing.assert_allclose(run.model.deviation, 0.5, rtol=0.1)
-    errors = ct.evaluate(run.model, held).total.errors
+    errors = errors_of(run.model, held)
     np.testing.assert_allclose(np.sqrt(errors.squared_error / errors.n), 0.5, rtol=0.1)
 
 
@@ -230,15 +238,16 @@ def test_a_model_says_the_same_from_its_file(tmp_path: Path) -> None:
 
 
 def test_settings_that_cannot_be_are_refused_with_a_remedy() -> None:
-    lags = LAGS.build(1, per_step=True)
-    for wrong, said in (
+    lags, made = LAGS.build(1, per_step=True), FederatedYuleWalker
+    cases: Any = (
         ({"preprocessing": ct.Preprocessing()}, "pass a horizon"),
         ({"preprocessing": ct.Preprocessing(horizon=1, scale="own")}, "federated"),
         ({"features": ct.NVAR(5).build(1, per_step=True)}, "order=1"),
         ({"lookback": 25}, "24 lags"),
-    ):
+    )
+    for wrong, said in cases:
         with pytest.raises(ValueError, match=said):
-            FederatedYuleWalker(**{"features": lags, "preprocessing": AHEAD} | wrong)
+            made(**{"features": lags, "preprocessing": AHEAD} | wrong)
     plan = ct.Plan(algorithm=FederatedYuleWalker(features=lags, preprocessing=AHEAD))
     with pytest.raises(FederationError, match="raw recordings"):
         ct.federate(plan, clients(2))

@@ -205,10 +205,10 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
             answer: Any = made.answer(received, data, context)
             return cast(Autocovariances, answer)
         held = data if context.ledger is None else context.ledger.reading(data)
-        made = reduce(add, self.sums(held(), prepare), self.zero())
-        if not made.n_rows:
+        own = reduce(add, self.sums(held(), prepare), self.zero())
+        if not own.n_rows:
             raise ValueError("the client has no value of what is predicted; leave it out")
-        return made
+        return own
 
     def zero(self) -> Autocovariances:
         """Return the sums of a client without a value."""
@@ -418,6 +418,11 @@ class YuleWalkerSolution:
         made = Equations(total, best.lookback, best.mean, steps, steps, learn.ahead)
         W, V = made.solve(best.ridge)
         return cls(learn, made.weights(W), V, choice)
+
+    @property
+    def model(self) -> Model:
+        """The model, of recordings prepared as the algorithm says."""
+        return self.prepared_by(self.learn.preprocessing)
 
     def prepared_by(
         self, preprocessing: Preprocessing, channels: Sequence[str] | None = None

@@ -24,7 +24,7 @@ from catchment.arrays import Array, PositiveInt
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Algorithm, Data, RoundContext
 from catchment.federation.learn.sums import RidgeState, group_of, group_sums
-from catchment.federation.learn.yule_walker import FederatedYuleWalker, YuleWalkerState
+from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import Result
 from catchment.federation.measure.evaluation import targets_and_outputs
 from catchment.readout.intervals import Counts, Intervals, checked_cuts, error_counts
@@ -142,8 +142,9 @@ def readouts_without_each(result: Result[Any, Any]) -> dict[int, Readout]:
     """Return, by group of clients, the readout of everybody else in a training."""
     state, plan = result.state, result.plan
     if isinstance(state, YuleWalkerState):
-        learn: FederatedYuleWalker = plan.algorithm
-        return learn.without_each(state, plan.preprocessing, plan.channels)
+        learn: Any = plan.algorithm
+        found: dict[int, Readout] = learn.without_each(state, plan.preprocessing, plan.channels)
+        return found
     return without_each(state)
 
 
