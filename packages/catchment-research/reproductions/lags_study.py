@@ -71,7 +71,7 @@ class Series:
         """Whether series are as long as autocovariances want them."""
         return self.n_train >= LONG * (self.lookback + max(self.horizons))
 
-    def origins(self, h: int) -> Array:
+    def origins(self, h: int) -> Any:
         """Return the last known step of every test forecast of h steps."""
         T = len(next(iter(self.series.values())))
         return np.arange(T - self.n_test - 1, T - h)
@@ -209,7 +209,7 @@ def chosen(parts: Sequence[Gram], h: int) -> tuple[Array, Array]:
     tried = []
     for ridge in RIDGES:
         sums = [one.n * one.errors((total - one).solve(ridge, h)) for one in parts]
-        tried.append(sum(sums) / total.n)
+        tried.append(np.sum(sums, axis=0) / total.n)
     best = int(np.argmin([one.mean() for one in tried]))
     return total.solve(RIDGES[best], h), np.sqrt(tried[best])
 
@@ -280,7 +280,7 @@ def from_reservoir(held: Series, made: tuple[list[Gram], dict[str, Array]], h: i
     return forecast, deviation
 
 
-def few_origins(held: Series) -> Array:
+def few_origins(held: Series) -> Any:
     """Return origins spread evenly over the test part, for models that are fitted at each."""
     every = held.origins(max(held.horizons))
     return every[np.linspace(0, len(every) - 1, FEW_ORIGINS).round().astype(int)]

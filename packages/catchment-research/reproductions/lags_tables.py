@@ -31,9 +31,10 @@ the level is forgotten within them: clients of one time agree on a level and can
 stays. This rule, lookbacks and the grid of ridges were fixed on training parts, and exchange rates
 and weather were tested on after that. A trial of three rows came first, with the same figures but
 for the seasonal naive one, whose season on ETTh1 was then taken as 24 hours and not 48, to its
-advantage. Bytes of the Gram matrix and the reservoir are 8 for each number. **ETTh1's test hours had been looked at before**, in other
-studies and in a trial of the equations: its validation hours prefer no trailing mean, its test
-hours do prefer one, and whoever chose by validation would print the first.
+advantage. Bytes of the Gram matrix and the reservoir are 8 for each number. **ETTh1's test hours
+had been looked at before**, in other studies and in a trial of the equations: its validation hours
+prefer no trailing mean, its test hours do prefer one, and whoever chose by validation would print
+the first.
 """
 CLASSICAL = """Both are fitted to each series anew at four origins, spread evenly over the test
 part, by statsforecast in an environment of its own (`reproductions/lags_classical.py`); all others

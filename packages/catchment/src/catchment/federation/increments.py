@@ -175,7 +175,7 @@ class Increments:
         known = Progress.from_bytes(memory[place]) if place in memory else Progress()
         if known.after and not asked.after:
             known = Progress()  # the server begins a new sum
-        before = known.answer
+        before: RidgeStatistics | None = known.answer
         counted = before is None or before.n_rows == 0
         if before is not None and not counted and known.after == asked.after:
             if context.ledger is not None:
