@@ -71,10 +71,10 @@ FACES = {
     "catchment.readout": (
         "Autocovariances autocovariances ClassCounts Counts Detector ErrorSums Forecast LDA "
         "FixedPoint Intervals KnownClasses Model "
-        "MahalanobisDetector OnlineRidge OpenSetModel PersonalModels Predictor Readout RidgeChoice "
-        "RidgeStatistics CosineHead accumulate accuracy choose_by_blocks "
+        "MahalanobisDetector OnlineAdaptation OnlineRidge OpenSetModel PersonalModels Predictor "
+        "Readout RidgeChoice RidgeStatistics CosineHead accumulate accuracy choose_by_blocks "
         "choose_by_gcv conformal_quantile forecasts log_edges nrmse "
-        "predictive_variance train"
+        "predictive_variance train SelfTraining self_train"
     ),
     "catchment.report": "write_report",
     "catchment.wire": (
@@ -84,7 +84,8 @@ FACES = {
         "plus deserialize split serialize"
     ),
     "catchment_edge": (
-        "CCode EdgeClient DeviceHello DevicePlan OnnxFile c_code lags_c_code to_c to_device to_onnx"
+        "AdaptCode CCode EdgeClient DeviceHello DevicePlan OnnxFile adapt_code c_code lags_c_code "
+        "to_c to_device to_onnx"
     ),
     "catchment_edge.client": "EdgeClient DeviceHello",
     "catchment_edge.training": "TrainingDevice device_of sensor_bytes task_of to_device",

@@ -165,6 +165,7 @@ class Run:
     held: Mapping[str, tuple[Result[Any, Any], EntryList]] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     map_note: str = ""
+    adaptable: bool = False
 
     @property
     def folder(self) -> Path | None:
@@ -192,7 +193,12 @@ class Run:
     @property
     def model(self) -> Model:
         """The model; FederationError if the algorithm makes no single one."""
-        return self.training.model.read_from(self.columns)
+        made = self.training.model.read_from(self.columns)
+        if not self.adaptable:
+            return made
+        from catchment.federation.measure.adapted import with_sums
+
+        return with_sums(made, self.training.state)
 
     @property
     def records(self) -> tuple[Record, ...]:
@@ -315,6 +321,7 @@ class Options(EngineOptions, total=False):
     limits: Limits
     seed: int
     row_stride: int
+    adaptable: bool
 
 
 @overload
@@ -414,6 +421,9 @@ def federate(
     head
         Another way from the same sums to class scores, such as `LDA()`, which is linear
         discriminant analysis; ridge regression on one-hot targets if not given.
+    adaptable
+        Whether the model carries the sum of all statistics, so that it can learn a new owner
+        without labels: `run.model.adapt(recordings)`. Whoever has it can read the sum.
     onto
         An earlier run to whose sums these clients' are added: the model is that of all of them,
         and nobody of the earlier run is asked again. Its map and its preparation, as fitted then,
@@ -459,7 +469,7 @@ def federate(
     with nullcontext() if out is None else RunFolder(out) as folder:
         known, training = workflow.run(engines, folder, onto=earlier)
         kept = (engines.records, folder, engines.held, columns, note)
-        made = Run(workflow, known, training, *kept)
+        made = Run(workflow, known, training, *kept, options.get("adaptable", False))
         if note or len(workflow.maps) > 1:
             from catchment.federation.runs.ledger import map_sentence
 
@@ -634,6 +644,8 @@ def _described(
         remedy = "pass upload=ConjugateGradients of catchment-research, "
         refuse_large(described, **told, classes=names is not None, remedy=remedy)
     offered = offered_maps(described, **told, hidden=hidden, noisy=noisy, n_clients=n_clients)
+    if options.get("adaptable"):
+        _check_adaptable(names, noisy=noisy, another=head is not None or callable(upload))
     if offered.several:
         chosen = ridge not in ("auto", "leave-one-client-out")
         given = {"ridge": chosen, "upload": upload != "statistics", "row_stride": stride != 1}
@@ -661,6 +673,12 @@ def _described(
         protections=(LowRankUpload(),) if smallest else tuple(protections),
         seed=options.get("seed", 0),
     ), offered.note
+
+
+def _check_adaptable(classes: object, **told: bool) -> None:
+    from catchment.readout.adapt import refuse_adapting
+
+    refuse_adapting(classes, **told)
 
 
 def _learner(upload: Upload, settings: dict[str, Any], maps: Maps) -> Algorithm[Any, Any, Any]:

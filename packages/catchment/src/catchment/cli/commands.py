@@ -31,6 +31,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "assist": by_files.assist,
     "predict": models.predict,
     "evaluate": models.evaluate,
+    "adapt": models.adapt,
     "calibrate": models.calibrate,
     "report": runs.report,
     "inspect": by_files.inspect,
@@ -42,7 +43,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 GROUPS = {
     "Train": "fit run plan search demo kit contribute combine",
-    "Use": "predict evaluate calibrate export",
+    "Use": "predict evaluate adapt calibrate export",
     "Look": "report ledger inspect diagnose watch verify audit",
     "Operate": "assist drop unlearn add-clients flower data",
 }

@@ -179,6 +179,43 @@ def _written(out: Path | None) -> Iterator[TextIO]:
     typer.echo(f"wrote {out}", err=True)
 
 
+ADAPTED = "adapted.safetensors"
+
+
+def adapt(
+    model_path: ModelArgument,
+    files: FilesArgument,
+    out: Annotated[
+        Path | None, option(f"Output file; {ADAPTED} beside MODEL.", "FILE", "--out", "-o")
+    ] = None,
+    use: UseOption = None,
+) -> None:
+    """Adapt a classifier to its new owner's files, which need no labels.
+
+    Nothing is sent. MODEL was trained with adapt = true in [run]; what it carries is printed.
+    """
+    from catchment.data.files import find_files
+    from catchment.readout.adapt import adapted, described
+    from catchment.readout.answers import read_for
+    from catchment.readout.model import Model
+
+    model = load_predictor(model_path, use)
+    if not isinstance(model, Model):
+        raise ValueError(f"{model_path} holds no single readout to adapt; pass a model of classes")
+    recordings = []
+    for path in each(find_files(files), "reading"):
+        for own in read_for(model, path).values():
+            recordings += own
+    with waiting("adapting"):
+        found = adapted(model, recordings)
+    beside = model_path if model_path.is_dir() else model_path.parent
+    path = found.model.save(out or beside / ADAPTED)
+    kept = ", ".join(f"{n} {name}" for name, n in found.kept.items())
+    typer.echo(f"{model_path}: {described(model)}", err=True)
+    typer.echo(f"{found.n_rows} rows; learned from {kept}; {found.n_renamed} renamed", err=True)
+    typer.echo(f"wrote {path}", err=True)
+
+
 CALIBRATED = "calibrated.safetensors"
 
 

@@ -40,6 +40,7 @@ def read(
     classes: Sequence[object] | Literal["auto"] = "auto",
     per_step: bool | None = None,
     client_by: Literal["file", "folder"] = "file",
+    labels: Literal["all", "some"] = "all",
 ) -> Clients:
     """Return the recordings of many files by client, with the classes and channels they share.
 
@@ -76,6 +77,8 @@ def read(
         its steps.
     client_by
         What is a client where no column names one: each "file", or each "folder" with files in it.
+    labels
+        "some" if files may lack the column of labels: they are then read with labels missing.
 
     Returns
     -------
@@ -99,6 +102,7 @@ def read(
             "numbers, not both"
         )
     tables = [Table(path, read_columns(path), client_by) for path in find_files(files)]
+    tables = [table.with_missing(label if labels == "some" else None) for table in tables]
     predicted = listed(target if label is None else label)
     by_name = {"client": client, "recording": recording, "time": time}
     named = {*predicted, *filter(None, by_name.values())}
@@ -217,6 +221,13 @@ class Table:
                 f"{f'; {near}' if near.startswith('did') else ''}"
             )
         return self.columns[name]
+
+    def with_missing(self, name: str | None) -> Table:
+        """Return the table with a column, if it has none of this name, of missing values."""
+        if name is None or name in self.columns:
+            return self
+        n_rows = max(map(len, self.columns.values()), default=0)
+        return replace(self, columns={**self.columns, name: np.full(n_rows, None, dtype=object)})
 
     def recordings(self, **named: Any) -> dict[str, list[Recording]]:
         try:

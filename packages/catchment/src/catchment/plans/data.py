@@ -80,6 +80,11 @@ class Origin(ABC):
         """Whether recordings have targets; else a horizon must say what is predicted."""
         return True
 
+    @property
+    def some_labels(self) -> bool:
+        """Whether some recordings have no label, and are to be named."""
+        return False
+
     def some_classes(self, unnamed: tuple[str, ...] = ("a", "b")) -> tuple[str, ...] | None:
         """Return the classes, or `unnamed` ones; None if numbers are predicted."""
         return unnamed
@@ -119,6 +124,9 @@ class Files(Origin):
         Whether recordings get more steps at the ends of their files; with increments = "new".
     leave_out
         Names of files that are not to be read, such as "ann.csv" or "ann/monday.csv".
+    labels
+        "some" if files may lack the label, or have it in some rows only: these rows are then named
+        by a model of the others, in one more round of the training.
     """
 
     files: str | Annotated[tuple[str, ...], MinLen(1)]
@@ -133,6 +141,7 @@ class Files(Origin):
     client_by: Literal["file", "folder"] = "file"
     goes_on: bool = False
     leave_out: tuple[str, ...] = ()
+    labels: Literal["all", "some"] = "all"
 
     is_files = True
 
@@ -142,6 +151,8 @@ class Files(Origin):
                 f"label is {self.label!r} and target is {self.target!r}; name a column of classes "
                 "or columns of numbers, not both"
             )
+        if self.label is None and self.labels == "some":
+            raise ValueError('labels = "some" is of a label; add the column, label = "..."')
         if self.label is None and self.classes != "auto":
             raise ValueError('classes are of a label; add the column of labels, label = "..."')
 
@@ -153,6 +164,10 @@ class Files(Origin):
         if self.label is None:
             return None
         return unnamed if self.classes == "auto" else tuple(map(str, self.classes))
+
+    @property
+    def some_labels(self) -> bool:
+        return self.labels == "some"
 
     @property
     def is_settled(self) -> bool:
@@ -286,7 +301,7 @@ class Files(Origin):
     def read(self, paths: list[Path]) -> ReadClients:
         """Return the recordings of some files, with the channels and classes they share."""
         try:
-            return read(paths, client_by=self.client_by, **self.columns)
+            return read(paths, client_by=self.client_by, labels=self.labels, **self.columns)
         except SettingError as error:
             # Who comes here wrote a plan, and mends it there.
             raise ValueError(error.in_plan()) from error

@@ -133,6 +133,9 @@ class RunSettings:
         the model knows how wide an interval has to be; where numbers are predicted.
     bands
         Outputs, in their order, at which one width of intervals ends and another begins.
+    adapt
+        Whether the model carries the sums with which it learns a new owner without labels; clients
+        that are tested then adapt it to their own recordings, and score both.
     """
 
     rounds: int | None = None
@@ -144,6 +147,7 @@ class RunSettings:
     lags: int = 10
     intervals: bool = False
     bands: tuple[float, ...] = ()
+    adapt: bool = False
 
 
 def _growing(source: Source, *, goes_on: bool) -> list[Recording]:
@@ -228,6 +232,11 @@ def check(file: PlanFile) -> None:
     _check_weeks(file)
     if file.run.intervals or file.run.bands:
         _check_intervals(file)
+    if file.run.adapt or file.origin.some_labels:
+        from catchment.plans.adapting import check_adapting
+
+        classes = None if file.preprocessing.horizon is not None else _some_classes(file)
+        check_adapting(file, classes)
     if file.plasticity and (file.candidates or file.map_name != "echo_state"):
         raise ValueError(
             '[plasticity] adapts one reservoir; use map = "echo_state" and leave out [[candidates]]'
@@ -494,6 +503,7 @@ class PlanFile:
             own = values(kind, rest, "[learn]", given, MORE["ridge"])
             if own.pop("upload", "statistics") == "auto" and not protections:
                 protections = (LowRankUpload(),)
+            own |= {"labels": "some"} if self.origin.some_labels else {}
         if self.algorithm not in WITHOUT_GRAM:
             for one in self.maps:
                 classes, remedy = about.classes is not None, 'algorithm = "conjugate_gradients", '

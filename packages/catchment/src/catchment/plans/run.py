@@ -61,6 +61,7 @@ from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.sums import RidgeState
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import EVERY, Result, model_of
+from catchment.federation.measure.adapted import ADAPTED_ROW, with_sums
 from catchment.federation.measure.baselines import (
     Dummy,
     Outcome,
@@ -101,6 +102,7 @@ from catchment.federation.workflow import (
     Workflow,
 )
 from catchment.files import replace_file
+from catchment.plans.adapting import adapted_rows
 from catchment.plans.data import FOLDS, About, Clients, PlanData
 from catchment.plans.file import NORMAL_PLAN, PlanFile, own_kinds
 from catchment.plugins import installed, plugin
@@ -225,6 +227,8 @@ class PlanRun:
             scores = self._scores(StageInputs(workflow=self.workflow.fingerprint), place)
         known, result = self.workflow.run(self.engines, self.store)
         model = self._with_intervals(result, known).read_from(dict(self.about.columns))
+        if self.file.run.adapt:
+            model = with_sums(model, result.state)
         self.store.save_model(model)
         after, place = replace(known, maps=()), InMemory(to_bytes(model), model)
         self._deliver(after, place)
@@ -338,7 +342,7 @@ class PlanRun:
         if "finished" in self.store.facts():
             return
         rows, records = list(beside), done.result.records
-        after = [row for row in rows if row.name == "centralized"]
+        after = [row for row in rows if row.name in ("centralized", ADAPTED_ROW)]
         rows = [row for row in rows if row not in after]
         if done.scores.total is not None:
             seconds = sum(record.seconds for record in records)
@@ -472,7 +476,8 @@ class Beside:
             watch=None if watch is None else lambda stage, *told: watch(f"{before}{stage}", *told),
             telling=False,
         )
-        return replace(workflow, protections=plain, min_clients=1).run(engines)[1].predictor
+        done = replace(workflow, protections=plain, min_clients=1).run(engines)[1]
+        return with_sums(done.predictor, done.state) if self.file.run.adapt else done.predictor
 
     def by_folds(self, store: RunFolder) -> Scores:
         """Return how every client is served by a model that has not seen it; keep each fold's."""
@@ -700,6 +705,7 @@ def run_plan(
             rows = beside.shared_readout(done, week)
         elif not by_folds and "finished" not in store.facts():
             rows = beside.rows(workflow, done)
+        rows += adapted_rows(file, store, held, beside.models, done.model)
         plan_run.finish(done, rows)
         if file.is_secret and not file.carries:
             forget_clients(store, identities)

@@ -1,4 +1,9 @@
 from catchment.readout.accumulation import accumulate as accumulate
+from catchment.readout.adapt import (
+    OnlineAdaptation as OnlineAdaptation,
+    SelfTraining as SelfTraining,
+    self_train as self_train,
+)
 from catchment.readout.detector import (
     Detector as Detector,
     MahalanobisDetector as MahalanobisDetector,
@@ -44,6 +49,12 @@ from catchment.readout.yule_walker import (
 
 # For the other packages and the tests; may change without notice.
 from catchment.readout.accumulation import accumulate_each as accumulate_each
+from catchment.readout.adapt import (
+    adaptable as adaptable,
+    adapted as adapted,
+    described as described,
+    needed as needed,
+)
 from catchment.readout.answers import (
     Table as Table,
     output_names as output_names,
@@ -155,6 +166,7 @@ __all__ = [
     "LDA",
     "MahalanobisDetector",
     "Model",
+    "OnlineAdaptation",
     "OnlineRidge",
     "OpenSetModel",
     "PersonalModels",
@@ -162,6 +174,7 @@ __all__ = [
     "Readout",
     "RidgeChoice",
     "RidgeStatistics",
+    "SelfTraining",
     "accumulate",
     "accuracy",
     "autocovariances",
@@ -172,5 +185,6 @@ __all__ = [
     "log_edges",
     "nrmse",
     "predictive_variance",
+    "self_train",
     "train",
 ]

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,6 +61,10 @@ from catchment.readout.storage import (
     to_bytes,
     typed,
 )
+from catchment.wire import Message
+
+if TYPE_CHECKING:
+    from catchment.readout.adapt import SelfTraining
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +94,8 @@ class Model(Predictor):
         How files name what is no channel: columns of "time", "recording", "client" and "target".
     intervals
         Errors that were counted on clients without a part in the training, by `calibrate`.
+    adaptable
+        Whether the file carries the statistics in as few bits as they need, for `adapt`.
 
     >>> from catchment import EchoState, Recording
     >>> u = np.sin(np.arange(300) / 5)
@@ -109,6 +115,7 @@ class Model(Predictor):
     deviation: Array | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     intervals: Intervals | None = None
+    adaptable: bool = False
 
     def __post_init__(self) -> None:
         features, K = self.features, self.n_outputs
@@ -204,6 +211,31 @@ class Model(Predictor):
 
         return forecast(self, past, horizon, known=known, limit=limit)
 
+    def adapt(self, new: New, rule: SelfTraining | None = None) -> Model:
+        """Return the model after it has learned from its owner's raw recordings, without labels.
+
+        It takes a model of classes that has its statistics, as `federate` leaves them with
+        `adaptable=True`. The new one has them too: with more recordings, adapt anew on all.
+
+        Parameters
+        ----------
+        new
+            Of one person or machine, the more the better; targets are not looked at.
+        rule
+            How rows are kept and weighed (`catchment.readout.SelfTraining`).
+
+        >>> from catchment import federate
+        >>> from catchment.data import synthetic_wearables
+        >>> people = synthetic_wearables(4, 0, windows_per_user=30)
+        >>> new = people.pop("user-000")
+        >>> model = federate("default", people, adaptable=True).model
+        >>> model.adapt(new).predict(new[0]) in model.classes
+        True
+        """
+        from catchment.readout.adapt import adapted
+
+        return adapted(self, new, rule).model
+
     def stored(self) -> Stored:
         """Return what a file holds of the model."""
         facts, tensors = stored_before(self)
@@ -212,7 +244,11 @@ class Model(Predictor):
         for name in ("target_range", "deviation"):
             if getattr(self, name) is not None:
                 tensors[name] = getattr(self, name)
-        if self.statistics is not None:
+        if self.statistics is not None and self.adaptable:
+            facts["adaptable"] = True
+            content = self.statistics.parts().to_bytes()
+            tensors["sums"] = np.frombuffer(content, dtype=np.uint8)
+        elif self.statistics is not None:
             facts["statistics"], sums = stored_statistics(self.statistics, "statistics.")
             tensors |= sums
         if self.intervals is not None:
@@ -258,9 +294,16 @@ def model_of(held: Stored, use: Own = ()) -> Model:
         edges = tuple(typed(tensors, "intervals.edges", np.float64).tolist())
         errors = Counts(tensors["intervals.counts"], edges, float(known["weight"]))
         intervals = Intervals(errors, tuple(known["cuts"]))
+    statistics, packed = None, facts.get("adaptable") is True
+    if packed:
+        content = typed(tensors, "sums", np.uint8).tobytes()
+        statistics = RidgeStatistics.from_message(Message.from_bytes(content))
+    elif sums is not None:
+        statistics = statistics_of(sums, tensors, "statistics.")
     return Model(
         readout=readout_of(tensors),
-        statistics=None if sums is None else statistics_of(sums, tensors, "statistics."),
+        statistics=statistics,
+        adaptable=packed,
         temperature=facts["temperature"],
         target_range=tensors.get("target_range"),
         deviation=tensors.get("deviation"),

@@ -37,6 +37,7 @@ out of `fit` and of `score`; `predict` answers for all of them, less surely for 
 from __future__ import annotations
 
 # For the other packages and the tests; may change without notice.
+from catchment.sklearn.adaptive import AdaptiveClassifier
 from catchment.sklearn.base import EchoStateFeatures, SequenceScaler
 from catchment.sklearn.base import PreparedEstimator as PreparedEstimator
 from catchment.sklearn.base import found_layout as found_layout
@@ -49,6 +50,7 @@ from catchment.sklearn.forecaster import YuleWalkerForecaster
 from catchment.sklearn.regressor import EchoStateForecaster, EchoStateRegressor
 
 __all__ = [
+    "AdaptiveClassifier",
     "AnomalyDetector",
     "EchoStateClassifier",
     "EchoStateFeatures",

@@ -100,6 +100,9 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     row_stride
         Only every `row_stride`-th row of a recording, counted after the washout, is learned from:
         one in eight of a reservoir's tells nearly what all do, and costs an eighth.
+    labels
+        "some" if clients, or some of their recordings, may have none: these are named by a model of
+        the others and summed in one more round (`catchment.federation.learn.some_labels`).
     """
 
     sent: ClassVar[str] = "statistics"
@@ -119,6 +122,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     deterministic: bool = field(default=True, metadata={"later": True})
     false_positive_rate: Probability = field(default=FALSE_ALARMS, metadata={"later": True})
     row_stride: PositiveInt = field(default=1, metadata={"later": True})
+    labels: Literal["all", "some"] = field(default="all", metadata={"later": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -138,6 +142,10 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
                 f"row_stride is {self.row_stride}; leave it out where a recording has one row, or "
                 "goes on in a later round"
             )
+        if self.labels == "some":
+            from catchment.federation.learn.some_labels import check_some_labels
+
+            check_some_labels(self)
         if self.head is not None and self.classes is None:
             raise ValueError(
                 f"{type(self.head).__name__} is a head for classes, and there are none; pass "
@@ -157,6 +165,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     @property
     def requirements(self) -> Requirements:
         rounds: Any = 1 if self.carries else self.increments
+        rounds += self.labels == "some"
         apart, undecidable = APART[self.store_per_client], chosen_ridge(self.ridge, self.head)
         return Requirements(each_client=apart, data_choice=undecidable, rounds=rounds)
 
@@ -171,7 +180,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients to serve side by side; it does not show in what they send."""
         on_device = device_for(self.features, None, self.deterministic) is not None
-        if self.increments != 1 or not (on_device or self.features.per_step):
+        alone = self.increments != 1 or self.labels == "some"
+        if alone or not (on_device or self.features.per_step):
             return 1
         if on_device:
             fit = GROUP_BYTES // (4 * self.features.n_features**2)
@@ -201,6 +211,10 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def client_update(
         self, received: Message, data: Data, context: RoundContext
     ) -> RidgeStatistics:
+        if self.labels == "some" and context.round > 0:
+            from catchment.federation.learn.some_labels import named_sums
+
+            return named_sums(self, received, data, context)
         if not self.carries:
             return self.client_updates(received, [(data, context)])[0]
         from catchment.federation.increments import Increments
@@ -210,6 +224,10 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
     def broadcast(self, state: RidgeState, context: RoundContext) -> Message:
         """Return which sum increments are added to, where clients carry their state."""
+        if self.labels == "some":
+            from catchment.federation.learn.some_labels import letter
+
+            return letter(state, context)
         if not self.carries:
             return NOTHING
         from catchment.federation.increments import Asked

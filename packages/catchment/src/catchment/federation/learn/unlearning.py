@@ -50,6 +50,9 @@ CHECK = (
 ALL = "all of its data"
 S = TypeVar("S")
 T = TypeVar("T")
+NAMES_REMAIN = (
+    "if it had labels, the names that others gave to their rows by a model that it was part of"
+)
 V = TypeVar("V", bound=Additive)
 REMAINS = (
     "the threshold: the others counted their scores by the model that the client was part of; "
@@ -159,6 +162,8 @@ def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlear
     (79, ['a', 'c'])
     """
     rest = without_client(state, client)
+    if algorithm.labels == "some":
+        rest = replace(rest, certificate=replace(rest.certificate, remains=NAMES_REMAIN))
     return replace(rest, state=algorithm.solved(rest.state))
 
 
