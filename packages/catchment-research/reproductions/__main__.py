@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import typer
 
 from catchment.errors import CatchmentError
+from reproductions.adapt_command import adapt
 from reproductions.anomaly_command import anomaly
 from reproductions.command import STUDIES, study_command
 from reproductions.cost_command import cost
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 for study in STUDIES:
     app.command(study)(study_command(study))
+app.command("adapt")(adapt)
 app.command("anomaly")(anomaly)
 app.command("cost")(cost)
 app.command("streams")(streams)

@@ -1,0 +1,431 @@
+"""Learning a new person without a label: `python -m reproductions adapt`.
+
+People are dealt to five folds (UCI HAR has its publisher's split), windows are scaled person by
+person, and the map is the default one of 510 columns. Who is tested has no part in any choice: the
+ridge is chosen by training people left out, and so is the rule of self-training, one for all sets.
+In every fold each training person in turn is taken out of the sums, and all rules of a grid adapt
+to them. Of the rules whose mean gain over these people, of all sets and seeds, is within a standard
+error of the largest, that fold uses the one under which fewest of them lose more than a point.
+
+What a person's windows say of a readout is in two matrices: their scores S0 (n, K), and Q (n, n) =
+z' (G + r I)^-1 z between them. Every method here that changes the readout is a function of both.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import reduce
+from itertools import product
+from operator import add
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catchment import Array, Integers, replace_file, single_blas_thread
+from catchment.features import DefaultMap
+from catchment.readout import (
+    Readout,
+    RidgeStatistics,
+    SelfTraining,
+    accumulate,
+    choose_by_blocks,
+    scale_of,
+    self_train,
+    solve_readout,
+)
+from reproductions.adapt_methods import (
+    BASELINES,
+    Person,
+    online,
+    shifted,
+    with_labels,
+)
+from reproductions.map_sets import PEOPLE, FoldedSet, folded
+from reproductions.maps import Prepared
+from reproductions.people import SYNTHETIC
+from reproductions.study import Began, environment
+
+COLUMNS = 510
+LOSERS = 0.025  # of training people left out: a rule under which more lose is not taken
+SHARES, WEIGHTS = (0.5, 0.7, 0.9), (0.06, 0.1, 0.2)
+AS_TRAINED, ADAPTED, FIRST = "as trained", "adapted, no labels", "first form: half, weight 5"
+DEFAULT, BOUNDED = "the library's default", "chosen by a bound on losers"
+LABELED_SHARE = 0.2
+FEWEST_LABELED = 2
+DRAWS = 2
+WHOLE = 5  # seeds under which labels, minutes, shifts and few labels are looked at, too
+Right = dict[str, list[float]]  # by method: right windows of each person
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Feature rows of one set under one seed, by person; the map is frozen, so they are kept."""
+
+    data: FoldedSet
+    seed: int
+    z: Mapping[str, Array]
+    label: Mapping[str, Integers]
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.data.classes)
+
+    def sums(self, name: str) -> RidgeStatistics:
+        return RidgeStatistics.from_states(self.z[name], np.eye(self.n_classes)[self.label[name]])
+
+
+def rows_of(data: FoldedSet, seed: int, kept: Path | None = None) -> Rows:
+    """Return the feature rows of everybody, from a folder if they are kept there."""
+    path = None if kept is None else kept / f"{data.name}-{seed}-{COLUMNS}.npz"
+    names = sorted(data.clients)
+    if path is not None and path.is_file():
+        held = np.load(path)
+        z, label = ({n: held[f"{what}.{n}"] for n in names} for what in ("z", "label"))
+        return Rows(data, seed, z, label)
+    prepared = Prepared.of(data)
+    features = DefaultMap(COLUMNS, seed=seed).build(data.n_inputs, per_step=False, classes=True)
+    z, label = {}, {}
+    for name in names:
+        own = prepared.clients[name]
+        rows: list[Array] = []
+        accumulate(features, own, threads=1, classes=True, rows=rows)
+        z[name] = np.concatenate(rows)
+        label[name] = prepared.labels(name)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        arrays: dict[str, Any] = {f"z.{name}": one for name, one in z.items()}
+        arrays |= {f"label.{name}": one for name, one in label.items()}
+        np.savez(path, allow_pickle=False, **arrays)
+    return Rows(data, seed, z, label)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A federation's sum, its ridge, and the readout of both."""
+
+    total: RidgeStatistics
+    readout: Readout
+
+    @classmethod
+    def of(cls, parts: Sequence[RidgeStatistics], ridge: float | None = None) -> Trained:
+        """Return what people learn together, the ridge by people left out if it is not given."""
+        if ridge is None:
+            ridge = float(np.mean(choose_by_blocks(parts, standardize=True, threads=1).best))
+        return cls.solved(reduce(add, parts), ridge)
+
+    @classmethod
+    def solved(cls, total: RidgeStatistics, ridge: float) -> Trained:
+        return cls(total, solve_readout(total, ridge, scale=scale_of(total, True)))
+
+    def without(self, own: RidgeStatistics) -> Trained:
+        """Return it without somebody, at the ridge of all."""
+        return Trained.solved(self.total - own, float(np.mean(self.readout.ridge)))
+
+    def adapted(self, z: Array, rule: SelfTraining) -> Readout:
+        return self_train(self.total, self.readout, z, rule, standardize=True).readout
+
+    def person(self, z: Array, label: Integers) -> Person:
+        return Person.of(self.total, self.readout, z, label)
+
+
+def grid() -> list[SelfTraining]:
+    """Return the rules that are tried.
+
+    >>> len(grid())
+    9
+    """
+    return [SelfTraining(share=s, weight=w) for s, w in product(SHARES, WEIGHTS)]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What was found of one set under one seed.
+
+    Parameters
+    ----------
+    kind
+        "choice" (gains of training people left out, under every rule) or "test".
+    rules
+        By fold: for each rule of the grid how many points everybody left out gained.
+    people
+        Who is tested, in the order of the folds, and how many windows each has.
+    right
+        By method: right windows of each of these people, in the order of `people`.
+    of
+        By method: of how many windows, where these are not all.
+    rule
+        By fold: the rule that was used.
+    others
+        By fold, of the first seed: for each method that it is compared with, and each of its
+        settings, the mean gain of training people left out.
+    labeled
+        By method of a federation in which few have labels: right windows, mean over draws.
+    """
+
+    kind: str
+    set: str
+    seed: int
+    rules: list[list[list[float]]] = field(default_factory=list)
+    people: dict[str, int] = field(default_factory=dict)
+    right: Right = field(default_factory=dict)
+    of: Right = field(default_factory=dict)
+    rule: list[dict[str, float]] = field(default_factory=list)
+    labeled: Right = field(default_factory=dict)
+    ridge: list[float] = field(default_factory=list)
+    others: list[dict[str, list[float]]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class AdaptResult:
+    """All cells, and how they were computed."""
+
+    cells: tuple[Cell, ...]
+    notes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    quick: bool = False
+
+    def of(self, kind: str, name: str = "") -> list[Cell]:
+        return [one for one in self.cells if one.kind == kind and name in ("", one.set)]
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = asdict(self)
+        lines = ",\n".join(json.dumps(one) for one in content.pop("cells"))
+        head = json.dumps(content, indent=1)[:-2]
+        replace_file(path, f'{head},\n "cells": [\n{lines}\n]}}\n'.encode())
+
+
+def load_adapt(path: Path) -> AdaptResult:
+    """Return a result that was saved."""
+    content = json.loads(path.read_text())
+    return AdaptResult(**{**content, "cells": tuple(Cell(**one) for one in content["cells"])})
+
+
+def adapt(
+    names: Sequence[str],
+    *,
+    seeds: int = 5,
+    directory: Path | None = None,
+    kept_rows: Path | None = None,
+    earlier: AdaptResult | None = None,
+    kept: Callable[[AdaptResult], object] | None = None,
+    began: Began | None = None,
+    quick: bool = False,
+) -> AdaptResult:
+    """Return the cells of every set and seed: first those that choose, then those that test."""
+    say, start = began or (lambda text: None), time.perf_counter()
+    held = {name: folded(name, directory=directory) for name in names}
+    done = {(c.kind, c.set, c.seed): c for c in (earlier.cells if earlier else ())}
+    about: dict[str, Any] = {"environment": environment(), "quick": quick}
+    about["notes"] = {name: data.notes for name, data in held.items()}
+
+    def so_far() -> AdaptResult:
+        seconds = time.perf_counter() - start + (earlier.seconds if earlier else 0.0)
+        return AdaptResult(cells=tuple(done.values()), seconds=seconds, **about)
+
+    for kind in ("choice", "test"):
+        for seed, name in product(range(seeds), names):
+            if (kind, name, seed) in done:
+                continue
+            rows = rows_of(held[name], seed, kept_rows)
+            with single_blas_thread():
+                made = choice_cell(rows) if kind == "choice" else test_cell(rows, so_far())
+            done[kind, name, seed] = made
+            say(f"{kind}: {name}, seed {seed}, {time.perf_counter() - start:.0f} s")
+            if kept:
+                kept(so_far())
+    return so_far()
+
+
+def trained_by(rows: Rows, fold: int) -> tuple[Trained, dict[str, RidgeStatistics]]:
+    """Return the federation of a fold's training people, and the sums of each."""
+    parts = {name: rows.sums(name) for name in rows.data.training(fold)}
+    return Trained.of(list(parts.values())), parts
+
+
+def choice_cell(rows: Rows) -> Cell:
+    """Return what every rule does for every training person, taken out of the sums."""
+    found, ridges, others = [], [], list[dict[str, list[float]]]()
+    for fold in range(len(rows.data.folds)):
+        trained, parts = trained_by(rows, fold)
+        gains: list[list[float]] = []
+        beside: dict[str, list[list[float]]] = {}
+        for name, own in parts.items():
+            person = trained.without(own).person(rows.z[name], rows.label[name])
+            gains.append([round(gain, 5) for gain in person.gains(grid())])
+            for method, (make, settings) in BASELINES.items() if rows.seed == 0 else ():
+                own_gains = [person.gain(make(person, **one)) for one in settings]
+                beside.setdefault(method, []).append(own_gains)
+        found.append(np.array(gains).T.tolist())
+        ridges.append(float(np.mean(trained.readout.ridge)))
+        others.append({m: np.mean(each, axis=0).tolist() for m, each in beside.items()})
+    return Cell("choice", rows.data.name, rows.seed, rules=found, ridge=ridges, others=others)
+
+
+def left_out(result: AdaptResult, fold: int) -> list[Array]:
+    """Return by set what every rule gains (rules, seeds, people), of a fold's training people.
+
+    A set with one fold has the same training people in all.
+    """
+    by_set: dict[str, list[Array]] = {}
+    for cell in result.of("choice"):
+        gains = np.array(cell.rules[fold if len(cell.rules) > fold else 0])
+        by_set.setdefault(cell.set, []).append(gains)
+    return [np.stack(gains, axis=1) for gains in by_set.values()]
+
+
+def chosen(result: AdaptResult, fold: int) -> SelfTraining:
+    """Return the rule of fewest losers among those within a standard error of the largest gain.
+
+    Sets count alike, however many people they have; the error is over people, of the difference.
+    """
+    each = left_out(result, fold)
+    by_person = [gains.mean(axis=1) for gains in each]
+    mean = np.mean([gains.mean(axis=1) for gains in by_person], axis=0)
+    apart = [gains - gains[mean.argmax()] for gains in by_person]
+    squares = [one.var(axis=1) / max(one.shape[1] - 1, 1) for one in apart]
+    error = np.sqrt(np.sum(squares, axis=0)) / len(each)
+    good = np.flatnonzero(mean >= mean.max() - error).tolist()
+    lost = losers(each)
+    return grid()[min(good, key=lambda k: (float(lost[k]), -float(mean[k])))]
+
+
+def bounded(result: AdaptResult, fold: int) -> SelfTraining:
+    """Return the rule of largest gain among those with at most `LOSERS`, else of fewest."""
+    each = left_out(result, fold)
+    mean = np.mean([gains.mean(axis=(1, 2)) for gains in each], axis=0)
+    lost = losers(each)
+    fair = np.flatnonzero(lost <= max(LOSERS, lost.min())).tolist()
+    return grid()[max(fair, key=lambda k: float(mean[k]))]
+
+
+def losers(each: Sequence[Array]) -> Array:
+    """Return the share (rules,) of people, over seeds, who lose more than a point."""
+    every = np.concatenate([gains.reshape(len(gains), -1) for gains in each], axis=1)
+    return np.asarray(np.mean(every < -0.01, axis=1))
+
+
+def beside(result: AdaptResult, fold: int) -> dict[str, dict[str, float]]:
+    """Return by method the setting that the first seed's training people choose, sets alike."""
+    cells = [one for one in result.of("choice") if one.seed == 0]
+    held = [one.others[fold if len(one.others) > fold else 0] for one in cells]
+    return {
+        method: settings[int(np.mean([one[method] for one in held], axis=0).argmax())]
+        for method, (_, settings) in BASELINES.items()
+    }
+
+
+def test_cell(rows: Rows, before: AdaptResult) -> Cell:
+    """Return what every method does for the people of each fold, who chose nothing."""
+    right: Right = {}
+    of: Right = {}
+    people: dict[str, int] = {}
+    rules, labeled = [], dict[str, list[float]]()
+    rng = np.random.default_rng(rows.seed)
+    for fold, tested in enumerate(rows.data.folds):
+        trained, parts = trained_by(rows, fold)
+        rule, others = chosen(before, fold), beside(before, fold)
+        other = bounded(before, fold)
+        rules.append(asdict(rule))
+        for name in tested:
+            z, label = rows.z[name], rows.label[name]
+            people[name] = len(z)
+            person = trained.person(z, label)
+            right.setdefault(BOUNDED, []).append(person.right(person.adapted(other))[0])
+            found = list(measured(trained, person, z, rule, others))
+            found += list(further(person, rule, rng)) if rows.seed < WHOLE else []
+            for method, value in found:
+                right.setdefault(method, []).append(value[0])
+                of.setdefault(method, []).append(value[1])
+        if rows.seed < WHOLE:
+            for method, values in few_labels(rows, fold, parts, trained, rule, rng).items():
+                labeled.setdefault(method, []).extend(values)
+    of = {m: n for m, n in of.items() if n != [float(k) for k in people.values()]}
+    return Cell("test", rows.data.name, rows.seed, people=people, right=right, of=of, rule=rules,
+                labeled=labeled)  # fmt: skip
+
+
+def measured(
+    trained: Trained,
+    person: Person,
+    z: Array,
+    rule: SelfTraining,
+    others: Mapping[str, Mapping[str, float]],
+) -> Iterator[tuple[str, tuple[float, float]]]:
+    """Yield by method how many windows are right, and of how many."""
+    yield AS_TRAINED, person.right(trained.readout(z))
+    yield ADAPTED, person.right(trained.adapted(z, rule)(z))
+    yield DEFAULT, person.right(trained.adapted(z, SelfTraining())(z))
+    yield FIRST, person.right(person.first_form())
+    for method, (make, _) in BASELINES.items():
+        yield method, person.right(make(person, **others[method]))
+
+
+def further(
+    person: Person, rule: SelfTraining, rng: np.random.Generator
+) -> Iterator[tuple[str, tuple[float, float]]]:
+    """Yield the same of what the rule does elsewhere: on other windows, and beside labels."""
+    own, rest = person.split(rng)
+    yield "half: as trained", person.right(person.S0, own)
+    yield "half: adapted on the other", person.right(person.adapted(rule, rest), own)
+    for method, pair in with_labels(person, rule, rng):
+        yield method, pair
+    for method, pair in online(person, own, rest, rule):
+        yield method, pair
+    for method, pair in shifted(person, rule, rng):
+        yield method, pair
+
+
+def few_labels(
+    rows: Rows,
+    fold: int,
+    parts: Mapping[str, RidgeStatistics],
+    everybody: Trained,
+    rule: SelfTraining,
+    rng: np.random.Generator,
+) -> dict[str, list[float]]:
+    """Return right windows of the tested where one in five has labels, means over draws."""
+    names, draws = sorted(parts), []
+    n_labeled = max(FEWEST_LABELED, round(LABELED_SHARE * len(names)))
+    for _ in range(DRAWS):
+        drawn = set(rng.choice(names, n_labeled, replace=False).tolist())
+        first = Trained.of([parts[name] for name in names if name in drawn])
+        sums = [first.total]
+        for name in names:
+            if name not in drawn:
+                sums.append(named_sums(first, rows.z[name], rule))
+        second = Trained.of(sums, float(np.mean(everybody.readout.ridge)))
+        # The ridge is chosen by sums that are named by people left out, too.
+        by_people = Trained.of([*(parts[name] for name in sorted(drawn)), *sums[1:]])
+        found: dict[str, list[float]] = {}
+        for tested in rows.data.folds[fold]:
+            z, label = rows.z[tested], rows.label[tested]
+            for method, readout in (
+                ("labeled only", first.readout),
+                ("labeled only, adapted", first.adapted(z, rule)),
+                ("+ pseudo-labeled sums", by_people.readout),
+                ("+ pseudo-labeled sums, ridge of all", second.readout),
+                ("+ pseudo-labeled sums, adapted", by_people.adapted(z, rule)),
+                ("everybody labeled", everybody.readout),
+                ("everybody labeled, adapted", everybody.adapted(z, rule)),
+            ):
+                right = float((readout(z).argmax(1) == label).sum())
+                found.setdefault(method, []).append(right)
+        draws.append(found)
+    return {method: np.mean([one[method] for one in draws], axis=0).tolist() for method in draws[0]}
+
+
+def named_sums(model: Trained, z: Array, rule: SelfTraining) -> RidgeStatistics:
+    """Return the sums of rows with the classes that the model names once it is adapted to them."""
+    label = model.adapted(z, rule)(z).argmax(axis=1)
+    return RidgeStatistics.from_states(z, np.eye(model.total.n_targets)[label])
+
+
+def sets_of(quick: bool, names: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the sets that are asked for."""
+    return (SYNTHETIC,) if quick else tuple(names or PEOPLE)

@@ -1,0 +1,123 @@
+"""The study of adapting without labels: its arithmetic, its choices, and its page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catchment.readout import SelfTraining
+from reproductions.adapt import (
+    ADAPTED,
+    AS_TRAINED,
+    AdaptResult,
+    Cell,
+    Rows,
+    adapt,
+    bounded,
+    chosen,
+    grid,
+    load_adapt,
+    rows_of,
+    trained_by,
+)
+from reproductions.adapt_methods import BASELINES, LABELS
+from reproductions.adapt_tables import (
+    counts,
+    gains,
+    guide_table,
+    markdown,
+    pooled,
+    worth,
+    write,
+)
+from reproductions.map_sets import folded
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    return rows_of(folded("synthetic"), seed=0)
+
+
+def test_what_is_computed_from_scores_and_q_is_what_the_library_solves(rows: Rows) -> None:
+    trained, _ = trained_by(rows, 0)
+    name = rows.data.folds[0][0]
+    z, label = rows.z[name], rows.label[name]
+    person = trained.person(z, label)
+    np.testing.assert_allclose(person.S0, trained.readout(z), atol=1e-9)
+    for rule in (SelfTraining(), SelfTraining(share=0.5, weight=0.2, enough=10)):
+        np.testing.assert_allclose(person.adapted(rule), trained.adapted(z, rule)(z), atol=1e-7)
+
+
+def test_taking_somebody_out_of_the_sums_is_training_without_them(rows: Rows) -> None:
+    trained, parts = trained_by(rows, 0)
+    name = next(iter(parts))
+    without = trained.without(parts[name])
+    others = [part for other, part in parts.items() if other != name]
+    again = type(trained).of(others, float(np.mean(trained.readout.ridge)))
+    z = rows.z[name]
+    np.testing.assert_allclose(without.readout(z), again.readout(z), atol=1e-7)
+
+
+def cell(gains_by_rule: list[list[float]]) -> Cell:
+    return Cell("choice", "synthetic", 0, rules=[gains_by_rule])
+
+
+def test_of_rules_that_gain_about_as_much_the_one_with_fewest_losers_is_taken() -> None:
+    # 40 people: the first rule gains most and loses some, the second nearly as much and loses none.
+    most = [0.196] * 20 + [-0.02] * 4 + [0.0] * 16
+    safe = [0.19] * 20 + [0.0] * 20
+    little = [0.01] * 40
+    others = [[0.0] * 40] * (len(grid()) - 3)
+    result = AdaptResult(cells=(cell([most, safe, little, *others]),))
+    assert chosen(result, 0) == grid()[1]
+    assert bounded(result, 0) == grid()[1]
+    alone = AdaptResult(cells=(cell([most, little, little, *others]),))
+    assert chosen(alone, 0) == grid()[0]
+    assert bounded(alone, 0) == grid()[1]
+
+
+def test_labels_are_worth_what_gains_the_same() -> None:
+    right = {AS_TRAINED: [50.0]}
+    for k, by_labels in zip(LABELS, (52.0, 54.0, 58.0, 60.0, 62.0), strict=True):
+        right |= {f"{k} labels: as trained": [50.0], f"{k} labels: adapted": [56.0]}
+        right[f"{k} labels"] = [by_labels]
+    found = Cell("test", "synthetic", 0, people={"ann": 100}, right=right)
+    assert worth([found]) == pytest.approx(np.sqrt(2 * 5))
+    assert pooled([found], "5 labels") == 0.58
+    assert gains([found], "5 labels").tolist() == [[pytest.approx(0.08)]]
+    assert counts([found], AS_TRAINED) == [{"ann": (50.0, 100.0)}]
+
+
+@pytest.mark.slow
+def test_a_quick_run_is_kept_taken_up_again_and_drawn(tmp_path: Path) -> None:
+    path, said = tmp_path / "adapt-quick.json", list[str]()
+    result = adapt(
+        ("synthetic",), seeds=1, quick=True, kept=lambda found: found.save(path), began=said.append
+    )
+    assert len(said) == 2
+    kept = load_adapt(path)
+    assert markdown(kept) == markdown(result)
+    again = adapt(("synthetic",), seeds=1, quick=True, earlier=kept, began=said.append)
+    assert len(said) == 2
+    assert again.cells == kept.cells
+    files = write(result, tmp_path)
+    assert [one.suffix for one in files] == [".json", ".md", ".png"]
+    methods = result.of("test")[0].right
+    assert {AS_TRAINED, ADAPTED, *BASELINES} <= methods.keys()
+
+
+def test_the_committed_page_is_that_of_the_committed_figures() -> None:
+    result = load_adapt(ROOT / "results/adapt.json")
+    assert not result.quick
+    assert {(one.kind, one.set, one.seed) for one in result.cells} == {
+        (kind, name, seed)
+        for kind in ("choice", "test")
+        for name in ("uci_har", "motionsense", "hhar", "wisdm_watch")
+        for seed in range(5)
+    }
+    assert (ROOT / "results/adapt.md").read_text(encoding="utf-8") == markdown(result) + "\n"
+    assert guide_table(result) in (ROOT / "docs/guides/adapt.md").read_text(encoding="utf-8")
