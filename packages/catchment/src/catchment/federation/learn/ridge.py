@@ -180,8 +180,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients to serve side by side; it does not show in what they send."""
         on_device = device_for(self.features, None, self.deterministic) is not None
-        side_by_side = self.increments == 1 and self.labels != "some"
-        if not side_by_side or not (on_device or self.features.per_step):
+        alone = self.increments != 1 or self.labels == "some"
+        if alone or not (on_device or self.features.per_step):
             return 1
         if on_device:
             fit = GROUP_BYTES // (4 * self.features.n_features**2)
