@@ -358,6 +358,11 @@ def test_recordings_may_be_scaled_each_by_its_own_moments_before_they_are_cut() 
     np.testing.assert_array_equal(alone[3].u, made[8].u)
     streamed = list(preprocessing.stream(iter(raw)))
     np.testing.assert_array_equal(streamed[-1].u, made[-1].u)
+    gap = u[:20].copy()
+    gap[8, 0] = nan
+    after = Preprocessing(scale="recording", gaps="restart").inputs([Recording(gap)])[1]
+    rest = StandardScaler().fit_transform(np.delete(gap, 8, axis=0))
+    np.testing.assert_allclose(after.u, rest[8:], atol=1e-12)  # by the whole recording
 
 
 def test_a_channel_without_values_is_zero_after_scaling_and_counts_in_no_moment() -> None:

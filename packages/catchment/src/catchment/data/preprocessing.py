@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -484,12 +484,13 @@ class Preprocessing:
 
     def _scaled(self, segments: list[Prepared]) -> list[Prepared]:
         """Return segments with scaled inputs, and zeros, which drive nothing, for silent ones."""
-        alone = self.scale == "recording"
-        scaler = None if alone else self._scaler(segments)
+        if self.scale == "recording":  # also where gaps leave several segments of one
+            each, by_source = replace(self, scale="own"), groupby(segments, attrgetter("source"))
+            return [one for _, same in by_source for one in each._scaled(list(same))]
+        scaler = self._scaler(segments)
         scaled = []
         for segment in segments:
             raw = segment.recording.u
-            scaler = self._scaler([segment]) if alone else scaler
             u = raw if scaler is None else scaler(raw)
             silent = np.isnan(u[0])  # other gaps are filled by now
             if silent.any():
