@@ -25,7 +25,7 @@ from catchment.features import DefaultMap, FeatureMap
 from catchment.readout import (
     Readout,
     RidgeStatistics,
-    accumulate_with_rows,
+    accumulate,
     choose_by_blocks,
     scale_of,
     solve_readout,
@@ -111,12 +111,13 @@ def _rows(
     if not preprocessing.is_fitted:
         moments = (preprocessing.moments(data.clients[who]) for who in inside)
         preprocessing = preprocessing.fitted(reduce(add, moments))
-    return {
-        who: accumulate_with_rows(
-            features, preprocessing.apply(data.clients[who]), threads=1, classes=True
-        )
-        for who in people
-    }
+    held: Held = {}
+    for who in people:
+        rows: list[Array] = []
+        own = preprocessing.apply(data.clients[who])
+        sums = accumulate(features, own, threads=1, classes=True, rows=rows)
+        held[who] = sums, rows
+    return held
 
 
 def _readout(features: FeatureMap, blocks: Sequence[RidgeStatistics]) -> Readout:
