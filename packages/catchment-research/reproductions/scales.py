@@ -116,7 +116,7 @@ def _rows(
         rows: list[Array] = []
         own = preprocessing.apply(data.clients[who])
         sums = accumulate(features, own, threads=1, classes=True, rows=rows)
-        held[who] = sums, rows
+        held[who] = sums, np.concatenate(rows)
     return held
 
 
