@@ -31,7 +31,7 @@ from catchment.readout import (
     Readout,
     RidgeStatistics,
     SelfTraining,
-    accumulate_with_rows,
+    accumulate,
     choose_by_blocks,
     scale_of,
     self_train,
@@ -91,7 +91,9 @@ def rows_of(data: FoldedSet, seed: int, kept: Path | None = None) -> Rows:
     z, label = {}, {}
     for name in names:
         own = prepared.clients[name]
-        z[name] = accumulate_with_rows(features, own, threads=1, classes=True)[1]
+        rows: list[Array] = []
+        accumulate(features, own, threads=1, classes=True, rows=rows)
+        z[name] = np.concatenate(rows)
         label[name] = prepared.labels(name)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)

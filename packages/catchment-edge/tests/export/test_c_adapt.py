@@ -37,9 +37,9 @@ def model(people: dict[str, list[Recording]]) -> Model:
 def whole(model: Model, people: dict[str, list[Recording]]) -> Any:
     """Return the new person's feature rows as integers (n, F)."""
     assert model.statistics is not None
-    assert model.statistics.grid is not None
+    assert model.statistics.fixed is not None
     z = np.concatenate(model.pipeline.rows(people["user-004"]))
-    rows = z / model.statistics.grid.scale
+    rows = z / model.statistics.fixed.scale
     assert (rows == np.rint(rows)).all()
     return rows.astype(np.int16)
 
@@ -47,8 +47,8 @@ def whole(model: Model, people: dict[str, list[Recording]]) -> Any:
 def expected(model: Model, whole: Any, rule: SelfTraining | None = None) -> Array:
     """Return the scores that the library's readout, adapted to the rows, gives of them."""
     assert model.statistics is not None
-    assert model.statistics.grid is not None
-    z = whole * model.statistics.grid.scale
+    assert model.statistics.fixed is not None
+    z = whole * model.statistics.fixed.scale
     found = self_train(model.statistics, model.readout, z, rule, standardize=True)
     return found.readout(z)
 

@@ -23,9 +23,9 @@ from catchment.federation.learn import FederatedRidge, RidgeState, unlearn
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.readout import (
     LDA,
-    Grid,
+    FixedPoint,
     RidgeStatistics,
-    accumulate_with_rows,
+    accumulate,
     scale_of,
     self_train,
     solve_readout,
@@ -70,19 +70,16 @@ def test_the_sum_is_of_labels_and_of_names_by_the_model_of_those_with_labels(
 ) -> None:
     algorithm = ridge(people)
     state = trained(algorithm, people)
-    grid = Grid.of(algorithm.features, classes=True)
-    made = {
-        name: accumulate_with_rows(algorithm.features, own, classes=True)
-        for name, own in people.items()
-    }
-    first = reduce(add, (made[name][0] for name in LABELED))
+    fixed = FixedPoint.of(algorithm.features, classes=True)
+    made = {name: accumulate(algorithm.features, own, classes=True) for name, own in people.items()}
+    first = reduce(add, (made[name] for name in LABELED))
     readout = solve_readout(first, 5.0, scale=scale_of(first, algorithm.standardized))
     parts = [first]
     for name in sorted(set(people) - set(LABELED)):
         z = np.concatenate(algorithm.features.rows([one.u for one in people[name]]))
         named = self_train(first, readout, z, standardize=algorithm.standardized).after
         y = np.eye(len(algorithm.classes or ()))[named]
-        parts.append(RidgeStatistics.from_states(z, y, fingerprint=first.fingerprint, grid=grid))
+        parts.append(RidgeStatistics.from_states(z, y, fingerprint=first.fingerprint, fixed=fixed))
         assert state.by_client[name] == parts[-1]
     assert state.total == reduce(add, parts)
     assert state.total.n_rows == 180

@@ -161,7 +161,7 @@ def test_in_fixed_point_the_readout_is_that_of_integers(
 ) -> None:
     sums = model.statistics
     assert sums is not None
-    assert sums.grid is not None
+    assert sums.fixed is not None
     z = np.concatenate(model.pipeline.rows(people["user-000"]))
     rule = SelfTraining(share=1.0, weight=0.1, enough=1, iterations=1)
     found = self_train(sums, model.readout, z, rule, standardize=True)
@@ -171,7 +171,7 @@ def test_in_fixed_point_the_readout_is_that_of_integers(
     weight = np.rint(1024 * np.minimum(20.0, per_class / np.bincount(label)[label]))
     y = np.eye(len(model.classes or ()))[label]
     name = sums.fingerprint
-    own = RidgeStatistics.from_states(z, y, weight=weight, fingerprint=name, grid=sums.grid)
+    own = RidgeStatistics.from_states(z, y, weight=weight, fingerprint=name, fixed=sums.fixed)
     total, ridge = sums.scaled(1024) + own, 1024 * np.asarray(model.readout.ridge)
     expected = solve_readout(total, ridge, scale=scale_of(sums, True))
     np.testing.assert_array_equal(found.readout.weights, expected.weights)

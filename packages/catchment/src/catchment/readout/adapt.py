@@ -172,7 +172,7 @@ def self_train(
         np.eye(statistics.n_targets)[label],
         weight=weight,
         fingerprint=statistics.fingerprint,
-        grid=statistics.grid,
+        fixed=statistics.fixed,
     )
     made = solve_readout(
         statistics.scaled(UNIT) + own,
@@ -222,11 +222,11 @@ def _scorer(
 class Adapted:
     """An adapted model, and what became of its owner's rows.
 
-    >>> from catchment import fit
+    >>> from catchment import federate
     >>> from catchment.data import synthetic_wearables
     >>> people = synthetic_wearables(4, 0, windows_per_user=30)
     >>> new = people.pop("user-000")
-    >>> model = fit("default", [one for own in people.values() for one in own])
+    >>> model = federate("default", people, adaptable=True).model
     >>> found = adapted(model, [replace(one, y=None) for one in new])
     >>> found.n_rows, sum(found.kept.values()) < 30
     (30, True)
@@ -304,11 +304,11 @@ def adaptable(model: Model, statistics: RidgeStatistics) -> Model:
 
     ValueError if the readout is not theirs: another head's, or solved under noise.
 
-    >>> from catchment import fit
+    >>> from catchment import federate
     >>> from catchment.data import synthetic_wearables
     >>> people = synthetic_wearables(3, 0, windows_per_user=30)
-    >>> model = fit("default", [one for own in people.values() for one in own])
-    >>> adaptable(replace(model, statistics=None), model.statistics).adaptable
+    >>> model = federate("default", people, adaptable=True).model
+    >>> adaptable(replace(model, adaptable=False), model.statistics).adaptable
     True
     """
     made = replace(model, statistics=statistics, adaptable=True)
@@ -338,11 +338,11 @@ class OnlineAdaptation:
     z
         (n, F) feature rows so far.
 
-    >>> from catchment import fit
+    >>> from catchment import federate
     >>> from catchment.data import synthetic_wearables
     >>> people = synthetic_wearables(4, 0, windows_per_user=30)
     >>> new = people.pop("user-000")
-    >>> model = fit("default", [one for own in people.values() for one in own])
+    >>> model = federate("default", people, adaptable=True).model
     >>> online = OnlineAdaptation(base=model)
     >>> for one in new[:3]:
     ...     online = online.update([one])
@@ -378,10 +378,10 @@ class OnlineAdaptation:
 def described(model: Model) -> str:
     """Return in one sentence what a model's file carries for adapting, its bytes and what it tells.
 
-    >>> from catchment import fit
+    >>> from catchment import federate
     >>> from catchment.data import synthetic_wearables
     >>> people = synthetic_wearables(3, 0, windows_per_user=30)
-    >>> model = fit("default", [one for own in people.values() for one in own])
+    >>> model = federate("default", people, adaptable=True).model
     >>> print(described(model))
     adaptable: carries ... bytes, ...
     """

@@ -214,8 +214,8 @@ class Model(Predictor):
     def adapt(self, new: New, rule: SelfTraining | None = None) -> Model:
         """Return the model after it has learned from its owner's raw recordings, without labels.
 
-        It takes a model of classes that has its statistics, as `fit` leaves them, and `federate`
-        with `adaptable=True`. The new one has them too: with more recordings, adapt anew on all.
+        It takes a model of classes that has its statistics, as `federate` leaves them with
+        `adaptable=True`. The new one has them too: with more recordings, adapt anew on all.
 
         Parameters
         ----------
@@ -224,11 +224,11 @@ class Model(Predictor):
         rule
             How rows are kept and weighed (`catchment.readout.SelfTraining`).
 
-        >>> from catchment import fit
+        >>> from catchment import federate
         >>> from catchment.data import synthetic_wearables
         >>> people = synthetic_wearables(4, 0, windows_per_user=30)
         >>> new = people.pop("user-000")
-        >>> model = fit("default", [one for own in people.values() for one in own])
+        >>> model = federate("default", people, adaptable=True).model
         >>> model.adapt(new).predict(new[0]) in model.classes
         True
         """

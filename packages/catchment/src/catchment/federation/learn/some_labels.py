@@ -20,12 +20,13 @@ from catchment.federation.algorithm import Data, RoundContext
 from catchment.federation.learn.personal import read_letter, shared_letter
 from catchment.federation.rows import targets_of
 from catchment.readout.adapt import self_train
-from catchment.readout.grid import Grid
+from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Message
 
 if TYPE_CHECKING:
-    from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+    from catchment.federation.learn.ridge import FederatedRidge
+    from catchment.federation.learn.sums import RidgeState
 
 
 def check_some_labels(ridge: FederatedRidge) -> None:
@@ -65,5 +66,5 @@ def named_sums(
         unlabeled,
         np.eye(K)[found.after],
         fingerprint=ridge.statistics_name,
-        grid=Grid.of(features, classes=True),
+        fixed=FixedPoint.of(features, classes=True),
     )
