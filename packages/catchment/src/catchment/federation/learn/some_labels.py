@@ -25,7 +25,8 @@ from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Message
 
 if TYPE_CHECKING:
-    from catchment.federation.learn.ridge import FederatedRidge, RidgeState
+    from catchment.federation.learn.ridge import FederatedRidge
+    from catchment.federation.learn.sums import RidgeState
 
 
 def check_some_labels(ridge: FederatedRidge) -> None:

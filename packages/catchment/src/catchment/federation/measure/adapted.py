@@ -14,7 +14,7 @@ from catchment.errors import FederationError, IntegrityError
 from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
 from catchment.federation.delivery import Place
 from catchment.federation.learn.candidates import Race
-from catchment.federation.learn.ridge import RidgeState
+from catchment.federation.learn.sums import RidgeState
 from catchment.federation.measure.baselines import Outcome, Row
 from catchment.federation.measure.evaluation import KEPT_APART, Score, Scores, evaluate
 from catchment.readout.adapt import SelfTraining, adaptable, adapted
