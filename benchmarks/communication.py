@@ -20,7 +20,7 @@ from catchment.data import ACTIVITIES, contiguous, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import MissingDataError
 from catchment.features import EchoState
-from catchment.federation import Float32, Plan
+from catchment.federation import Float32, Plan, moment_matrix
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.federation.measure import Evaluation
 from catchment.readout import Model, Readout, RidgeStatistics
@@ -118,9 +118,18 @@ def bound(
     readout: Readout,
     exact: Readout,
 ) -> float:
+    """Return how far float32 statistics can move the weights, relative to their norm.
+
+    A product of columns is at most the product of their lengths, of each client and so of the sum;
+    hence |dG| <= 2^-24 tr G, and as much again for each number in the centring.
+    """
     if compression is None:
         return 0.0
-    return compression.readout_bound(total, readout) / float(np.linalg.norm(exact.weights))
+    ridge, M = float(np.min(readout.ridge)), moment_matrix(total).diagonal()
+    G, Y = M[1 : 1 + total.n_features].sum(), M[1 + total.n_features :].sum()
+    dG, dC = 4 * 2.0**-24 * G, 4 * 2.0**-24 * np.sqrt(G * Y)
+    moved = float((dC + np.linalg.norm(readout.weights, 2) * dG) / ridge)
+    return moved / float(np.linalg.norm(exact.weights))
 
 
 def published_count() -> dict[str, object]:

@@ -252,11 +252,11 @@ def drop(
     import json
 
     from catchment.plans import read_plan
-    from catchment_fleet.drop import Drop, serve
+    from catchment_fleet.drop import Drop, drop_server
 
     known = json.loads(identities.read_text(encoding="utf-8")) if identities else {}
     place = Drop(folder, read_plan(plan_file).fingerprint, known)
-    server = serve(place, (host, port), certificate=certificate, key=key)
+    server = drop_server(place, (host, port), certificate=certificate, key=key)
     scheme = "http" if certificate is None else "https"
     typer.echo(f"drop: {scheme}://{host}:{server.server_address[1]}/ for files of {plan_file}")
     try:

@@ -84,7 +84,7 @@ class Drop:
         return 201, f"kept: {one.client}, {one.stage}, {len(content)} bytes"
 
 
-def serve(
+def drop_server(
     drop: Drop,
     address: tuple[str, int],
     *,

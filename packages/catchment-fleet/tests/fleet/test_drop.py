@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from catchment.plans import combine, contribute, read_plan
+from catchment_fleet import Drop, drop_server
 from catchment_fleet.deploy import make_keys
-from catchment_fleet.drop import Drop, serve
 
 PLAN = """
 [data]
@@ -46,7 +46,7 @@ def contribution(folder: Path, name: str, level: float = 1.0, keys: str = "keys"
 @contextmanager
 def listening(drop: Drop, folder: Path) -> Iterator[tuple[int, ssl.SSLContext]]:
     make_keys(folder, ["127.0.0.1"], [])
-    server = serve(
+    server = drop_server(
         drop,
         ("127.0.0.1", 0),
         certificate=folder / "server" / "server.crt",
@@ -107,8 +107,8 @@ def test_a_drop_knows_its_clients_and_their_pace(tmp_path: Path) -> None:
 
 def test_a_drop_without_https_is_for_this_machine_alone(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="without HTTPS"):
-        serve(Drop(tmp_path, ""), ("0.0.0.0", 0))
-    server = serve(Drop(tmp_path, ""), ("127.0.0.1", 0))
+        drop_server(Drop(tmp_path, ""), ("0.0.0.0", 0))
+    server = drop_server(Drop(tmp_path, ""), ("127.0.0.1", 0))
     server.server_close()
 
 
