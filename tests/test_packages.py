@@ -28,6 +28,7 @@ FILES = '[data]\nfiles = "lake"\nclient = "who"\ninputs = ["x"]\ntarget = "y"\np
 # Words after `catchment` that need what a package brings, by group and name.
 COMMANDS = {
     "export": "export model.safetensors --to onnx",
+    "drop": "drop plan.toml --out inbox",
     "flower": "flower init",
     "audit": "audit plan.toml",
     "data": "data list",

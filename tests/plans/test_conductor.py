@@ -426,6 +426,7 @@ def test_own_files_are_clients(tmp_path: Path) -> None:
     assert run.comparison is not None
     assert {row.name for row in run.comparison} == {
         "persistence",
+        "seasonal",
         "autoregression",
         "exact federated",
     }

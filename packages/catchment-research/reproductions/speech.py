@@ -23,7 +23,7 @@ from catchment.features import FeatureMap
 from catchment_lab import datasets as loaders
 from catchment_lab.datasets import Dataset, mel_bands
 from reproductions.places import locate
-from reproductions.speech_frames import MACHINE, StretchedFrames, pooled_accuracy
+from reproductions.speech_frames import MACHINE, ResampledFrames, pooled_accuracy
 from reproductions.speech_graph import locate_networks, write_encoder
 from reproductions.study import Began, Value, environment
 
@@ -114,7 +114,7 @@ def methods(directory: Path | None = None) -> tuple[Method, ...]:
         Method("mel, default map", lambda: ct.DefaultMap(), False),
         Method(f"mel, default map, {alone}", lambda: ct.DefaultMap(), False, own),
         Method(f"mel, reservoir of 250, {alone}", lambda: ct.EchoState(250), False, own),
-        Method(f"mel, 12 frames and moments, {alone}", lambda: StretchedFrames(BANDS), False, own),
+        Method(f"mel, 12 frames and moments, {alone}", lambda: ResampledFrames(BANDS), False, own),
     ]
     return tuple(found)
 

@@ -1,4 +1,4 @@
-"""Spoken digits without an encoder: a word stretched to twelve frames, and what pooled data reach.
+"""Spoken digits without an encoder: a word resampled to twelve frames, and what pooled data reach.
 
 The map is linear interpolation and moments, nothing is drawn at random. scikit-learn's support
 vector machine has the same rows of all training speakers in one place; how strongly it is held
@@ -23,10 +23,10 @@ BOUND = 64.0  # of scaled inputs
 
 
 @dataclass(frozen=True)
-class StretchedFrames(FeatureMap):
+class ResampledFrames(FeatureMap):
     """Frames of a recording at as many even places, and moments of its parts.
 
-    >>> made = StretchedFrames(1, frames=3, pieces=1)
+    >>> made = ResampledFrames(1, frames=3, pieces=1)
     >>> made.rows([np.arange(5.0)[:, None]])[0].round(3).tolist()
     [[0.0, 2.0, 4.0, 2.0, 1.414]]
     """
@@ -70,7 +70,7 @@ def pooled_accuracy(data: Dataset, speaker: str) -> tuple[int, float]:
 
     own = ct.Preprocessing(scale="own")
     n = next(iter(data.clients.values()))[0].n_inputs
-    frames = StretchedFrames(n)
+    frames = ResampledFrames(n)
     held = {}
     for who, recordings in data.clients.items():
         ready = own.apply(recordings)

@@ -193,6 +193,7 @@ def test_what_cannot_be_written_says_what_can() -> None:
         c_code(ct.fit(apart, data), steps=STEPS)
 
 
+@pytest.mark.filterwarnings("ignore:every recording has one step")
 @pytest.mark.parametrize("steps", [1, 2, 3, 9])
 def test_shortest_windows(steps: int, tmp_path: Path) -> None:
     data = windows(steps=steps)

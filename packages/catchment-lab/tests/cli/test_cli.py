@@ -94,7 +94,7 @@ def test_check_of_everything(data: Path) -> None:
     assert result.exit_code == 1
     rows = {row["name"]: row for row in json.loads(result.output)}
     assert rows["sunspots"]["state"] == "ok"
-    assert rows["sunspots"]["what"] == "1 sequence"
+    assert rows["sunspots"]["what"] == "1 recording"
     assert rows["uci_har"]["state"] == "failed"
     assert "uci_har.packed.npz is damaged" in rows["uci_har"]["what"]
     assert rows["hhar"]["state"] == "failed"

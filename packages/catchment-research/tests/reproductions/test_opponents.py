@@ -24,7 +24,7 @@ from reproductions.map_sets import FoldedSet, label_of, people_folds
 from reproductions.map_values import class_counts
 from reproductions.maps import Prepared, nothing_set_cell, rows_of
 from reproductions.scales import STEPS, files_of, mean_of, scale_cells
-from reproductions.speech_frames import StretchedFrames
+from reproductions.speech_frames import ResampledFrames
 from reproductions.weather_trees import LAGS, tree_columns
 from reproductions.weather_trees import rows_of as tree_rows
 
@@ -99,13 +99,13 @@ def test_pooled_contenders_are_chosen_by_engines_left_out_and_say_what_is_possib
 
 def test_frames_are_those_of_the_recording_at_even_places() -> None:
     u = np.random.default_rng(2).normal(size=(45, 3))
-    (row,) = StretchedFrames(3).rows([u])
-    assert row.shape == (1, StretchedFrames(3).n_features)
+    (row,) = ResampledFrames(3).rows([u])
+    assert row.shape == (1, ResampledFrames(3).n_features)
     np.testing.assert_allclose(row[0, :3], u[0])
     np.testing.assert_allclose(row[0, 12:15], u[16])  # 4 of 11 parts of 44 steps
     np.testing.assert_allclose(row[0, 33:36], u[-1])
     np.testing.assert_allclose(row[0, 36:39], u[:9].mean(axis=0))
-    (short,) = StretchedFrames(3).rows([u[:1]])
+    (short,) = ResampledFrames(3).rows([u[:1]])
     np.testing.assert_allclose(short[0, :36], np.tile(u[0], 12))
 
 

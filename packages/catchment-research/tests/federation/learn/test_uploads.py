@@ -63,7 +63,7 @@ def test_gradients_end_in_the_readout_of_statistics() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"upload": "least"}, "upload is 'least'; give 'auto' or 'statistics'"),
+        ({"upload": "least"}, "upload is 'least'; give 'auto', 'statistics' or 'autocovariances'"),
         (
             {"protections": [SecureAggregation({"a": "00" * 32})], "ridge": "leave-one-group-out"},
             "pass ridge='leave-one-client-out'",

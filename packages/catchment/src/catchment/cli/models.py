@@ -191,7 +191,7 @@ def adapt(
     ] = None,
     use: UseOption = None,
 ) -> None:
-    """Adapt a classifier to its new owner's files, which need no labels.
+    """Adapt a classifier to a new person's files, without labels.
 
     Nothing is sent. MODEL was trained with adapt = true in [run]; what it carries is printed.
     """

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import starmap
 from typing import Any, ClassVar, Literal
 
 from catchment.arrays import Factor, PositiveInt, Probability
@@ -202,7 +201,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
         return accumulate_each(
             self.features,
-            starmap(held, clients),
+            (held(*one) for one in clients),
             classes=self.classes is not None,
             deterministic=self.deterministic,
             row_stride=self.row_stride,

@@ -112,7 +112,7 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
     >>> learn = FederatedYuleWalker(features=lags, preprocessing=prepare)
     >>> run = federate(Plan(algorithm=learn, preprocessing=prepare), clients)
     >>> (run.model.deviation * 4).round(1).tolist()  # noise of 1, 2.5 three steps ahead
-    [1.0, 2.6]
+    [1.1, 2.6]
     """
 
     features: FeatureMap

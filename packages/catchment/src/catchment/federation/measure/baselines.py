@@ -215,7 +215,9 @@ def season_of(series: Iterable[Array]) -> int | None:
         return None
     inner = r[1:-1]
     peaks = 1 + np.flatnonzero((inner > r[:-2]) & (inner >= r[2:]))
-    peaks = peaks[peaks > 1]
+    # A slow series is like itself for some steps: a season is found after that is over.
+    unlike = np.flatnonzero(r[2:] < 0)
+    peaks = peaks[peaks > 2 + unlike[0]] if len(unlike) else peaks[:0]
     # Of so many lags some are like this by chance.
     least = max(SEASONAL, 4 / np.sqrt(n)) * r[0]
     if not len(peaks) or r[peaks].max() < least:
