@@ -135,7 +135,7 @@ static void share_of(const uint8_t secret[32], uint32_t which, uint32_t threshol
     share_add(v, secret, 32);
     for (i = 0; i < 16; i++)
         all &= v[i] == 0xffffffffu ? 0x1ff : 0;
-    if (v[16] == all) /* the prime itself is zero */
+    if (all && v[16] == all) /* the prime itself is zero */
         for (i = 0; i < SHARE_WORDS; i++)
             v[i] = 0;
     for (i = 0; i < SHARE_WORDS; i++)
