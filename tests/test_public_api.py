@@ -101,7 +101,7 @@ FACES = {
     "catchment_lab.audit": "Finding Outcome Report Setting audit",
     "catchment_lab.datasets": "Dataset load load_whole pack unpack",
     "catchment_lab.diagnose": (
-        "Reason how_served keep_worst served_in_words served_section write_served_page"
+        "how_served keep_worst served_in_words served_section write_served_page"
     ),
     "catchment_lab.plots": "reservoir_graph spectrum states",
     "catchment_lab.search": (
