@@ -323,9 +323,9 @@ def _of_estimator(estimator: Any, steps: int | None, rate: float | None) -> Sour
     """Return what to export of an estimator: rows and labels are those of its `predict`."""
     from sklearn.utils.validation import check_is_fitted
 
-    from catchment.sklearn import EchoStateFeatures, SequenceClassifier, SequenceScaler
+    from catchment.sklearn import EchoStateFeatures, SequenceClassifier
 
-    if isinstance(estimator, EchoStateFeatures | SequenceScaler):
+    if isinstance(estimator, EchoStateFeatures):
         raise ValueError(
             f"{type(estimator).__name__} does not predict; export an estimator that does, such as "
             "EchoStateClassifier"
