@@ -21,6 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from math import comb
+from pkgutil import resolve_name
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -223,16 +224,13 @@ def imported(name: str) -> Any:
     if not module or not inside:
         raise ValueError(f"{name!r} names no class; write module:Class")
     try:
-        value: Any = importlib.import_module(module)
+        return resolve_name(name)
     except ImportError as error:
         raise ValueError(
             f"{name!r} cannot be imported ({error}); check the module's name"
         ) from error
-    for part in inside.split("."):
-        if not hasattr(value, part):
-            raise ValueError(f"{module} has no {inside!r}; check the name")
-        value = getattr(value, part)
-    return value
+    except AttributeError:
+        raise ValueError(f"{module} has no {inside!r}; check the name") from None
 
 
 def _found(name: str, classes: Iterable[type], *, only_named: bool) -> Any:
