@@ -46,7 +46,9 @@ def map_traits(code: MapCode, pieces: Sequence[Piece]) -> list[str]:
 
 def bytes_of(found: Sequence[str]) -> int:
     """Return the bytes of instructions that some traits add up to, about."""
-    known = json.loads((files("catchment_edge") / "c" / "code_sizes.json").read_text())
+    known: dict[str, float] = json.loads(
+        (files("catchment_edge") / "c" / "code_sizes.json").read_text()
+    )
     return max(0, round(sum(known.get(trait, 0.0) for trait in found)))
 
 
