@@ -106,6 +106,7 @@ class FeatureMap(ABC):
     version: ClassVar[Fact] = None  # another one wherever rows of the same settings change
     pools_always: ClassVar[bool] = False  # whether it is no map for a target per step
     n_more_inputs: ClassVar[int] = 0  # that a map within has
+    class_bits: ClassVar[int] = 8  # that bits of "auto" are where targets are classes
 
     def __post_init__(self) -> None:
         """Check the settings of a map that is a dataclass by the types of its fields."""
@@ -242,7 +243,7 @@ class FeatureMap(ABC):
 
         docs/concepts/integers.md says why.
         """
-        return 8 if classes else 24
+        return self.class_bits if classes else 24
 
     def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
         """Return the map bound to inputs of this many channels.

@@ -4,11 +4,8 @@ A recipe is a message: the name of the class and its settings as JSON, arrays be
 within as recipes of their own. Reading one imports nothing. What somebody else asks for is compared
 with one's own map before anything is built.
 
-"default" is what a plan or a call without a map gets, and "auto" chooses. For one target per
-recording the default is window statistics beside random convolutions from a seed: no data enter it,
-a recipe of some hundred bytes says it all, and on unseen people of four public sets it was at or
-near the top of all maps of its size. For a target per step it is a reservoir, which gives a row at
-every step for the work of one.
+"default" is what a plan or a call without a map gets, and "auto" chooses; docs/concepts/defaults.md
+says why.
 """
 
 from __future__ import annotations
