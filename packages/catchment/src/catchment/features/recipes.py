@@ -4,11 +4,8 @@ A recipe is a message: the name of the class and its settings as JSON, arrays be
 within as recipes of their own. Reading one imports nothing. What somebody else asks for is compared
 with one's own map before anything is built.
 
-"default" is what a plan or a call without a map gets, and "auto" chooses. For one target per
-recording the default is window statistics beside random convolutions from a seed: no data enter it,
-a recipe of some hundred bytes says it all, and on unseen people of four public sets it was at or
-near the top of all maps of its size. For a target per step it is a reservoir, which gives a row at
-every step for the work of one.
+"default" is what a plan or a call without a map gets, and "auto" chooses; docs/concepts/defaults.md
+says why.
 """
 
 from __future__ import annotations
@@ -21,6 +18,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from math import comb
+from pkgutil import resolve_name
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -223,16 +221,13 @@ def imported(name: str) -> Any:
     if not module or not inside:
         raise ValueError(f"{name!r} names no class; write module:Class")
     try:
-        value: Any = importlib.import_module(module)
+        return resolve_name(name)
     except ImportError as error:
         raise ValueError(
             f"{name!r} cannot be imported ({error}); check the module's name"
         ) from error
-    for part in inside.split("."):
-        if not hasattr(value, part):
-            raise ValueError(f"{module} has no {inside!r}; check the name")
-        value = getattr(value, part)
-    return value
+    except AttributeError:
+        raise ValueError(f"{module} has no {inside!r}; check the name") from None
 
 
 def _found(name: str, classes: Iterable[type], *, only_named: bool) -> Any:
