@@ -28,8 +28,8 @@ Integers k with probability proportional to exp(-k^2 / (2 s^2)), by rejection fr
 Laplace distribution (Canonne, Kamath and Steinke, NeurIPS 2020, algorithms 1 to 3). All coins are
 tossed at once: a coin of probability exp(-g) compares 64 random bits with exp(-g) in floating
 point, and where the two agree to such precision that rounding could decide, more bits and exact
-arithmetic do. So the samples are exact to 2^-200. OpenDP has such a sampler too; it takes no key,
-which noise that must be the same again needs, and was not at hand to be held against our checks.
+arithmetic do. So the samples are exact to 2^-200. OpenDP's are exact too, but come from no key and
+take 15 times as long a draw (docs/concepts/design.md).
 """
 
 from __future__ import annotations
