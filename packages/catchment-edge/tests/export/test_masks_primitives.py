@@ -142,7 +142,7 @@ def test_shares_of_a_device_are_those_of_the_same_polynomial(
 ) -> None:
     secret, key = sha256(b"secret").digest(), sha256(b"stream").digest()
     drawn = iter([_coefficient(device, key, which << 16 | k) for k in range(1, threshold)])
-    monkeypatch.setattr(ring.secrets, "randbelow", lambda _: next(drawn))
+    monkeypatch.setattr("secrets.randbelow", lambda _: next(drawn))
     places = range(1, N_SHARES + 1)
     expected = ring.share(int.from_bytes(secret, "little"), threshold, places)
     out = ctypes.create_string_buffer(N_SHARES * ring.SHARE_BYTES)

@@ -345,6 +345,7 @@ class PersonalModels(Predictor):
     maps: Mapping[str, FeatureMap] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for client in self.clients:
             self.of(client)  # raises now if a readout does not fit its map
 
@@ -449,6 +450,7 @@ class OpenSetModel(Predictor):
     threshold: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.threshold < np.inf:
             raise ValueError(f"threshold is {self.threshold}; pass a finite number above 0")
         if self.model.classes is None or UNKNOWN in self.model.classes:
@@ -456,15 +458,7 @@ class OpenSetModel(Predictor):
                 f"the model has the classes {self.model.classes}; it needs some, none of them "
                 f"called {UNKNOWN!r}"
             )
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Those of the model, and "unknown" after them."""
-        return (*(self.model.classes or ()), UNKNOWN)
-
-    @property
-    def n_outputs(self) -> int:
-        return len(self.classes)
+        object.__setattr__(self, "classes", (*self.model.classes, UNKNOWN))
 
     def novelty(self, new: New) -> list[Array]:
         """Return for each raw recording how far its rows (n,) are from the nearest class.
