@@ -60,7 +60,7 @@ from catchment.federation.runs.read import Run, last_state, read_digests, read_r
 from catchment.plugins import plugin
 from catchment.readout.detector import Detector
 from catchment.readout.device import same_features
-from catchment.readout.heads import head_of
+from catchment.readout.heads import HEADS
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout, RidgeStatistics, unpack
@@ -128,7 +128,8 @@ class Described:
             k: tuple(v) if isinstance(v, list) else v for k, v in self._of_ridge.items()
         }
         if plain.get("head") is not None:
-            plain["head"] = head_of(plain["head"])
+            ((name, settings),) = plain["head"].items()  # by the name of its class
+            plain["head"] = {one.__name__: one for one in HEADS.values()}[name](**settings)
         made: Any = BalancedRidge if self.name == "BalancedRidge" else FederatedRidge
         algorithm: Ridge = made(**{**plain, **known})
         return algorithm, algorithm.load_state(parts)
