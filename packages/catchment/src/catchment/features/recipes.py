@@ -31,7 +31,7 @@ from catchment.errors import IntegrityError, UnknownMapError
 from catchment.features.base import KIND, LIBRARY, UNBOUND
 from catchment.features.base import FeatureMap as FeatureMap
 from catchment.wire import Fact, Message
-from catchment.wire.kept import renamed
+from catchment.wire.kept import TODAY
 
 # Maps that one may name; layers are made by a training, and nobody describes them.
 OFFERED = tuple(name for name in LIBRARY if name != "layers")
@@ -191,7 +191,8 @@ def restored(parts: Message, classes: Iterable[type] = ()) -> FeatureMap:
         raise IntegrityError(
             f"there is no feature map of kind {parts.kind[:40]!r}; upgrade catchment"
         )
-    name, settings = renamed(str(parts.facts.get("class"))), parts.facts.get("settings")
+    name, settings = str(parts.facts.get("class")), parts.facts.get("settings")
+    name = TODAY.get(name, name)
     if not isinstance(settings, dict):
         raise IntegrityError(f"the map {name!r} lacks its settings")
     named = tuple(classes)
@@ -201,8 +202,8 @@ def restored(parts: Message, classes: Iterable[type] = ()) -> FeatureMap:
     kind: Any = library_class(name) or _found(name, named, only_named=guard is not None)
     try:
         values = map(partial(_value, arrays=parts.arrays, classes=named), settings.values())
-        names = [k if k in kind.__dataclass_fields__ else renamed(k) for k in settings]
-        made = known_map(kind(**dict(zip(names, values, strict=True))))
+        own, told = kind.__dataclass_fields__, zip(settings, values, strict=True)
+        made = known_map(kind(**{k if k in own else TODAY.get(k, k): one for k, one in told}))
     except (AttributeError, TypeError, KeyError, IndexError) as error:
         raise IntegrityError(f"the settings of the map {name!r} are not valid: {error}") from error
     if made.version != parts.facts.get("version"):

@@ -28,7 +28,7 @@ from catchment.federation.algorithm import (
 from catchment.federation.checks import Limits
 from catchment.federation.protection import Masking, Protection, Read
 from catchment.wire import Fact, Kind, Message, measured
-from catchment.wire.kept import kept, kept_setting
+from catchment.wire.kept import KEPT, KEPT_SETTINGS
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -180,10 +180,10 @@ class Identified(Protocol):
 
 def describe(value: object) -> Fact:
     """Return a value's settings as plain JSON; frozen parts appear by their fingerprint."""
-    name = kept(type(value).__name__)
+    name = KEPT.get(type(value).__name__, type(value).__name__)
     match value:
         case str():
-            return kept(value)
+            return KEPT.get(value, value)
         case None | bool() | int() | float():
             return value
         # Before the protocols, against which a check takes long.
@@ -204,13 +204,13 @@ def describe(value: object) -> Fact:
         case Path():
             return value.name
         case _ if is_dataclass(value) and not isinstance(value, type):
-            inner, setting = {}, kept_setting if isinstance(value, FeatureMap) else kept
+            inner, names = {}, KEPT_SETTINGS if isinstance(value, FeatureMap) else KEPT
             for one in fields(value):
                 held = getattr(value, one.name)
                 # A setting that came later and is as if it had not: older plans keep their
                 # fingerprint.
                 as_before = one.metadata.get("later") and held == one.default
                 if not one.metadata.get("local") and not as_before:
-                    inner[setting(one.name)] = describe(held)
+                    inner[names.get(one.name, one.name)] = describe(held)
             return {name: inner}
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")
