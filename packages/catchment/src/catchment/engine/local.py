@@ -22,7 +22,7 @@ from catchment.errors import CatchmentError, DeviceError
 from catchment.federation.algorithm import Data, Memory
 from catchment.federation.client import SAYING, Elsewhere, Node, answer_together, devices_of
 from catchment.federation.loop import BlockSum, Result, run
-from catchment.federation.messages import Engine, Reply, Watch, check_client_names
+from catchment.federation.messages import Engine, Reply, Watch
 from catchment.federation.plan import Plan
 from catchment.federation.runs.ledger import Keeper
 from catchment.federation.workflow import EVALUATION, Engines, Workflow
@@ -282,9 +282,7 @@ def run_locally(
         What clients' data are called in their ledgers of releases, one name for all or by client;
         data of one name are one unit, which must not change once it went into an exact sum.
     """
-    if not clients:
-        raise ValueError("there are no clients; pass at least one")
-    check_client_names(clients)
+    devices_of(clients)
     if memories is None:
         memories = {} if plan.masking is None else plan.masking.memories
     here = LocalClients(

@@ -202,8 +202,10 @@ def restored(parts: Message, classes: Iterable[type] = ()) -> FeatureMap:
     kind: Any = library_class(name) or _found(name, named, only_named=guard is not None)
     try:
         values = map(partial(_value, arrays=parts.arrays, classes=named), settings.values())
-        own, told = kind.__dataclass_fields__, zip(settings, values, strict=True)
-        made = known_map(kind(**{k if k in own else TODAY.get(k, k): one for k, one in told}))
+        own, told = kind.__dataclass_fields__, {}
+        for k, one in zip(settings, values, strict=True):
+            told[k if k in own else TODAY.get(k, k)] = one
+        made = known_map(kind(**told))
     except (AttributeError, TypeError, KeyError, IndexError) as error:
         raise IntegrityError(f"the settings of the map {name!r} are not valid: {error}") from error
     if made.version != parts.facts.get("version"):

@@ -23,7 +23,7 @@ from catchment.federation.algorithm import (
     Requirements,
     RoundContext,
     Tally,
-    check_base,
+    not_derived,
 )
 from catchment.federation.checks import Limits
 from catchment.federation.protection import Masking, Protection, Read
@@ -79,9 +79,11 @@ class Plan(Generic[S, U, R]):
     )
 
     def __post_init__(self) -> None:
-        check_base(self.algorithm, Algorithm)
+        for k, part in enumerate((self.algorithm, *self.protections)):
+            base = Protection if k else Algorithm
+            if not isinstance(part, base):
+                raise not_derived(part, base)
         for k, part in enumerate(self.protections, start=1):
-            check_base(part, Protection)
             if part.hides and k < len(self.protections):
                 raise ValueError("secure aggregation must be the last of the protections")
         check_fields(self)

@@ -155,11 +155,11 @@ class Summable(Structure):
     """
 
     def __add__(self, other: Self) -> Self:
-        return plus(self, other)
+        return cast(Self, plus(self, other))
 
     def __sub__(self, other: Self) -> Self:
         """Return the value without another that was added."""
-        return plus(self, other, sub)
+        return cast(Self, plus(self, other, sub))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and equal(self, other)
@@ -437,13 +437,15 @@ def measured(value: object) -> Iterator[Measured]:
         yield from measured(one)
 
 
-@lru_cache(maxsize=512)
-def marked(made: Any, mark: Mark) -> str:
+def _marked(made: Any, mark: Mark) -> str:
     """Return the name of the field of a dataclass that has a mark beside it, or nothing."""
     for name, marks in marks_of(made).items():
         if mark in marks:
             return name
     return ""
+
+
+marked: Callable[[Any, Mark], str] = lru_cache(maxsize=512)(_marked)
 
 
 def places_of(value: object, mark: Mark) -> list[int]:
@@ -497,7 +499,7 @@ def is_whole(value: object) -> bool:
     return all(is_whole(vars(value)[part.name]) for part in adds if GATHERED not in part.marks)
 
 
-def plus(one: T, other: T, how: Callable[[Any, Any], Any] = add) -> T:
+def plus(one: Any, other: Any, how: Callable[[Any, Any], Any] = add) -> Any:
     """Return the sum of two values: by their own `+`, field by field if they have none.
 
     With `sub` it is the first without the second, which was added; ValueError if a count would be
@@ -521,7 +523,7 @@ def plus(one: T, other: T, how: Callable[[Any, Any], Any] = add) -> T:
             raise UploadError("shape", f"arrays of {np.shape(other)} and {one.shape} do not add")
         if how is sub and isinstance(one, int) and other > one:
             raise ValueError(f"cannot take {other} out of {one}; subtract only what was added")
-        return cast(T, how(one, other))
+        return how(one, other)
     if made is not type(other):
         raise TypeError(f"cannot combine {made.__name__} with {type(other).__name__}")
     values: dict[str, Any] = {}
@@ -547,7 +549,7 @@ def plus(one: T, other: T, how: Callable[[Any, Any], Any] = add) -> T:
             values[part.name] = None
         else:
             values[part.name] = plus(a, b, how)
-    return cast(T, made(**values))
+    return made(**values)
 
 
 def _by_key(part: Part, one: Mapping[Any, Any], other: Mapping[Any, Any], how: Any) -> Any:

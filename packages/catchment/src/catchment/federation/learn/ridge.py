@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import starmap
 from typing import Any, ClassVar, Literal
 
 from catchment.arrays import Factor, PositiveInt, Probability
@@ -191,21 +192,20 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def client_updates(
         self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
     ) -> list[RidgeStatistics]:
-        n: Any = self.increments
-
-        def held(data: Data, context: RoundContext) -> Iterable[Recording]:
-            if n == 1:
-                return data()
-            k = context.round % n
-            return segment(data(), k / n, (k + 1) / n, washout=self.features.washout)
-
         return accumulate_each(
             self.features,
-            (held(*one) for one in clients),
+            starmap(self._handed_in, clients),
             classes=self.classes is not None,
             deterministic=self.deterministic,
             row_stride=self.row_stride,
         )
+
+    def _handed_in(self, data: Data, context: RoundContext) -> Iterable[Recording]:
+        n: Any = self.increments
+        if n == 1:
+            return data()
+        k = context.round % n
+        return segment(data(), k / n, (k + 1) / n, washout=self.features.washout)
 
     def client_update(
         self, received: Message, data: Data, context: RoundContext
