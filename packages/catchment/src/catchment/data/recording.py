@@ -78,7 +78,13 @@ class Recording:
         if self.channels is not None:
             object.__setattr__(self, "channels", _channels(self.channels, u.shape[1]))
         if self.classes is not None:
-            object.__setattr__(self, "classes", _classes(self.classes, self.y))
+            names = None if self.y is None else tuple(map(str, self.classes))
+            if self.y is not None and len(set(names or ())) != self.y.shape[-1]:
+                raise ValueError(
+                    f"{len(set(names or ()))} different classes are named for "
+                    f"{self.y.shape[-1]} columns of targets; name each column once"
+                )
+            object.__setattr__(self, "classes", names)
         if self.first_step < 0 or not (self.name or (self.first_step == 0 and not self.goes_on)):
             raise ValueError(
                 f"first_step is {self.first_step} and goes_on is {self.goes_on} of a recording "
@@ -281,18 +287,6 @@ def _channels(value: Any, n_inputs: int) -> tuple[str, ...]:
         raise ValueError(f"channels are {names} for {n_inputs} inputs; pass one name for each")
     if len(set(names)) != len(names):
         raise ValueError(f"channels are {names}; two of them have one name, so rename one")
-    return names
-
-
-def _classes(value: Any, y: Array | None) -> tuple[str, ...] | None:
-    if y is None:
-        return None
-    names = tuple(map(str, value))
-    if len(set(names)) != y.shape[-1]:
-        raise ValueError(
-            f"{len(set(names))} different classes are named for {y.shape[-1]} columns of targets; "
-            "name each column once"
-        )
     return names
 
 

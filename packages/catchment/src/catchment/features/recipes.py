@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from math import comb
 from typing import Any, Literal, TypeVar
 
@@ -137,6 +137,7 @@ def label_of(features: FeatureMap) -> str:
     return f"{features.title()}, {features.n_features} features"
 
 
+@cache
 def library_class(name: str) -> type | None:
     """Return the class of a map of this library, None if there is none of this name.
 

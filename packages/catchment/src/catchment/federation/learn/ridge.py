@@ -38,7 +38,7 @@ from catchment.federation.learn.sums import (
 )
 from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drift_figures, drifts
 from catchment.federation.rows import segment
-from catchment.readout.accumulation import accumulate_each
+from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import device_for, statistics_name
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.heads import Head
@@ -215,7 +215,14 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
             return named_sums(self, received, data, context)
         if not self.carries:
-            return self.client_updates(received, [(data, context)])[0]
+            return accumulate(
+                self.features,
+                self._handed_in(data, context),
+                threads=1,
+                classes=self.classes is not None,
+                deterministic=self.deterministic,
+                row_stride=self.row_stride,
+            )
         from catchment.federation.increments import Increments
 
         prepared: Any = context.preprocessing
