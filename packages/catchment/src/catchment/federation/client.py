@@ -144,8 +144,8 @@ class Elsewhere(ABC):
 def devices_of(clients: Mapping[str, object]) -> dict[str, Elsewhere]:
     """Return the clients whose data are elsewhere; there are none among those read lazily.
 
-    TypeError for what is no mapping; ValueError if it names nobody, or if two of them are one
-    device, whose data would count twice.
+    TypeError for what is no mapping; ValueError if two of them are one device, whose data would
+    count twice.
     """
     found: dict[str, Elsewhere] = {}
     if not isinstance(clients, Mapping):
@@ -153,8 +153,6 @@ def devices_of(clients: Mapping[str, object]) -> dict[str, Elsewhere]:
             f"clients is a {type(clients).__name__}; pass a dict of recordings by the client's "
             'name, {"ann": [...], "bob": [...]}'
         )
-    if not clients:
-        raise ValueError("there are no clients; pass at least one")
     if isinstance(clients, LazyClients):
         return found
     named: dict[str, str] = {}
