@@ -48,8 +48,7 @@ FACES = {
     ),
     "catchment.federation.learn": (
         "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge "
-        "FederatedScaling FederatedYuleWalker PersonalIncrements PersonalReadouts "
-        "ReadoutAveraging SHARES "
+        "FederatedScaling FederatedYuleWalker PersonalReadouts ReadoutAveraging SHARES "
         "SelectedRidge UnknownThreshold group_of add_client mixed personalize state_without_class "
         "retired_by_class towards unlearn unlearn_lags unlearn_normal unlearn_rows"
     ),

@@ -46,7 +46,6 @@ from catchment.federation.learn.automatic import (
     offered_maps,
     refuse_settings,
 )
-from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.yule_walker import LOOKBACK, FederatedYuleWalker
 from catchment.federation.protection import LowRankUpload
@@ -590,8 +589,6 @@ class PlanFile:
 
 def _settled(made: Any, *, hidden: bool) -> Algorithm[Any, Any, Any]:
     """Return what [learn] describes as the algorithm that it is for those who take part."""
-    if isinstance(made, PersonalReadouts) and made.ridge.carries:
-        return PersonalIncrements(ridge=made.ridge, method=made.method)
     if isinstance(made, FederatedAnomalyDetector | FederatedYuleWalker) and hidden:
         return replace(made, store_per_client=False)
     learner: Algorithm[Any, Any, Any] = made if isinstance(made, Algorithm) else made.algorithm()

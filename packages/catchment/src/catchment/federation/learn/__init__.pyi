@@ -11,7 +11,6 @@ from catchment.federation.learn.classes import (
     state_without_class as state_without_class,
 )
 from catchment.federation.learn.personal import (
-    PersonalIncrements as PersonalIncrements,
     PersonalReadouts as PersonalReadouts,
     SHARES as SHARES,
     mixed as mixed,
@@ -77,7 +76,6 @@ __all__ = [
     "FederatedRidge",
     "FederatedScaling",
     "FederatedYuleWalker",
-    "PersonalIncrements",
     "PersonalReadouts",
     "ReadoutAveraging",
     "SHARES",

@@ -135,7 +135,7 @@ def left_out(
             f"ridge={ridge!r} needs 2 or more, {len(apart)} gave statistics that are "
             "kept apart; pass ridge='gcv' or a number"
         )
-    return ridge, [apart[key] for key in sorted(apart)]
+    return ridge, list(map(apart.__getitem__, sorted(apart)))
 
 
 def has_a_class_alone(by_client: Mapping[Any, Any]) -> bool:
