@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from catchment import load
+from catchment import load, save
 from catchment.data import Recording
 from catchment.federation.measure import Dummy, season_of
-from catchment.plans import parse_plan
+from catchment.plans import parse_plan, verify_run
 
 DAY = 24
 
@@ -86,7 +88,32 @@ def test_a_run_is_unlearned_and_verified(walked: tuple[Path, str]) -> None:
     folder, _ = walked
     said = catchment("unlearn", "runs/loads", "house2", folder=folder)
     assert "to the last bit" in said
-    assert "differs" not in catchment("verify", "runs/loads", folder=folder)
+    told = json.loads(catchment("verify", "runs/loads", "--json", folder=folder))
+    found = {one["what"]: one["outcome"] for one in told["checks"]}
+    assert set(found.values()) == {"ok"}
+    wanted = {f"house{k} {how}" for k in range(4) for how in ("as kept", "from recordings")}
+    wanted |= {f"certificate: {one}" for one in ("before", "removed", "after", "features")}
+    wanted |= {"sum of all clients", "4 clients added up", "readout"}
+    assert wanted | {"model-without-house2.safetensors"} <= set(found)
+
+
+def test_a_changed_recording_or_readout_of_a_forecast_is_found(
+    walked: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "walk"
+    shutil.copytree(walked[0], folder)
+    path = folder / "loads" / "house1.csv"
+    path.write_text(path.read_text().replace("2024-01-01 05:00:00,1", "2024-01-01 05:00:00,2"))
+    model = load(folder / "runs" / "loads" / "model.safetensors")
+    weights = model.readout.weights.copy()
+    weights[1] += 0.01
+    save(
+        replace(model, readout=replace(model.readout, weights=weights)),
+        folder / "runs" / "loads" / "model.safetensors",
+    )
+    told = verify_run(folder / "runs" / "loads")
+    bad = {one.what for one in told.having("differs")}
+    assert bad == {"model file", "readout", "house1 from recordings"}
 
 
 @pytest.mark.parametrize(

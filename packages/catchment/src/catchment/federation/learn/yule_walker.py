@@ -204,8 +204,11 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
             made = LagIncrements(self.features, prepare, learn=self)
             answer: Any = made.answer(received, data, context)
             return cast(Autocovariances, answer)
-        held = data if context.ledger is None else context.ledger.reading(data)
-        own = reduce(add, self.sums(held(), prepare), self.zero())
+        return self.whole(data if context.ledger is None else context.ledger.reading(data), prepare)
+
+    def whole(self, data: Data, prepare: Preprocessing) -> Autocovariances:
+        """Return the sums of all of a client's raw recordings."""
+        own = reduce(add, self.sums(data(), prepare), self.zero())
         if not own.n_rows:
             raise ValueError("the client has no value of what is predicted; leave it out")
         return own
@@ -251,10 +254,13 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
     def read_update(self, parts: Message, context: RoundContext) -> Tally[Autocovariances]:
         value = Autocovariances.from_message(parts)
         changed = context.changed or not context.client  # by a protection, or within a sum of it
-        noisy = changed and value.products.dtype == np.float64
+        self.check(value, noisy=changed and value.products.dtype == np.float64)
+        return Tally.of(value, context.client if self.store_per_client else "")
+
+    def check(self, value: Autocovariances, *, noisy: bool = False) -> None:
+        """Raise UploadError for sums that no client of this plan can have."""
         told: dict[str, Any] = {"noisy": noisy, "goes_on": self.increments is not None}
         value.check(self.n_lags, len(self.ahead), self.statistics_name, **told)
-        return Tally.of(value, context.client if self.store_per_client else "")
 
     def server_update(
         self, state: YuleWalkerState, total: Tally[Autocovariances], context: RoundContext
