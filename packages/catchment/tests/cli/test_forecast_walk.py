@@ -14,10 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment import load, save
+from catchment import Model, load, save
 from catchment.data import Recording
+from catchment.federation import read_run
+from catchment.federation.learn import FederatedYuleWalker
 from catchment.federation.measure import Dummy, season_of
+from catchment.federation.runs import last_state
 from catchment.plans import parse_plan, verify_run
+from catchment.report import render
 
 DAY = 24
 
@@ -97,6 +101,33 @@ def test_a_run_is_unlearned_and_verified(walked: tuple[Path, str]) -> None:
     assert wanted | {"model-without-house2.safetensors"} <= set(found)
 
 
+def test_the_report_draws_the_path_of_lookbacks_means_and_ridges(
+    walked: tuple[Path, str],
+) -> None:
+    run = read_run(walked[0] / "runs" / "loads")
+    model = load(run.folder / "model.safetensors")
+    learn = FederatedYuleWalker(features=model.features, preprocessing=model.preprocessing)
+    state = learn.load_state(last_state(run.folder, "training"))
+    assert state.choice is not None
+    assert state.total is not None
+    assert run.path is not None
+    choice, best = state.choice, state.choice.best
+    here = (choice.lookbacks == best.lookback) & (choice.means == best.mean)
+    np.testing.assert_array_equal(run.path.ridges, choice.ridges[here])
+    np.testing.assert_allclose(run.path.errors[:, 0], choice.errors[here])
+    assert run.path.chosen == (best.ridge,)
+    tried = json.loads(run.facts["map_scores"])
+    assert len(tried) == len(set(zip(choice.lookbacks, choice.means, strict=True)))
+    named = f"{best.lookback} lags, less the mean of {best.mean}"
+    assert run.facts["map_chosen"] == named == min(tried, key=lambda one: tried[one])
+    variance = state.total.moments[0, 0]
+    assert tried[named] ** 2 * variance == pytest.approx(choice.errors.min())
+    page = render([run])
+    assert "Choosing the ridge" in page
+    assert f"chosen: {best.ridge:.3g}" in page
+    assert all(f">{name}</th>" in page for name in tried)
+
+
 def test_a_changed_recording_or_readout_of_a_forecast_is_found(
     walked: tuple[Path, str], tmp_path: Path
 ) -> None:
@@ -105,6 +136,7 @@ def test_a_changed_recording_or_readout_of_a_forecast_is_found(
     path = folder / "loads" / "house1.csv"
     path.write_text(path.read_text().replace("2024-01-01 05:00:00,1", "2024-01-01 05:00:00,2"))
     model = load(folder / "runs" / "loads" / "model.safetensors")
+    assert isinstance(model, Model)
     weights = model.readout.weights.copy()
     weights[1] += 0.01
     save(

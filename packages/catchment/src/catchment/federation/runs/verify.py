@@ -69,7 +69,7 @@ from catchment.readout.device import same_features
 from catchment.readout.heads import head_of
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
-from catchment.readout.statistics import Readout, RidgeStatistics, unpack
+from catchment.readout.statistics import Readout, unpack
 from catchment.wire import NOTHING, Message
 
 TRAINING = "training"
@@ -309,7 +309,7 @@ class _Trained:
         """Return what a client sends in all rounds of the training, in columns of all classes."""
         preprocessing, classes = self.model.preprocessing, self.model.classes
         if isinstance(self.algorithm, FederatedYuleWalker):
-            return cast(Any, self.algorithm.whole(data, preprocessing))
+            return cast(Sum, self.algorithm.whole(data, preprocessing))
 
         def prepared() -> Iterable[Recording]:
             every = data() if classes is None else (one.among(classes) for one in data())
@@ -479,9 +479,7 @@ class _Said:
             groups = reduce(add, (state.by_group[group] for group in sorted(state.by_group)))
             self.same(f"{len(state.by_group)} groups of clients added up", groups, total)
 
-    def solved(
-        self, what: str, trained: _Trained, state: KeptState, readout: Readout
-    ) -> None:
+    def solved(self, what: str, trained: _Trained, state: KeptState, readout: Readout) -> None:
         """Solve a state again; compare the readout by what it predicts on the training rows."""
         algorithm: Any = trained.algorithm
 
