@@ -207,6 +207,12 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             row_stride=self.row_stride,
         )
 
+    def check_turn(self, data: Data, context: RoundContext) -> None:
+        if self.labels == "some":
+            from catchment.federation.learn.some_labels import check_turn
+
+            check_turn(data, context)
+
     def client_update(
         self, received: Message, data: Data, context: RoundContext
     ) -> RidgeStatistics:
