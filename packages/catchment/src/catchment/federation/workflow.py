@@ -145,6 +145,8 @@ class Workflow:
     rounds, client_fraction, min_clients, protections, seed, limits
         As in `Plan`, for the training; limits for every stage, rounds if not
         given as many as the algorithm needs.
+    scores_adapted
+        Whether clients that are tested adapt the model to their own recordings and score both.
     """
 
     preprocessing: Preprocessing
@@ -162,6 +164,7 @@ class Workflow:
     protections: tuple[Protection, ...] = ()
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
+    scores_adapted: bool = False
     n_targets: int | None = field(init=False)  # of every row, None if only the clients know
     n_channels: int = field(init=False)
     n_inputs: int = field(init=False)  # the channels, and what the preparation puts beside them
@@ -328,7 +331,8 @@ class Workflow:
             if stage == DELIVERY:
                 delivery = Delivery(sha256=known.model, place=place)
                 return Plan(algorithm=delivery, limits=self.limits)
-            tested = Evaluation(sha256=known.model, place=place, store_per_client=not masks)
+            told: dict[str, Any] = {"store_per_client": not masks, "adapted": self.scores_adapted}
+            tested = Evaluation(sha256=known.model, place=place, **told)
             return Plan(algorithm=tested, limits=self.limits, protections=masks)
         raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
 

@@ -525,6 +525,7 @@ class PlanFile:
             per_step=per_step,
             targets=_n_targets(about),
             protections=protections,
+            scores_adapted=self.run.adapt,
             **self._plasticity(),
             **{name: getattr(self.run, name) for name in HOW_OFTEN},
         )
