@@ -49,7 +49,7 @@ FACES = {
     "catchment.federation.learn": (
         "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge "
         "FederatedScaling FederatedYuleWalker PersonalReadouts ReadoutAveraging SHARES "
-        "SelectedRidge UnknownThreshold group_of add_client mixed personalize state_without_class "
+        "UnknownThreshold group_of add_client mixed personalize state_without_class "
         "retired_by_class towards unlearn unlearn_lags unlearn_normal unlearn_rows"
     ),
     "catchment.federation.measure": (

@@ -343,11 +343,14 @@ class DefaultMap(FeatureMap):
 
 @dataclass(frozen=True)
 class AutoMap(FeatureMap):
-    """One of a few maps, whichever has the least error on clients left out.
+    """One of a few maps, chosen on clients left out: by accuracy for classes, by error otherwise.
 
     Clients send the statistics of every candidate in one message, as large as all of theirs
-    together. One owner chooses by generalized cross-validation. Where nothing can be chosen,
-    because the server sees only a sum or there is one client, it is the default map.
+    together; classes are counted by three clients or more in one round more. The default map stays
+    unless another is better by a standard error over clients, and of others that are as good the
+    one that takes less work and fewer bytes is taken: candidates stand in this order. One owner
+    chooses by generalized cross-validation. Where nothing can be chosen, because the server sees
+    only a sum or there is one client, it is the default map.
 
     Parameters
     ----------
@@ -359,7 +362,7 @@ class AutoMap(FeatureMap):
         Bits of the features, as in the maps themselves.
 
     >>> [type(one).__name__ for one in AutoMap().candidates(3, per_step=False)]
-    ['DefaultMap', 'MiniRocket', 'WindowStatistics', 'EchoState']
+    ['DefaultMap', 'WindowStatistics', 'MiniRocket', 'EchoState']
     >>> [type(one).__name__ for one in AutoMap().candidates(3, per_step=True)]
     ['EchoState', 'DiagonalReservoir', 'NVAR']
     """
@@ -389,9 +392,10 @@ class AutoMap(FeatureMap):
             fitting = [k for k in range(2, 11) if comb(k * n_inputs + 2, 2) <= self.columns]
             return (reservoir, diagonal, *(_named("nvar", k, bits=self.bits) for k in fitting[-1:]))
         convolutions = _named("minirocket", self.columns, seed=self.seed, bits=self.bits)
-        several = (convolutions, _named("window_statistics", bits=self.bits), reservoir)
-        same = self.fallback.meant(n_inputs, per_step=False) == convolutions
-        return several if same else (self.fallback, *several)
+        statistics = _named("window_statistics", bits=self.bits)
+        if self.fallback.meant(n_inputs, per_step=False) == convolutions:
+            return convolutions, statistics, reservoir
+        return self.fallback, statistics, convolutions, reservoir
 
 
 def _reservoir(seed: int, bits: int | Literal["auto"] | None) -> FeatureMap:

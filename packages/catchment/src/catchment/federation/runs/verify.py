@@ -132,8 +132,11 @@ class Described:
             race: Race = Candidates(features=(model.features,), classes=model.classes).load_state(
                 parts
             )
-            if self.settings["halvings"] != 0 or race.total is None or race.best is None:
+            if self.settings["halvings"] or race.total is None or race.best is None:
                 return None
+            if not race.by_client:
+                return None
+            known |= {"standardize": self.settings.get("standardize", "auto")}
             ridge = FederatedRidge(**known, per_output=self.settings["per_output"])
             own = {name: sent.members[race.best] for name, sent in race.by_client.items()}
             return ridge, RidgeState(race.total.members[race.best], own)
