@@ -48,9 +48,8 @@ FACES = {
     ),
     "catchment.federation.learn": (
         "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge "
-        "FederatedScaling FederatedYuleWalker PersonalIncrements PersonalReadouts "
-        "ReadoutAveraging SHARES "
-        "SelectedRidge UnknownThreshold group_of add_client mixed personalize state_without_class "
+        "FederatedScaling FederatedYuleWalker PersonalReadouts ReadoutAveraging SHARES "
+        "UnknownThreshold group_of add_client mixed personalize state_without_class "
         "retired_by_class towards unlearn unlearn_lags unlearn_normal unlearn_rows"
     ),
     "catchment.federation.measure": (

@@ -61,7 +61,7 @@ from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.sums import RidgeState
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import EVERY, Result, model_of
-from catchment.federation.measure.adapted import ADAPTED_ROW, with_sums
+from catchment.federation.measure.adapted import adapted_row, with_sums
 from catchment.federation.measure.baselines import (
     Dummy,
     Outcome,
@@ -102,7 +102,7 @@ from catchment.federation.workflow import (
     Workflow,
 )
 from catchment.files import replace_file
-from catchment.plans.adapting import adapted_rows
+from catchment.plans.adapting import on_adapting
 from catchment.plans.data import FOLDS, About, Clients, PlanData
 from catchment.plans.file import NORMAL_PLAN, PlanFile, own_kinds
 from catchment.plugins import installed, plugin
@@ -340,8 +340,13 @@ class PlanRun:
         if "finished" in self.store.facts():
             return
         rows, records = list(beside), done.result.records
-        after = [row for row in rows if row.name in ("centralized", ADAPTED_ROW)]
+        after = [row for row in rows if row.name == "centralized"]
         rows = [row for row in rows if row not in after]
+        adapted = adapted_row(done.scores)
+        after += [] if adapted is None else [adapted]
+        note = "" if adapted is None else adapted.note
+        told = {"adapted": note, "adaptable": on_adapting(self.file, self.about, done.model)}
+        self.store.write_facts({name: value for name, value in told.items() if value})
         if done.scores.total is not None:
             seconds = sum(record.seconds for record in records)
             rows.append(Row.of(self.file.own_row, Outcome(done.scores, records), seconds))
@@ -488,9 +493,10 @@ class Beside:
             self.models.update(dict.fromkeys(fold, model))
             watch = partial(self.watch, f"{name}, test") if self.watch else None
             scored: dict[str, Score] = {}
+            algorithm = Evaluation(model_under_test=model, adapted=self.file.run.adapt)
             try:
                 result = run_locally(
-                    Plan(algorithm=Evaluation(model_under_test=model), limits=ANY),
+                    Plan(algorithm=algorithm, limits=ANY),
                     {name: sources[name] for name in fold},
                     threads=self.threads,
                     workers=self.workers,
@@ -702,7 +708,6 @@ def run_plan(
             rows = beside.shared_readout(done, week)
         elif not by_folds and "finished" not in store.facts():
             rows = beside.rows(workflow, done)
-        rows += adapted_rows(file, store, held, beside.models, done.model)
         plan_run.finish(done, rows)
         if file.is_secret and not file.carries:
             forget_clients(store, identities)
