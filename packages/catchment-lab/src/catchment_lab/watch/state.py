@@ -249,7 +249,11 @@ def _read(
         {stage: about[2] for stage, about in totals.items()},
         _refusals(database),
         dict(database.execute("SELECT code, count(*) FROM refusals GROUP BY code").fetchall()),
-        tuple(one for row in planned for one in bounded_in(*row[::2], finished.get(row[0], 0))),
+        tuple(
+            bound
+            for stage, _, settings in planned
+            for bound in bounded_in(stage, settings, finished.get(stage, 0))
+        ),
         scores,
         facts.get("metric", ""),
         worst,
