@@ -50,7 +50,7 @@ class WindowStatisticsForm(DeviceForm):
         x = self._whole(u)
         center, sums, steps = moments(x)
         x -= center[..., None]
-        pairs = bool(self.features._n_pairs)
+        pairs = bool(self.features.correlations) and self.features.known_inputs > 1
         products = _products(x, math.floor(self.features.input_range * unit), pairs=pairs)
         squares = products.diagonal(dim1=1, dim2=2) if pairs else products
         variance = quotient(squares - quotient((sums * sums).double(), T), T)

@@ -165,7 +165,7 @@ def statistics(settings: WindowStatistics, given: Sequences) -> Value:
     parts.append((logs.cast(steps.dtype) * 2.0**-FRACTION - float(scale)).unsqueeze(2))
     parts.append(bands(x, T, channels))
     rows = builder.concat(parts, axis=2).reshape(-1, channels * sum((1, 1, len(ORDER), 1, N_BANDS)))
-    if not settings._n_pairs:
+    if not settings.correlations or channels == 1:
         return rows
     return builder.concat([rows, correlations(flat, sums, variance, T, channels)], axis=1)
 

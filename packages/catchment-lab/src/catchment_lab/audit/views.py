@@ -63,8 +63,6 @@ class Setting:
         The plan's noise. If None, what noise of epsilon 4 would do is shown.
     plasticity
         Whether clients also adapt the reservoir by intrinsic plasticity.
-    bottleneck
-        Numbers per prompt, if clients also ask a language model on a server; 0 if not.
     """
 
     features: FeatureMap = field(default_factory=standard_features)
@@ -78,7 +76,6 @@ class Setting:
     rows_per_feature: float = 20.0
     noise: GaussianNoise | None = None
     plasticity: bool = True
-    bottleneck: int = 16
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -90,8 +87,6 @@ class Setting:
             raise ValueError(f"n_inputs is {self.n_inputs}; pass the channels of a recording")
         if self.steps <= self.features.washout:
             raise ValueError(f"{self.steps} steps end within the washout; audit longer recordings")
-        if self.bottleneck < 0:
-            raise ValueError(f"bottleneck is {self.bottleneck}; pass 0 for no prompts, or more")
         if self.n_classes == 1:
             raise ValueError("n_classes is 1; pass 2 or more, or 0 for a forecast")
 

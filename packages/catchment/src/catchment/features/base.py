@@ -49,7 +49,7 @@ from catchment.arrays import Array, Booleans, Integers, as_matrix, check_fields,
 from catchment.errors import ClippingWarning, IntegrityError
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Message
-from catchment.wire.kept import kept, kept_setting
+from catchment.wire.kept import KEPT, KEPT_SETTINGS
 
 KIND, CARRIED = "own_map", "carried"  # of the parts of a map, and of what goes on with a recording
 # The maps of this library by their names in plan files and in kept models: module and class.
@@ -552,15 +552,15 @@ class FeatureMap(ABC):
                 f"{name} is no dataclass; write @dataclass(frozen=True) above it, so that its "
                 "settings are known"
             )
-        facts: dict[str, Fact] = {"class": kept(name), "version": self.version}
+        facts: dict[str, Fact] = {"class": KEPT.get(name, name), "version": self.version}
         if self.bits is not None:
             facts["grid"] = self.bits
         arrays: list[NDArray[Any]] = []
         settings: dict[str, Fact] = {}
         for one in fields(self):
             if not one.metadata.get("local"):
-                value = getattr(self, one.name)
-                settings[kept_setting(one.name)] = told(value, f"{name}.{one.name}", arrays)
+                value, kept = getattr(self, one.name), KEPT_SETTINGS.get(one.name, one.name)
+                settings[kept] = told(value, f"{name}.{one.name}", arrays)
         return Message(KIND, facts | {"settings": settings}, tuple(arrays))
 
     def describes(
@@ -598,18 +598,18 @@ class FeatureMap(ABC):
 
         if not self.inner_maps:
             return self.parts().to_bytes() == parts.to_bytes()
-        facts = {"class": kept(name_of(self)), "version": self.version}
+        name = name_of(self)
+        facts = {"class": KEPT.get(name, name), "version": self.version}
         facts |= {} if self.bits is None else {"grid": self.bits}
         settings = parts.facts.get("settings")
         own = [one.name for one in fields(self) if not one.metadata.get("local")]
+        kept = {k: KEPT_SETTINGS.get(k, k) for k in own}
         return (
             parts.kind == KIND
             and {**parts.facts, "settings": None} == {**facts, "settings": None}
             and isinstance(settings, dict)
-            and settings.keys() == {*map(kept_setting, own)}
-            and all(
-                is_told(getattr(self, k), settings[kept_setting(k)], parts, adapted) for k in own
-            )
+            and settings.keys() == {*kept.values()}
+            and all(is_told(getattr(self, k), settings[kept[k]], parts, adapted) for k in own)
         )
 
 

@@ -55,7 +55,7 @@ from catchment.features.echo_state.settings import (
 from catchment.features.echo_state.weights import DEFAULT_RANGE, ROUND, layer_arrays, layers_of
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Message
-from catchment.wire.kept import kept, today
+from catchment.wire.kept import KEPT, today
 
 KIND = "echo_state"
 
@@ -371,9 +371,9 @@ class EchoState(FeatureMap):
     def settings(self) -> dict[str, Fact]:
         """Return everything but the reservoir, ready for JSON."""
         names = Reading.__annotations__
-        found: dict[str, Fact] = {kept(name): getattr(self, name) for name in names}
+        found: dict[str, Fact] = {KEPT.get(name, name): getattr(self, name) for name in names}
         if self.feature_bits is None:
-            del found[kept("feature_bits")]
+            del found[KEPT["feature_bits"]]
         return found
 
     def parts(self) -> Message:

@@ -18,7 +18,7 @@ import math
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from threading import Lock
@@ -63,7 +63,7 @@ from catchment.features.echo_state.weights import (
     state_bounds,
     uniform,
 )
-from catchment.wire.kept import kept_setting
+from catchment.wire.kept import KEPT_SETTINGS
 
 if TYPE_CHECKING:
     from catchment.features.echo_state.echo_state import EchoState, Reading
@@ -772,9 +772,9 @@ class Reservoir:
 
 # Names of settings in JSON, and of the fields that they are.
 _IN_JSON = {
-    kept_setting(one.name.removeprefix("known_")): one.name
-    for one in fields(Reservoir)
-    if one.name not in ("weights", "base")
+    KEPT_SETTINGS.get(name.removeprefix("known_"), name.removeprefix("known_")): name
+    for name in Reservoir.__dataclass_fields__
+    if name not in ("weights", "base")
 }
 
 
