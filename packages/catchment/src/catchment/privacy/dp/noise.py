@@ -453,9 +453,7 @@ class GaussianNoise(Protection):
     def _one(self, upload: Upload) -> Clipped:
         """Return one upload's vector; of fixed-point statistics as whole multiples of the step."""
         whole = isinstance(upload, RidgeStatistics) and upload.fixed is not None
-        step = self.amount(whole=whole).step
-        clipped = self.clip.clipped(upload, step)
-        return clipped.in_steps(step) if whole else clipped
+        return self.clip.clipped(upload, self.amount(whole=whole).step, whole=whole)
 
     def _clipped(self, upload: Upload) -> Clipped:
         if self.unit == "client":
@@ -534,7 +532,7 @@ class GaussianNoise(Protection):
             added = noise * amount.step if total.grid is None else noise
             total = replace(total, vector=total.vector + added)
         if total.grid is not None:
-            total = total.in_values(amount.step)
+            total = replace(total, vector=total.vector * amount.step, grid=None)
         # The noise of a sum over rounds grows as the root of their number, and so does its ridge.
         ridge = (
             self.ridge_factor * (math.sqrt(context.round + 1) - math.sqrt(context.round)) * spread
