@@ -343,8 +343,9 @@ def drift_figures(history: Sequence[RoundScores], false_positive_rate: float) ->
     >>> drift_figures([once], 0.5), drift_figures([once, once], 0.5)
     ({}, {'drifted clients': 0.0})
     """
-    judged = 1 + sum(len(one.clients) for one in history[:-1])
-    if not history or 1 / judged > false_positive_rate:
+    if not history:
+        return {}
+    if 1 / (1 + sum(len(one.clients) for one in history[:-1])) > false_positive_rate:
         return {}
     every, last = drifts(history, false_positive_rate), history[-1].round
     return {"drifted clients": float(len({one.client for one in every if one.round == last}))}
