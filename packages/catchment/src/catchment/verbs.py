@@ -49,6 +49,7 @@ from catchment.federation.learn.automatic import (
     UNGROUPED,
     Ridge,
     Upload,
+    auto_choice,
     automatic_ridge,
     offered_maps,
     refuse_settings,
@@ -737,8 +738,8 @@ def _learner(upload: Upload, settings: dict[str, Any], maps: Maps) -> Algorithm[
     if len(maps) > 1:
         from catchment.federation.learn.candidates import Candidates
 
-        # The default stays unless another map is better by more than chance would have it.
-        return Candidates(features=maps, classes=classes, margin=1.0)
+        chosen = auto_choice(classes, settings["n_clients"])
+        return Candidates(features=maps, classes=classes, **chosen)
     if callable(upload):
         given = {} if settings["ridge"] == "auto" else {"ridge": settings["ridge"]}
         return upload(features=maps[0], classes=classes, **given)

@@ -8,11 +8,9 @@ and evaluation, `inputs` for prediction; both give the same inputs to the bit.
 Only the scale is fitted to data. Its moments add (`catchment.data.scaling`), so many owners fit
 one scale by one sum, and `fitted` puts its numbers in.
 
-Prepare a recording that comes in segments, without the steps that came before.
-
-What a later segment needs of earlier ones is kept: the last value of each channel, with which a gap
-is filled, and raw steps that wait, for inputs ahead in time, for the first value of a channel, or
-for the rest of their window. All else is done with and forgotten.
+What a later segment of a recording needs of earlier ones is kept: the last value of each channel,
+with which a gap is filled, and raw steps that wait, for inputs ahead in time, for the first value
+of a channel, or for the rest of their window. All else is done with and forgotten.
 """
 
 from __future__ import annotations

@@ -106,6 +106,7 @@ class FeatureMap(ABC):
     version: ClassVar[Fact] = None  # another one wherever rows of the same settings change
     pools_always: ClassVar[bool] = False  # whether it is no map for a target per step
     n_more_inputs: ClassVar[int] = 0  # that a map within has
+    class_bits: ClassVar[int] = 8  # that bits of "auto" are where targets are classes
 
     def __post_init__(self) -> None:
         """Check the settings of a map that is a dataclass by the types of its fields."""
@@ -242,7 +243,7 @@ class FeatureMap(ABC):
 
         docs/concepts/integers.md says why.
         """
-        return 8 if classes else 24
+        return self.class_bits if classes else 24
 
     def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
         """Return the map bound to inputs of this many channels.
@@ -341,14 +342,7 @@ class FeatureMap(ABC):
     def refuse_segments(self) -> None:
         """Raise ValueError if the map needs recordings whole, as one without `go_on` does."""
         if type(self).go_on is FeatureMap.go_on:
-            raise self.needs_all()
-
-    def needs_all(self) -> ValueError:
-        """Return what to raise where a recording goes on that the map needs whole."""
-        return ValueError(
-            f"{name_of(self)} needs a recording whole, so that none can go on in a later "
-            "round; cut recordings into windows, or use EchoState, DiagonalReservoir or NVAR"
-        )
+            self.go_on(np.empty((0, 0)), 0, ())
 
     def go_on(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
         """Return the rows (n, F) of a recording's next steps u (T, I), and what to carry then.
@@ -365,7 +359,10 @@ class FeatureMap(ABC):
         carried
             What was carried after them; nothing at a recording's first step.
         """
-        raise self.needs_all()
+        raise ValueError(
+            f"{name_of(self)} needs a recording whole, so that none can go on in a later "
+            "round; cut recordings into windows, or use EchoState, DiagonalReservoir or NVAR"
+        )
 
     def at_end(self, steps: int, carried: Arrays) -> Array:
         """Return the rows (0 or 1, F) that a recording of so many steps gives at its end."""
@@ -616,17 +613,13 @@ class FeatureMap(ABC):
         )
 
 
-def _raise_unbound(features: FeatureMap) -> Any:
-    raise features.unbound()
-
-
 def handed(path: str) -> Any:
     """Return a property of a map that is one of a setting, such as "map.washout"."""
     return property(attrgetter(path))
 
 
-# Members of a map that is never bound itself: it stands for another.
-UNBOUND: Any = property(_raise_unbound)
+# Members of a map that is never bound itself: it stands for another, and knows no inputs.
+UNBOUND = handed("known_inputs")
 
 
 @dataclass(frozen=True, eq=False)

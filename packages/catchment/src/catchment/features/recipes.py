@@ -4,11 +4,8 @@ A recipe is a message: the name of the class and its settings as JSON, arrays be
 within as recipes of their own. Reading one imports nothing. What somebody else asks for is compared
 with one's own map before anything is built.
 
-"default" is what a plan or a call without a map gets, and "auto" chooses. For one target per
-recording the default is window statistics beside random convolutions from a seed: no data enter it,
-a recipe of some hundred bytes says it all, and on unseen people of four public sets it was at or
-near the top of all maps of its size. For a target per step it is a reservoir, which gives a row at
-every step for the work of one.
+"default" is what a plan or a call without a map gets, and "auto" chooses; docs/concepts/defaults.md
+says why.
 """
 
 from __future__ import annotations
@@ -21,6 +18,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from math import comb
+from pkgutil import resolve_name
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -227,16 +225,13 @@ def imported(name: str) -> Any:
     if not module or not inside:
         raise ValueError(f"{name!r} names no class; write module:Class")
     try:
-        value: Any = importlib.import_module(module)
+        return resolve_name(name)
     except ImportError as error:
         raise ValueError(
             f"{name!r} cannot be imported ({error}); check the module's name"
         ) from error
-    for part in inside.split("."):
-        if not hasattr(value, part):
-            raise ValueError(f"{module} has no {inside!r}; check the name")
-        value = getattr(value, part)
-    return value
+    except AttributeError:
+        raise ValueError(f"{module} has no {inside!r}; check the name") from None
 
 
 def _found(name: str, classes: Iterable[type], *, only_named: bool) -> Any:
@@ -348,11 +343,14 @@ class DefaultMap(FeatureMap):
 
 @dataclass(frozen=True)
 class AutoMap(FeatureMap):
-    """One of a few maps, whichever has the least error on clients left out.
+    """One of a few maps, chosen on clients left out: by accuracy for classes, by error otherwise.
 
     Clients send the statistics of every candidate in one message, as large as all of theirs
-    together. One owner chooses by generalized cross-validation. Where nothing can be chosen,
-    because the server sees only a sum or there is one client, it is the default map.
+    together; classes are counted by three clients or more in one round more. The default map stays
+    unless another is better by a standard error over clients, and of others that are as good the
+    one that takes less work and fewer bytes is taken: candidates stand in this order. One owner
+    chooses by generalized cross-validation. Where nothing can be chosen, because the server sees
+    only a sum or there is one client, it is the default map.
 
     Parameters
     ----------
@@ -364,7 +362,7 @@ class AutoMap(FeatureMap):
         Bits of the features, as in the maps themselves.
 
     >>> [type(one).__name__ for one in AutoMap().candidates(3, per_step=False)]
-    ['DefaultMap', 'MiniRocket', 'WindowStatistics', 'EchoState']
+    ['DefaultMap', 'WindowStatistics', 'MiniRocket', 'EchoState']
     >>> [type(one).__name__ for one in AutoMap().candidates(3, per_step=True)]
     ['EchoState', 'DiagonalReservoir', 'NVAR']
     """
@@ -394,9 +392,10 @@ class AutoMap(FeatureMap):
             fitting = [k for k in range(2, 11) if comb(k * n_inputs + 2, 2) <= self.columns]
             return (reservoir, diagonal, *(_named("nvar", k, bits=self.bits) for k in fitting[-1:]))
         convolutions = _named("minirocket", self.columns, seed=self.seed, bits=self.bits)
-        several = (convolutions, _named("window_statistics", bits=self.bits), reservoir)
-        same = self.fallback.meant(n_inputs, per_step=False) == convolutions
-        return several if same else (self.fallback, *several)
+        statistics = _named("window_statistics", bits=self.bits)
+        if self.fallback.meant(n_inputs, per_step=False) == convolutions:
+            return convolutions, statistics, reservoir
+        return self.fallback, statistics, convolutions, reservoir
 
 
 def _reservoir(seed: int, bits: int | Literal["auto"] | None) -> FeatureMap:

@@ -353,6 +353,9 @@ class Algorithm(ABC, Generic[S, U, R_co]):
         state: S = deserialize(self.state_type | None, parts, trusted=True)
         return state
 
+    def check_turn(self, data: Data, context: RoundContext) -> None:
+        """Raise ValueError for a client that has nothing to add, before secrets are dealt."""
+
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients of one machine to serve at once, if that costs less."""
         return 1

@@ -197,8 +197,11 @@ class Node(Generic[S, U, R]):
         try:
             request = Request.from_bytes(message, self.name, self.plan)
             masking, context = self.plan.masking, replace(request.context, ledger=self.ledger)
-            if masking is not None and isinstance(self.data, Elsewhere):
-                context = replace(context, vault=self.data.vault(self.plan, self.memory))
+            if masking is not None:
+                if isinstance(self.data, Elsewhere):
+                    context = replace(context, vault=self.data.vault(self.plan, self.memory))
+                elif request.stage in ("keys", "update"):
+                    self.plan.algorithm.check_turn(self.data, context)
             if request.stage != "update":
                 if masking is None:
                     raise IntegrityError(f"the plan has no stage {request.stage!r}")

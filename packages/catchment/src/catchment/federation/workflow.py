@@ -18,12 +18,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from catchment.data.preprocessing import RAW, Preprocessing
 from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.pipeline import suited
 from catchment.features.recipes import FeatureMap, building_only, restored
@@ -146,6 +145,8 @@ class Workflow:
     rounds, client_fraction, min_clients, protections, seed, limits
         As in `Plan`, for the training; limits for every stage, rounds if not
         given as many as the algorithm needs.
+    scores_adapted
+        Whether clients that are tested adapt the model to their own recordings and score both.
     """
 
     preprocessing: Preprocessing
@@ -163,6 +164,7 @@ class Workflow:
     protections: tuple[Protection, ...] = ()
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
+    scores_adapted: bool = False
     n_targets: int | None = field(init=False)  # of every row, None if only the clients know
     n_channels: int = field(init=False)
     n_inputs: int = field(init=False)  # the channels, and what the preparation puts beside them
@@ -219,7 +221,7 @@ class Workflow:
             known = replace(known, preprocessing=scaling.result)
         if self.adapt is not None:
             adapted = engines.run(PLASTICITY, self.plan(PLASTICITY, known), known, folder)
-            maps: tuple[EchoState, ...] = cast(Any, known.maps)
+            maps: Any = known.maps
             known = replace(known, maps=(maps[0].reading(adapted.result),))
         plan = self.plan(TRAINING, known)
         return known, engines.run(TRAINING, plan, known, folder, onto=onto)
@@ -232,7 +234,7 @@ class Workflow:
     def fingerprint(self) -> str:
         """SHA-256 of all that is agreed on before the first stage; nothing is built for it."""
         lines = [_line(k + 1) for k in range(len(self.maps))]
-        maps = tuple(EchoState.of(one, pool=None if self.per_step else "mean") for one in lines)
+        maps = tuple(one.features(pool=None if self.per_step else "mean") for one in lines)
         described = {
             "prepare": self.preprocessing,
             "maps": self.maps,
@@ -329,7 +331,8 @@ class Workflow:
             if stage == DELIVERY:
                 delivery = Delivery(sha256=known.model, place=place)
                 return Plan(algorithm=delivery, limits=self.limits)
-            tested = Evaluation(sha256=known.model, place=place, store_per_client=not masks)
+            told: dict[str, Any] = {"store_per_client": not masks, "adapted": self.scores_adapted}
+            tested = Evaluation(sha256=known.model, place=place, **told)
             return Plan(algorithm=tested, limits=self.limits, protections=masks)
         raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
 
@@ -418,7 +421,6 @@ def _line(units: int) -> Reservoir:
 
 
 def _reservoir(maps: Maps) -> Reservoir:
-    match maps:
-        case (EchoState() as one,):
-            return one.reservoir
+    if len(maps) == 1 and isinstance(found := maps[0].reservoir, Reservoir):
+        return found
     raise ValueError("plasticity adapts one reservoir; use one EchoState map with it")

@@ -207,6 +207,12 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         k = context.round % n
         return segment(data(), k / n, (k + 1) / n, washout=self.features.washout)
 
+    def check_turn(self, data: Data, context: RoundContext) -> None:
+        if self.labels == "some":
+            from catchment.federation.learn.some_labels import check_turn
+
+            check_turn(data, context)
+
     def client_update(
         self, received: Message, data: Data, context: RoundContext
     ) -> RidgeStatistics:

@@ -37,7 +37,7 @@ APART: Mapping[bool | str, str] = {
     False: "",
     True: "it keeps clients apart; pass store_per_client=False and, for ridge, 'gcv' or a number",
     "groups": "it sums clients by groups of their names; pass store_per_client=False and, for "
-    "ridge, 'gcv' or a number, or choose it by clients in a second round (SelectedRidge)",
+    "ridge, 'gcv' or a number, or choose it by clients in a second round (Candidates)",
 }
 V = TypeVar("V")
 

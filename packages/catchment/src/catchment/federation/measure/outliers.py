@@ -49,7 +49,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from catchment.arrays import Array
-from catchment.readout.solve import feature_scale, rescaled, scale_of, solve_readout, squared_errors
+from catchment.readout.solve import feature_scale, path_errors, rescaled, scale_of, solve_readout
 from catchment.readout.statistics import Readout, RidgeStatistics, unpack
 
 THRESHOLD = 4.0
@@ -167,7 +167,7 @@ def left_out_losses(
     scale, losses = scale_of(total, standardize), {}
     for name, mine in filled.items():
         readout = solve_readout((total - mine).floats, ridge, scale=scale)
-        losses[name] = float(squared_errors(mine, readout).sum() / (mine.weight * mine.n_targets))
+        losses[name] = float(path_errors(mine, [readout]).sum() / (mine.weight * mine.n_targets))
     return losses
 
 
@@ -278,7 +278,7 @@ def _filled(*parts: RidgeStatistics) -> bool:
 
 def _mean_error(statistics: RidgeStatistics, readout: Readout) -> float:
     """Return the mean squared error, never below what rounding leaves of nothing."""
-    found = float(squared_errors(statistics, readout).sum()) / statistics.weight
+    found = float(path_errors(statistics, [readout]).sum()) / statistics.weight
     size = float(unpack(statistics.floats.target_gram).trace()) / statistics.weight
     return max(found, 1e-12 * size, np.finfo(np.float64).tiny)
 
