@@ -42,7 +42,7 @@ FACES = {
         "RandomProjection RandomFourierFeatures Reservoir Uniform WindowStatistics AppendNorm"
     ),
     "catchment.federation": (
-        "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Requirements Plan Protection "
+        "Algorithm BLOCK ByRound Data Engine Limits Masking Requirements Plan Protection "
         "Record Result Rows LowRankUpload RunFolder RoundContext Workflow explain messages_of "
         "read_run"
     ),
