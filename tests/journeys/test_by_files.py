@@ -9,7 +9,7 @@ import pytest
 from benchmarks.by_files import journey
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_site_types_the_line_of_its_page_and_the_leader_gets_a_model(tmp_path: Path) -> None:
     found = journey(tmp_path, sites=10, n_rows=3_000)
     assert (tmp_path / "kits" / "run" / "model.safetensors").is_file()
