@@ -153,6 +153,7 @@ def source_text(layout: Layout) -> str:
             *moments,
             *map(source, ("feed.c", "trained_readout.c", "link.c")),
             *map(source, _MASKS if layout.neighbors else ()),
+            *map(source, ("single.c",) if layout.neighbors and layout.task.helper else ()),
             f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
         ]
     )
@@ -254,6 +255,9 @@ def _settings(layout: Layout) -> str:
         "PIECE": PIECE,
         "MASKS": int(layout.neighbors > 0),
         "PAIRS": layout.neighbors,
+        "SERVERS": 2 if task.helper else 1,
+        "FLOOR": task.floor,
+        "LEAST_ROWS": f"{task.least}u",
         "MOST_ROWS": f"{layout.sums.most_rows}u",
         "GRAM": layout.sums.gram,
         "SUM": layout.sums.sum,
@@ -272,6 +276,9 @@ def _tables(layout: Layout) -> list[Table]:
         Table("uint8_t", name, np.frombuffer(bytes.fromhex(one), np.uint8))
         for name, one in names.items()
     ]
+    if layout.neighbors and task.helper:
+        key = np.frombuffer(bytes.fromhex(task.helper), np.uint8)
+        found.append(Table("uint8_t", "HELPER", key))
     if layout.map.digits is not None:
         found.append(Table("int16_t", "FEATURE_DIGITS", layout.map.digits))
     if isinstance(task.preprocessing.scale, Scaler):
