@@ -243,7 +243,7 @@ for (j = 0; j < {inner.n_features}; j++)
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One of the maps: its code, where its words and its features begin, and its coarser grid.
+    """One of the maps: its code, where its words and its features begin, and its own bits.
 
     `place` is None for maps of windows that are together: they know their places themselves.
     """

@@ -175,7 +175,7 @@ def diagonal_rows(settings: DiagonalReservoir, given: Sequences) -> Value:
 
 
 def on(x: Value, rounder: float) -> Value:
-    """Return numbers on the grid of a rounder, where fractions are fine enough for it."""
+    """Return numbers in fixed point of a rounder, where fractions are fine enough for it."""
     return rounded(x, rounder) if x.builder.exact else x
 
 

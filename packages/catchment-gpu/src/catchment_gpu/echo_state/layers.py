@@ -46,21 +46,21 @@ def growth(y: Tensor) -> Tensor:
 
 
 def tanh(x: Tensor, rounder: float, top: float) -> Tensor:
-    """Return tanh on the grid of a rounder, at most `top`."""
+    """Return tanh in fixed point of a rounder, at most `top`."""
     y = _round((x + x).abs_(), grid.R26).clamp_(max=grid.LARGEST)
     e = growth(y)
     return _round(e / (e + 2.0), rounder).clamp_(max=top).copysign_(x)
 
 
 def sigmoid(x: Tensor, rounder: float, top: float) -> Tensor:
-    """Return the logistic function on the grid of a rounder."""
+    """Return the logistic function in fixed point of a rounder."""
     e = growth(_round(x.abs(), grid.R26).clamp_(max=grid.LARGEST))
     upper = _round((e + 1.0) / (e + 2.0), rounder).clamp_(max=top)
     return torch.where(x >= 0.0, upper, 1.0 - upper)
 
 
 def sin(x: Tensor, rounder: float, top: float) -> Tensor:
-    """Return sin on the grid of a rounder; arguments beyond 64 count as 64."""
+    """Return sin in fixed point of a rounder; arguments beyond 64 count as 64."""
     a = x.abs().clamp_(max=grid.FARTHEST)
     shifted = _round(a.clone(), grid.R26).mul_(grid.OVER_PI).add_(ROUND)
     r = _round(a - (shifted - ROUND).mul_(grid.PI), grid.R25)
@@ -77,7 +77,7 @@ def sin(x: Tensor, rounder: float, top: float) -> Tensor:
 
 
 def linear(x: Tensor, rounder: float) -> Tensor:
-    """Return x on the grid of a rounder, cut off where linear units end."""
+    """Return x in fixed point of a rounder, cut off where linear units end."""
     return _round(x.clone(), rounder).clamp_(-LINEAR_BOUND, LINEAR_BOUND)
 
 

@@ -133,7 +133,7 @@ class TorchFold:
             self.low.index_add_(1, part.places, square.sum(1))
 
     def rows(self, pool: str) -> Tensor:
-        """Return the rows (F, n), not yet on the grid of the features."""
+        """Return the rows (F, n), not yet rounded to the features' bits."""
         unit = 1.0 if self.digits is None else 2.0**-self.digits
         if pool in ("last", "max"):
             sums = self.last if pool == "last" else self.most
