@@ -409,7 +409,7 @@ def _advance(drive, modes, ring):
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
 def _follow(leak, p, q):
-    """q follows p: (1 - leak) q + leak p on the grid of states."""
+    """q follows p: (1 - leak) q + leak p in fixed point."""
     for i in range(len(q)):
         q[i] = (1.0 - leak[i]) * q[i] + leak[i] * p[i] + R_STATE - R_STATE
 
