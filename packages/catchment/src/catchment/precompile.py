@@ -22,8 +22,8 @@ from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire.bits import packed, unpacked
 
-# Sequences side by side are padded to 1, 8, 16, 32 or 64; each width is a kernel of its own.
-WIDTHS = (1, 3, 12, 24, 48)
+# Sequences side by side are padded to 1, 2, 8, 16, 32 or 64; each width is a kernel of its own.
+WIDTHS = (1, 2, 3, 12, 24, 48)
 
 
 def compile_kernels() -> int:
