@@ -21,13 +21,23 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
+from itertools import accumulate, pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, Integers, aligned, as_matrix, frozen, refuse_nonfinite, whole
+from catchment.arrays import (
+    Array,
+    Integers,
+    aligned,
+    as_matrix,
+    frozen,
+    is_finite,
+    refuse_nonfinite,
+    whole,
+)
 from catchment.errors import FinerRadiusWarning, FingerprintError, IntegrityError
 from catchment.features.base import OR_WIDER, warn_of_clipping
 from catchment.features.echo_state.run import advance, found_cut, inputs_on_grid
@@ -740,15 +750,20 @@ class Reservoir:
                 )
             if len(u) == 0:
                 raise ValueError(f"{called} has no steps; leave empty recordings out")
-            refuse_nonfinite(u, called)
+            if self.bits is None:
+                refuse_nonfinite(u, called)
             us.append(u)
         if self.bits is None or not us:
             return us
         # Together, because very many short sequences would each cost a few small operations.
-        joined = us[0] if len(us) == 1 else np.concatenate(us)
-        rounded, n_clipped = inputs_on_grid(joined, self.bits, self.input_range)
+        edges = list(accumulate(map(len, us), initial=0))
+        joined = np.concatenate(us, out=np.empty((edges[-1], self.n_inputs)))
+        if not is_finite(joined):
+            for k, u in enumerate(us):
+                refuse_nonfinite(u, name.format(k))
+        n_clipped = inputs_on_grid(joined, self.bits, self.input_range)
         warn_of_clipping(n_clipped, joined.size, self.input_range, OR_WIDER)
-        return np.split(rounded, np.cumsum([len(u) for u in us])[:-1])
+        return [joined[first:last] for first, last in pairwise(edges)]
 
     def with_plasticity(
         self, gain: Array, shift: Array, *, cut: tuple[int, int] | None = None
