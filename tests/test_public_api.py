@@ -48,9 +48,8 @@ FACES = {
     ),
     "catchment.federation.learn": (
         "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge "
-        "FederatedScaling FederatedYuleWalker PersonalIncrements PersonalReadouts "
-        "ReadoutAveraging SHARES "
-        "SelectedRidge UnknownThreshold group_of add_client mixed personalize state_without_class "
+        "FederatedScaling FederatedYuleWalker PersonalReadouts ReadoutAveraging SHARES "
+        "UnknownThreshold group_of add_client mixed personalize state_without_class "
         "retired_by_class towards unlearn unlearn_lags unlearn_normal unlearn_rows"
     ),
     "catchment.federation.measure": (
@@ -101,7 +100,7 @@ FACES = {
     "catchment_lab.audit": "Finding Outcome Report Setting audit",
     "catchment_lab.datasets": "Dataset load load_whole pack unpack",
     "catchment_lab.diagnose": (
-        "Reason how_served keep_worst served_in_words served_section write_served_page"
+        "how_served keep_worst served_in_words served_section write_served_page"
     ),
     "catchment_lab.plots": "reservoir_graph spectrum states",
     "catchment_lab.search": (

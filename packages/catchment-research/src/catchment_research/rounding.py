@@ -112,7 +112,7 @@ class StochasticQuantization(Protection):
             )
 
     def on_client(self, upload: Upload, context: RoundContext) -> Upload:
-        if not marked(upload, ANY_FLOAT):
+        if not marked(type(upload), ANY_FLOAT):
             raise UploadError(
                 "kind",
                 f"StochasticQuantization rounds changes of parameters, not "

@@ -25,7 +25,6 @@ from catchment.federation.learn import (
     FederatedYuleWalker,
     PersonalReadouts,
     ReadoutAveraging,
-    SelectedRidge,
 )
 from catchment.federation.measure import (
     Dummy,
@@ -173,10 +172,10 @@ def cases() -> tuple[Case, ...]:
             "gradient-momentum", GradientAveraging(features=z, optimizer=Momentum()), series(), 2
         ),
         _case("yogi", GradientAveraging(features=z, optimizer=Yogi()), series(), rounds=2),
-        _case("selected", SelectedRidge(features=z), series(), rounds=2),
+        _case("selected", Candidates(features=(z,), store_per_client=False), series(), rounds=2),
         _case(
             "selected-classes",
-            SelectedRidge(features=p, classes=CLASSES, by="accuracy"),
+            Candidates(features=(p,), classes=CLASSES, by="accuracy", store_per_client=False),
             waves(),
             rounds=2,
         ),

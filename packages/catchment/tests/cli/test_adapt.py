@@ -14,6 +14,7 @@ from catchment import load
 from catchment.cli import app, main
 from catchment.federation import read_run
 from catchment.readout import Model
+from catchment.report import render
 from tests.journeys.people import good_people
 
 pytestmark = pytest.mark.slow
@@ -60,6 +61,28 @@ def test_each_person_left_out_adapts_and_both_are_scored(folder: Path) -> None:
     assert run.facts["adaptable"].startswith("adaptable: carries")
     assert 0 < adapted.score <= 1
     assert adapted.bytes_up == 0
+    assert "Without labels: adaptable: carries" in render([run])
+
+
+def test_reports_of_plans_that_do_not_ask_name_it(folder: Path) -> None:
+    run = read_run(folder / "runs/people")
+    assert "adapted" not in run.facts
+    assert "was not asked to: adapt = true in [run]" in render([run])
+
+
+def test_under_secure_aggregation_and_on_clients_kept_for_a_test_both_are_scored(
+    folder: Path,
+) -> None:
+    text = (folder / "plan.toml").read_text().replace('test = "folds"', "test = 0.4")
+    assert "test = 0.4" in text
+    masks = '[[protections]]\nname = "secure_aggregation"\nmin_clients = 3\nrows_per_feature = 2\n'
+    for more, said in (("", "of 2 lose"), (masks, "points; 0 lose more than one")):
+        path = folder / "tested.toml"
+        path.write_text(text + more)
+        done = RUNNER.invoke(app, ["run", str(path), "--out", str(folder / "tested"), "--force"])
+        assert done.exit_code == 0, done.output + str(done.exception)
+        run = read_run(folder / "tested")
+        assert said in run.facts["adapted"]
 
 
 def test_a_new_person_adapts_predicts_and_compares_in_new_processes(folder: Path) -> None:

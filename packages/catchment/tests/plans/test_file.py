@@ -16,7 +16,7 @@ from catchment.engine import data_of
 from catchment.features import DefaultMap, EchoState, name_of
 from catchment.features.echo_state import Uniform
 from catchment.federation import Limits, Plan
-from catchment.federation.learn import Candidates, FederatedRidge, ReadoutAveraging, SelectedRidge
+from catchment.federation.learn import Candidates, FederatedRidge, ReadoutAveraging
 from catchment.federation.runs import MODEL
 from catchment.plans import (
     ALGORITHMS,
@@ -87,7 +87,8 @@ def test_the_ridge_is_chosen_by_who_can_be_seen() -> None:
         assert isinstance(algorithm, FederatedRidge)
         assert (algorithm.ridge, algorithm.store_per_client) == ("gcv", False)
     chosen = training(SMALL + '[learn]\nridge = "leave-one-client-out"\n' + secure, ABOUT)
-    assert isinstance(chosen.algorithm, SelectedRidge)
+    assert isinstance(chosen.algorithm, Candidates)
+    assert not chosen.algorithm.store_per_client
     assert chosen.rounds == 2
 
 
@@ -165,9 +166,19 @@ def test_candidates_change_the_map() -> None:
     assert [f.n_features for f in plan.algorithm.features] == [16, 11]
 
 
+def test_auto_keeps_the_default_within_a_standard_error_as_federate_does() -> None:
+    auto = '[data]\nsource = "wearables"\n[features]\nmap = "auto"\n'
+    for n_clients, by in ((None, "accuracy"), (3, "accuracy"), (2, "error")):
+        algorithm = training(auto, ABOUT, n_clients).algorithm
+        assert isinstance(algorithm, Candidates)
+        assert (algorithm.by, algorithm.margin) == (by, 1.0)
+        assert algorithm.features[0].n_features == 510
+
+
 def test_rounds_follow_the_algorithm_unless_they_are_given() -> None:
     assert training(SMALL + "[learn]\nincrements = 3").rounds == 3
-    assert training(SMALL + '[learn]\nalgorithm = "selected"').rounds == 2
+    candidates = '[learn]\nalgorithm = "candidates"\nstore_per_client = false\n[[candidates]]\n'
+    assert training(f"{SMALL}{candidates}units = 5\n[[candidates]]\nunits = 6").rounds == 2
     assert training(SMALL + "[learn]\nincrements = 3\n[run]\nrounds = 2").rounds == 2
 
 

@@ -590,7 +590,7 @@ def ridge(**settings_: Any) -> FederatedRidge:
         (ridge(ridge=0.1, increments=2, forgetting=0.5), False),
         (learn.Candidates(features=(SUMMARY, Summary(8)), classes=CLASSES), True),
         (learn.BalancedRidge(features=SUMMARY, classes=CLASSES), True),
-        (learn.SelectedRidge(features=SUMMARY, classes=CLASSES), True),
+        (learn.Candidates(features=(SUMMARY,), classes=CLASSES, store_per_client=False), True),
         (learn.PersonalReadouts(ridge=ridge(ridge=0.1)), True),
         (learn.PersonalReadouts(ridge=ridge(ridge=0.1), method="mixed"), True),
         (learn.ReadoutAveraging(features=SUMMARY, classes=CLASSES), False),

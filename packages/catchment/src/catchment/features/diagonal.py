@@ -54,7 +54,6 @@ Nonlinearity = Literal["products", "mix", "both", "none"]
 # What "auto" is, where every step has a target, and where a recording has one.
 MEMORY = {"step": (1.0, 10.0), "recording": (1.0, 30.0)}
 STATES = 0.15  # share of the units
-CLASS_BITS = 16  # of features, where targets are classes: they are far below their bounds
 BLOCK_STEPS = 4096  # steps whose rows are made together where rows are pooled
 
 
@@ -117,6 +116,7 @@ class DiagonalReservoir(FeatureMap):
     n_inputs: int | None = None
 
     standardize = True
+    class_bits = 16  # they are far below their bounds
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -147,9 +147,6 @@ class DiagonalReservoir(FeatureMap):
         pool = (None if per_step else "mean_std") if self.pool == "auto" else self.pool
         memory = MEMORY["step" if pool is None else "recording"]
         return {"pool": pool, "memory": memory if self.memory == "auto" else self.memory}
-
-    def auto_bits(self, classes: bool) -> int | None:
-        return CLASS_BITS if classes else super().auto_bits(classes)
 
     @property
     def streams(self) -> bool:

@@ -55,7 +55,7 @@ from catchment.federation.learn.anomaly import FederatedAnomalyDetector
 from catchment.federation.learn.automatic import Ridge
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge
-from catchment.federation.learn.candidates import Candidates, SelectedRidge
+from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.yule_walker import FederatedYuleWalker
@@ -80,7 +80,6 @@ ALGORITHMS = Named(
         "candidates": Candidates,
         "averaging": ReadoutAveraging,
         "personal": PersonalReadouts,
-        "selected": SelectedRidge,
         "balanced": BalancedRidge,
         "anomaly": FederatedAnomalyDetector,
         "yule_walker": FederatedYuleWalker,

@@ -247,8 +247,8 @@ class Intervals:
             raise ValueError(
                 f"outputs have shape {outputs.shape}; the intervals are for (n, {self.n_outputs})"
             )
-        widths = self.half_widths(coverage)
-        half = widths[np.arange(self.n_outputs), band_of(outputs, self.cuts)]
+        bands = np.searchsorted(self.cuts, outputs)  # one at a cut is below it
+        half = self.half_widths(coverage)[np.arange(self.n_outputs), bands]
         return outputs - half, outputs + half
 
 
@@ -281,20 +281,9 @@ def error_counts(
     n, K = outputs.shape
     known = checked_cuts(cuts)
     values = np.full((n, K, len(known) + 1), np.nan)
-    place = band_of(outputs, known)[..., None]
+    place = np.searchsorted(known, outputs)[..., None]
     np.put_along_axis(values, place, np.abs(outputs - targets)[..., None], axis=2)
     return Counts.of(values.reshape(n, -1), edges)
-
-
-def band_of(
-    outputs: Array, cuts: Sequence[float]
-) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
-    """Return the number of the band in which each output lies; one at a cut is below it.
-
-    >>> band_of(np.array([10.0, 25.0, 26.0]), (25.0, 50.0))
-    array([0, 0, 1])
-    """
-    return np.searchsorted(np.asarray(cuts, dtype=np.float64), outputs, side="left")
 
 
 def error_edges(deviation: Array | None = None) -> Array:

@@ -449,14 +449,11 @@ class RidgeStatistics(Structure):
             sums[name] = getattr(self, name).astype(np.float64) * scale
         return replace(self, fixed=None, **sums)
 
-    def __add__(self, other: RidgeStatistics) -> RidgeStatistics:
-        return self._combined(other, 1)
-
     def __sub__(self, other: RidgeStatistics) -> RidgeStatistics:
         """Return the statistics without the other's rows, which must be among these."""
-        return self._combined(other, -1)
+        return self.__add__(other, -1)
 
-    def _combined(self, other: RidgeStatistics, sign: int) -> RidgeStatistics:
+    def __add__(self, other: RidgeStatistics, sign: int = 1) -> RidgeStatistics:
         """Return the sum or the difference, exact and in the finer of two units in fixed point."""
         self._refuse_mixing(other)
         n_rows, weight = self.n_rows + sign * other.n_rows, self.weight + sign * other.weight

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import starmap
 from typing import Any, ClassVar, Literal
 
 from catchment.arrays import Factor, PositiveInt, Probability
@@ -37,7 +38,7 @@ from catchment.federation.learn.sums import (
 )
 from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drift_figures, drifts
 from catchment.federation.rows import segment
-from catchment.readout.accumulation import accumulate_each
+from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import device_for, statistics_name
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.heads import Head
@@ -191,21 +192,26 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def client_updates(
         self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
     ) -> list[RidgeStatistics]:
-        n: Any = self.increments
-
-        def held(data: Data, context: RoundContext) -> Iterable[Recording]:
-            if n == 1:
-                return data()
-            k = context.round % n
-            return segment(data(), k / n, (k + 1) / n, washout=self.features.washout)
-
         return accumulate_each(
             self.features,
-            (held(*one) for one in clients),
+            starmap(self._handed_in, clients),
             classes=self.classes is not None,
             deterministic=self.deterministic,
             row_stride=self.row_stride,
         )
+
+    def _handed_in(self, data: Data, context: RoundContext) -> Iterable[Recording]:
+        n: Any = self.increments
+        if n == 1:
+            return data()
+        k = context.round % n
+        return segment(data(), k / n, (k + 1) / n, washout=self.features.washout)
+
+    def check_turn(self, data: Data, context: RoundContext) -> None:
+        if self.labels == "some":
+            from catchment.federation.learn.some_labels import check_turn
+
+            check_turn(data, context)
 
     def client_update(
         self, received: Message, data: Data, context: RoundContext
@@ -215,7 +221,14 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
             return named_sums(self, received, data, context)
         if not self.carries:
-            return self.client_updates(received, [(data, context)])[0]
+            return accumulate(
+                self.features,
+                self._handed_in(data, context),
+                threads=1,
+                classes=self.classes is not None,
+                deterministic=self.deterministic,
+                row_stride=self.row_stride,
+            )
         from catchment.federation.increments import Increments
 
         prepared: Any = context.preprocessing

@@ -37,7 +37,7 @@ APART: Mapping[bool | str, str] = {
     False: "",
     True: "it keeps clients apart; pass store_per_client=False and, for ridge, 'gcv' or a number",
     "groups": "it sums clients by groups of their names; pass store_per_client=False and, for "
-    "ridge, 'gcv' or a number, or choose it by clients in a second round (SelectedRidge)",
+    "ridge, 'gcv' or a number, or choose it by clients in a second round (Candidates)",
 }
 V = TypeVar("V")
 
@@ -135,7 +135,7 @@ def left_out(
             f"ridge={ridge!r} needs 2 or more, {len(apart)} gave statistics that are "
             "kept apart; pass ridge='gcv' or a number"
         )
-    return ridge, [apart[key] for key in sorted(apart)]
+    return ridge, list(map(apart.__getitem__, sorted(apart)))
 
 
 def has_a_class_alone(by_client: Mapping[Any, Any]) -> bool:

@@ -79,7 +79,8 @@ GLANCE = 0.5  # seconds in which whoever only looks whether a folder is locked h
 
 Cell = str | int | float | None
 
-# Runs of earlier versions lack the last three tables, or have seals of rounds, and are read.
+# Runs of earlier versions lack the last three tables, have rows of `forecast`, or seals of rounds,
+# and are read.
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE stages (stage TEXT PRIMARY KEY, position INTEGER, fingerprint TEXT, rounds INTEGER,

@@ -423,12 +423,6 @@ def _kept(run: Run) -> list[str]:
     tested = [name for name in run.scores if name]
     if tested:
         kept.append(f"the exact score of each of {_count(len(tested), 'test client')}")
-    if run.forecast is not None:
-        shown = _count(len(run.forecast.target), "step")
-        kept.append(
-            f"targets: {shown} of those of {run.forecast.client}, a test client, as they are, to "
-            "be drawn beside what was predicted"
-        )
     for one in run.drawn:
         kept.append(
             f"raw signals: up to {_count(len(one.times), 'step')} of {one.client}, a test client, "

@@ -105,16 +105,6 @@ class RidgePath:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
-    """A segment of one test client's targets and predictions, (n, K) each."""
-
-    client: str
-    outputs: tuple[str, ...]
-    target: Array
-    predicted: Array
-
-
-@dataclass(frozen=True, eq=False)
 class Run:
     """All that a report or an explanation needs of a run.
 
@@ -136,7 +126,6 @@ class Run:
     confusion: Integers | None = None
     classes: tuple[str, ...] = ()
     path: RidgePath | None = None
-    forecast: Drawn | None = None
     rows_by_client: Mapping[str, int] = field(default_factory=dict)
     flags: tuple[AnyFlag, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
@@ -288,7 +277,6 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
         _confusion(database, classes),
         classes,
         _path(database),
-        _forecast(database),
         sizes,
         (*(Flag(*row) for row in by_loss), *rows_flags(sizes)),
         {
@@ -355,17 +343,6 @@ def _path(database: sqlite3.Connection) -> RidgePath | None:
     errors = np.array([np.nan if row[2] is None else row[2] for row in rows], dtype=np.float64)
     chosen = tuple(dict.fromkeys(row[0] for row in rows if row[3]))
     return RidgePath(ridges, errors.reshape(len(ridges), len(outputs)), outputs, chosen)
-
-
-def _forecast(database: sqlite3.Connection) -> Drawn | None:
-    rows = database.execute(
-        "SELECT client, output, target, predicted FROM forecast ORDER BY rowid"
-    ).fetchall()
-    if not rows:
-        return None
-    outputs = tuple(dict.fromkeys(row[1] for row in rows))
-    values = np.array([row[2:] for row in rows], dtype=np.float64).reshape(-1, len(outputs), 2)
-    return Drawn(rows[0][0], outputs, values[..., 0], values[..., 1])
 
 
 FACT = "folds"

@@ -357,7 +357,7 @@ def step_name(step: float) -> str:
 
 def _weight(upload: Upload) -> tuple[float] | None:
     """Return what an upload's arrays are divided by to give a mean, if it declares that."""
-    name = marked(upload, WEIGHT)
+    name = marked(type(upload), WEIGHT)
     # Of a value with others inside, one weight says nothing of theirs.
     return (float(vars(upload)[name]),) if name and "parts" not in serialize(upload).facts else None
 

@@ -25,14 +25,11 @@ the vector, so that a round that is resumed has the same noise, and nothing is l
 What is bounded is what the releases say about one client (or one sequence), whatever else is
 known. It is not a promise that nothing is learned about a population that the client belongs to.
 
-Clip each prompt's bottleneck, and add noise to it, before it leaves the client.
-
-Two bottlenecks of length at most C differ by at most 2C, so Gaussian noise of standard deviation
-s 2C on every number makes one question (epsilon, delta) private towards the language model's
-server, whatever the signal was; R questions about the same signal tell as much as one with noise
-s / sqrt R. A training run asks about every example in every epoch, so a little noise is soon none.
-
-The context's tokens, where there are any, are sent as they are: this protects the signal only.
+Of prompts (`PromptNoise`): two bottlenecks of length at most C differ by at most 2C, so Gaussian
+noise of standard deviation s 2C on every number makes one question (epsilon, delta) private towards
+the language model's server, whatever the signal was; R questions about the same signal tell as much
+as one with noise s / sqrt R. The context's tokens are sent as they are: this protects the signal
+only.
 """
 
 from __future__ import annotations

@@ -5,18 +5,11 @@ crashed go on; another one for the same stage of a round is refused. Numbers of 
 and only the latest round of a plan is alive. All secrets lie in the client's memory and are erased
 with the last answer.
 
-Where a client's secrets of a round are: in its memory, or on a device that shows them to nobody.
-
-Everything else of a client's half (who takes part, the signatures, the books) does not touch them.
-
-A client's upload under secure aggregation: checked, put under its masks and signed.
-
 The upload is checked here and nowhere else: its rows, its range in the ring, and that its numbers
 are finite. A client that has changed its program can send any numbers under its mask. The server
 sees that the sum is impossible (a Gram matrix with a negative eigenvalue, more rows than the plan
-allows for all clients together) and then ends the round; it cannot see whose fault it is. To prove
-a bound on numbers that nobody sees takes proofs that cost far more than the sum, or a second server
-that does not talk to the first; neither is here.
+allows for all clients together) and then ends the round; it cannot see whose fault it is. Proofs of
+a bound on numbers that nobody sees cost far more than the sum, and are not here.
 """
 
 from __future__ import annotations
