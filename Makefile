@@ -11,6 +11,7 @@
 #   make portable  the C form on emulated processors and in WebAssembly, with apt (needs root), and code compiled for other processors
 #   make edge    five emulated boards that train, and WebAssembly; installs compilers and emulator with apt (needs root)
 #   make edge-long  the same, and 21 boards, on UCI HAR where it is here
+#   make firmware  exported trees through the tools of PlatformIO and ESP-IDF, and MicroPython's where MPY_DIR names it
 #   make flower  the same plan in one process and on four real nodes, with TLS and secure aggregation
 #   make locked  install a node into .venv-node, every file compared with requirements/hashes.txt
 #   make bench   measure against the peers, in an environment of its own
@@ -65,7 +66,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 
 .PHONY: demo quick test security mutants portable cross flower locked bench interop docs check clean lint browser nginx spin
 .PHONY: nightly processor
-.PHONY: wheel matrix kernels programs playground edge edge-long boards
+.PHONY: firmware wheel matrix kernels programs playground edge edge-long boards
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
@@ -168,6 +169,15 @@ boards:
 		{ timeout 60 apt-get update; timeout 300 apt-get install -y --no-install-recommends \
 		gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm; } >/dev/null 2>&1 || echo "no boards; their tests are skipped"; }
 
+# The tools that unpack exported trees, in an environment of their own; Arduino's core where apt may be used.
+firmware: $(VENV)/.dev
+	@[ -x .venv-firmware/bin/python ] || $(PYTHON) -m venv .venv-firmware
+	@.venv-firmware/bin/python $(INSTALL) platformio idf-component-manager pyelftools ar
+	-@command -v avr-gcc >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ timeout 60 apt-get update; timeout 300 apt-get install -y --no-install-recommends gcc-avr avr-libc arduino-core-avr; } >/dev/null 2>&1
+	@PATH="$(CURDIR)/$(BIN):$$PATH:$(CURDIR)/.venv-firmware/bin" MPY_PYTHON="$(CURDIR)/.venv-firmware/bin/python" \
+		$(BIN)/python -m pytest -q -rs packages/catchment-edge/tests/export/test_firmware.py
+
 flower: $(VENV)/.flower nginx
 	@rm -rf runs/flower
 	@$(BIN)/python -m tools.fleet up --nodes 4 --check --dir runs/flower
@@ -239,7 +249,7 @@ interop: $(INTEROP)/.installed
 	@$(INTEROP)/bin/python -m pytest -q -n 2 -m "long or not long" packages/catchment/tests/sklearn/test_guide.py
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(INTEROP) $(NODE) .venv-3.* docs/_build docs/api/generated build dist .data
+	rm -rf $(VENV) $(BENCH) $(INTEROP) $(NODE) .venv-3.* .venv-firmware docs/_build docs/api/generated build dist .data
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find packages tests benchmarks examples docs tools -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,6 +1,5 @@
 #include "lags.h"
 
-#include <math.h>
 #include <string.h>
 
 #define LAGS_LIMIT ((uint64_t)1 << 39)
@@ -12,11 +11,16 @@ void lags_start(struct lags *self)
 
 int16_t lags_fixed(double value, double mean, double scale)
 {
-    const double scaled = rint((value - mean) / scale * (1 << LAGS_DIGITS));
-    if (scaled > LAGS_LARGEST) {
-        return LAGS_LARGEST;
+    const double scaled = (value - mean) / scale * (1 << LAGS_DIGITS);
+    int32_t below;
+    double rest;
+    if (!(scaled > -LAGS_LARGEST && scaled < LAGS_LARGEST)) {
+        return scaled > 0 ? LAGS_LARGEST : -LAGS_LARGEST;
     }
-    return scaled < -LAGS_LARGEST ? -LAGS_LARGEST : (int16_t)scaled;
+    /* To the nearest, and from the middle to an even one: rint is not on every board. */
+    below = (int32_t)scaled - (scaled < (int32_t)scaled);
+    rest = scaled - below;
+    return (int16_t)(below + (rest > 0.5 || (rest == 0.5 && (below & 1) != 0)));
 }
 
 static void lags_add(struct lags *self, uint16_t k, int32_t product)
