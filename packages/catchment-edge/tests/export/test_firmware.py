@@ -84,6 +84,8 @@ inputs = ["load"]
 [preprocessing]
 horizon = [1, 24]
 [features]
+map = "nvar"
+order = 1
 delays = 96
 [learn]
 algorithm = "{}"
