@@ -16,6 +16,8 @@
 #   make locked  install a node into .venv-node, every file compared with requirements/hashes.txt
 #   make bench   measure against the peers, in an environment of its own
 #   make wheel   build the wheel and the source archive into dist, and print their SHA-256
+#   make release  wheels, hashes, SBOM, provenance, package index and documentation by version into dist; uploads nothing
+#   make newest  the tests of the core with the newest packages, upper bounds taken away
 #   make matrix  the tests of the core on every Python here, with the newest packages, each in its own .venv-3.x
 #   make interop  the classifier for aeon and the forecaster for sktime, and all of scikit-learn's checks, in an environment of its own
 #   make playground  build the playground page, one HTML file, from C and scripts
@@ -66,7 +68,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 
 .PHONY: demo quick test security mutants portable cross flower locked bench interop docs check clean lint browser nginx spin
 .PHONY: nightly processor
-.PHONY: firmware wheel matrix kernels programs playground edge edge-long boards
+.PHONY: firmware release newest wheel matrix kernels programs playground edge edge-long boards
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
@@ -196,8 +198,14 @@ wheel: $(VENV)/.installed
 	@for one in packages/*; do (cd $$one && $(CURDIR)/$(BIN)/python -m hatchling build -d $(CURDIR)/dist >/dev/null); done
 	@cd dist && sha256sum *
 
+# After `make docs` with its pages; .github/workflows/release.yml has it signed and uploaded.
+release: $(VENV)/.dev
+	@$(BIN)/python $(INSTALL) -c $(PINS) hatchling
+	@rm -rf dist
+	@$(BIN)/python -m tools.release
+
 # MATRIX="3.12 3.13" for some of them; PYTEST="-n 4" for more processes.
-MATRIX ?= 3.11 3.12 3.13
+MATRIX ?= 3.11 3.12 3.13 3.14
 PYTEST ?= -n 1
 matrix:
 	@$(PYTHON) -m tools.matrix $(MATRIX) -- $(PYTEST)
