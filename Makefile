@@ -210,6 +210,9 @@ PYTEST ?= -n 1
 matrix:
 	@$(PYTHON) -m tools.matrix $(MATRIX) -- $(PYTEST)
 
+newest:
+	@$(PYTHON) -m tools.matrix --newest $(MATRIX) -- $(PYTEST)
+
 # Debian's program alone, into the environment: installing the package would start a web server.
 nginx: $(VENV)/.installed
 	-@[ -x $(BIN)/nginx ] || command -v nginx /usr/sbin/nginx >/dev/null || \
