@@ -101,7 +101,7 @@ def accumulate(
         total = part if total is None else total + part
     if total is None:
         raise ValueError("no recordings were given; pass at least one with targets")
-    return _named(total, features, device, deterministic, row_stride)
+    return _named(features, device, deterministic, row_stride, total)
 
 
 def accumulate_each(
@@ -166,8 +166,10 @@ def accumulate_each(
             if place is not None and steps >= TOGETHER_STEPS:
                 side_by_side()
                 steps = 0
-        side_by_side()
-    return [_named(found[k], features, device, deterministic, row_stride) for k in sorted(found)]
+        if waiting:
+            side_by_side()
+    named = partial(_named, features, device, deterministic, row_stride)
+    return list(map(named, map(found.__getitem__, sorted(found))))
 
 
 def in_windows(
@@ -420,6 +422,12 @@ def _alike(
         yield fixed, numbers
 
 
-def _named(one: RidgeStatistics, features: FeatureMap, *asked: Any) -> RidgeStatistics:
-    name = statistics_name(features, *asked)
+def _named(
+    features: FeatureMap,
+    device: str | None,
+    deterministic: bool,
+    row_stride: int,
+    one: RidgeStatistics,
+) -> RidgeStatistics:
+    name = statistics_name(features, device, deterministic, row_stride)
     return one if name == one.fingerprint else replace(one, fingerprint=name)

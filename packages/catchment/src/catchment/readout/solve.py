@@ -491,21 +491,11 @@ def solve_path(
     return found
 
 
-def squared_errors(statistics: RidgeStatistics, readout: Readout) -> Array:
-    """Return the sum (K,) of squared errors of any readout on the rows behind the statistics.
+def path_errors(statistics: RidgeStatistics, readouts: Sequence[Readout]) -> Array:
+    """Return the sums (R, K) of squared errors of readouts on the rows behind the statistics.
 
     Each is q - 2 w'C + w'Gw with centered moments, plus the weight of the rows times their mean
     error squared; no rows are needed.
-
-    >>> z, y = np.array([[0.0], [1.0]]), np.array([[1.0], [5.0]])
-    >>> squared_errors(RidgeStatistics.from_states(z, y), Readout(np.array([[1.0]]), np.zeros(1)))
-    array([17.])
-    """
-    return np.asarray(path_errors(statistics, [readout])[0])
-
-
-def path_errors(statistics: RidgeStatistics, readouts: Sequence[Readout]) -> Array:
-    """Return the sums (R, K) of squared errors of several readouts, as `squared_errors` of each.
 
     >>> z, y = np.array([[0.0], [1.0]]), np.array([[1.0], [5.0]])
     >>> readouts = [Readout(np.array([[w]]), np.ones(1)) for w in (1.0, 4.0)]

@@ -16,8 +16,8 @@ rounds the same way everywhere. In integers:
     z = round24(r r);  p = round36(S4 z + S3);  p = round30(p z + S2);  p = round30(p z + S1);
     p = round29(p z + S0);  sin = (-1)^k round27(round27(p z) r + r)
 
-each then rounded to the grid and given the sign of x. The results are odd, tanh and sigmoid are
-monotone, and on every grid up to 24 digits these two are within 0.61 steps of the true value and
+each then rounded to fixed point and given the sign of x. The results are odd, tanh and sigmoid are
+monotone, and with up to 24 digits these two are within 0.61 steps of the true value and
 sin within 1.1 (0.54 up to 20 digits).
 
 `digits` below are binary digits after the point; values in fixed point of b digits stay below 1 in
@@ -94,20 +94,20 @@ def growth(y):
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
 def size_of_tanh(x, G, top):
-    """|tanh| on the grid of rounder G, at most `top`, the largest number below 1."""
+    """|tanh| in fixed point of rounder G, at most `top`, the largest number below 1."""
     e = growth(min(abs(x + x) + R26 - R26, LARGEST))
     return min(e / (e + 2.0) + G - G, top)
 
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
 def grid_tanh(x, G, top):
-    """tanh on the grid of rounder G, at most `top` in absolute value."""
+    """tanh in fixed point of rounder G, at most `top` in absolute value."""
     return math.copysign(size_of_tanh(x, G, top), x)
 
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
 def grid_sigmoid(x, G, top):
-    """The logistic function on the grid: 1 - sigmoid(-x), exactly, and never 0 or 1."""
+    """The logistic function in fixed point: 1 - sigmoid(-x), exactly, and never 0 or 1."""
     e = growth(min(abs(x) + R26 - R26, LARGEST))
     upper = min((e + 1.0) / (e + 2.0) + G - G, top)
     return upper if x >= 0.0 else 1.0 - upper
@@ -115,7 +115,7 @@ def grid_sigmoid(x, G, top):
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
 def grid_sin(x, G, top):
-    """sin on the grid; arguments beyond 64 count as 64."""
+    """sin in fixed point; arguments beyond 64 count as 64."""
     a = min(abs(x), FARTHEST)
     shifted = (a + R26 - R26) * OVER_PI + ROUND
     k = shifted - ROUND
@@ -135,7 +135,7 @@ def grid_sin(x, G, top):
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
 def grid_linear(x, G):
-    """x on the grid, cut off at LINEAR_BOUND."""
+    """x in fixed point, cut off at LINEAR_BOUND."""
     return min(max(x + G - G, -LINEAR_BOUND), LINEAR_BOUND)
 
 
@@ -324,7 +324,7 @@ _ON_GRID = _units(
 
 
 def advance_units(code, a, grid, p, x, n):
-    """x[:n] = (1 - a) x + a f(p), on the grid if there is one; for compiled code only."""
+    """x[:n] = (1 - a) x + a f(p), in fixed point if there is one; for compiled code only."""
     raise TypeError("advance_units is for compiled code")
 
 

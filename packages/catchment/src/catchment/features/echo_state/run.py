@@ -14,7 +14,7 @@ In fixed point two trajectories may stay a step apart for ever, so there the cut
 belongs to the reservoir, is the same for every sequence, and nothing is checked. Sequences are cut
 at steps L, 2L, ... counted from its first; the part that begins at kL starts from rest, all states
 zero, at step kL - M. `found_cut` takes M from how long opposite starts take to come within a few
-steps of the grid, under random inputs, loud and quiet.
+steps of fixed point, under random inputs, loud and quiet.
 
 A pool in fixed point has exact sums, then a few IEEE operations, one by one. With whole states k
 (times 2^-b) of the T steps of a part, S1 = sum k and S2 = sum k^2 are exact, so they may be added
@@ -271,7 +271,7 @@ MARGIN = 1.25  # on the measured warm-up
 PLACES = 4  # of the sequence where the warm-up is measured, each with two opposite starts
 PROBE_BLOCK = 512  # columns of a probe's block: 64 steps of eight lanes
 
-CLOSE = 8  # steps of the grid within which two states count as the same
+CLOSE = 8  # steps of fixed point within which two states count as the same
 # Loudness of the inputs under which opposite starts must come together. Not zero: without motion
 # the roundings stand still, and so do the states, some steps apart.
 LOUDNESS = (1.0, 0.25, 1 / 16, 1 / 64)
@@ -503,7 +503,7 @@ def plan_batches(
     may_segment
         Whether a sequence may be spread over several lanes.
     cut
-        How a grid cuts sequences, if it does: then no others are.
+        How fixed point cuts recordings, if it does: then no others are.
     """
     lanes = sorted(cut_lanes(inputs, cut, washout), key=lambda lane: -len(lane.u))
     if len(inputs) >= FEW or (programs[0].bits is not None and may_segment):
@@ -604,7 +604,7 @@ def pooled_rows(
     Parameters
     ----------
     batch
-        Whole sequences, in the lanes that make the rows; they are cut here if a grid does it.
+        Whole sequences, in the lanes that make the rows; they are cut here if fixed point does it.
     bounds
         (n,) of one step's features; powers of two in fixed point.
     """
@@ -677,13 +677,13 @@ class Totals:
             longest = max(last - first for each in edges for first, last in pairwise(each))
             if longest > self.most_steps:
                 raise ValueError(
-                    f"a recording has {longest} steps to pool, and sums on its grid are exact up "
-                    f"to {self.most_steps}; cut it into windows, or use a coarser grid"
+                    f"a recording has {longest} steps to pool, and sums in fixed point are exact "
+                    f"up to {self.most_steps}; cut it into windows, or take fewer bits"
                 )
 
     @property
     def most_steps(self) -> int:
-        """Steps up to which sums on the grid are exact."""
+        """Steps up to which sums in fixed point are exact."""
         assert self.bits is not None
         return 1 << (52 - self.bits - int(self.r.max()))
 
