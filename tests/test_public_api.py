@@ -64,7 +64,7 @@ FACES = {
     ),
     "catchment.privacy": (
         "Helper Budget Clip FileMemory GaussianNoise Identities Journal RecordLevel "
-        "PlainStatisticsWarning Policy PromptNoise LedgerEntry PrivacyLedger SecureAggregation "
+        "PlainStatisticsWarning Policy LedgerEntry PrivacyLedger SecureAggregation "
         "epsilon_spent forget_rounds generate_keys networked new_helper new_identity"
     ),
     "catchment.readout": (
@@ -123,7 +123,7 @@ FACES = {
     ),
     "catchment_research.prompt": (
         "Answers Controlled EdgeController Example FrozenLM LanguageServer Projection PromptModel "
-        "PromptTraining Prompter RecordingPrompts SurrogateLM TransformersLM "
+        "PromptNoise PromptTraining Prompter RecordingPrompts SurrogateLM TransformersLM "
         "closed_form_start find_model label_targets prompt_model_of ridge_data values_of"
     ),
 }

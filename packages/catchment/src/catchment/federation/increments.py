@@ -4,8 +4,8 @@ A client's source has what was recorded since the last round, or more. A recordi
 segments has a name, and each segment says with which step it begins; steps that were read before
 are passed over. What later steps need of earlier ones is in the client's memory: states, sums of a
 pool, the last value of each channel, and raw steps that wait for their target or their window. So
-the sum of all increments is the statistics of the recordings in one piece: the same digest on a
-grid, the same to rounding without one.
+the sum of all increments is the statistics of the whole recordings: the same digest in fixed
+point, the same to rounding in float64.
 
 The server's request says which sum an increment is added to. Asked again for the same sum, the
 client answers the same; asked for a later one, it goes on, and adds what the server says it missed.
