@@ -94,6 +94,8 @@ def main() -> None:
         arrays = {key: file[key] for key in file.files}
     for seed in range(given.seeds):
         for name in arrays["sets"].tolist():
+            if given.method == QUANT and name in ARCHIVE:
+                continue
             kernels = USUAL if name in ARCHIVE else FEW
             key = name, named(given.method, kernels), seed
             kept = [one for one in cells if (one["set"], one["method"], one["seed"]) == key]

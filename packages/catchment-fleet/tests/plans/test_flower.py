@@ -345,7 +345,7 @@ def test_a_node_is_called_as_its_config_its_keys_or_its_place_say(tmp_path: Path
 def test_files_of_a_node_need_a_plan_for_files(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(WEARABLES)
-    with pytest.raises(ValueError, match="this node has files of its own"):
+    with pytest.raises(ValueError, match="a client has files of its own"):
         _ = PlanNode({"name": "a", "data": "*.csv"}, plan).stages
     plan.write_text(PLAIN.replace("test = 0.2", 'test = 0.2\nsplit = "iid"'))
     with pytest.raises(ValueError, match="split is 'iid', which deals all clients' data anew"):

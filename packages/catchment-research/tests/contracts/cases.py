@@ -15,7 +15,7 @@ import numpy as np
 from catchment.data import Preprocessing, Recording, contiguous, label_skew, narma
 from catchment.engine import run_locally
 from catchment.features import NVAR, EchoState, Reservoir
-from catchment.federation import Float32, LowRankUpload, Plan, Protection
+from catchment.federation import LowRankUpload, Plan, Protection
 from catchment.federation.learn import (
     BalancedRidge,
     Candidates,
@@ -25,7 +25,6 @@ from catchment.federation.learn import (
     FederatedYuleWalker,
     PersonalReadouts,
     ReadoutAveraging,
-    SelectedRidge,
 )
 from catchment.federation.measure import (
     Dummy,
@@ -173,10 +172,10 @@ def cases() -> tuple[Case, ...]:
             "gradient-momentum", GradientAveraging(features=z, optimizer=Momentum()), series(), 2
         ),
         _case("yogi", GradientAveraging(features=z, optimizer=Yogi()), series(), rounds=2),
-        _case("selected", SelectedRidge(features=z), series(), rounds=2),
+        _case("selected", Candidates(features=(z,), store_per_client=False), series(), rounds=2),
         _case(
             "selected-classes",
-            SelectedRidge(features=p, classes=CLASSES, by="accuracy"),
+            Candidates(features=(p,), classes=CLASSES, by="accuracy", store_per_client=False),
             waves(),
             rounds=2,
         ),
@@ -233,7 +232,6 @@ def cases() -> tuple[Case, ...]:
         ),
         _case("moments", MomentPlasticity(reservoir=z.reservoir), series(), rounds=3),
         _case("compressed", FederatedRidge(features=z), series(), protections=(LowRankUpload(),)),
-        _case("rounded", FederatedRidge(features=z), series(), protections=(Float32(),)),
         _case(
             "few-bits",
             GradientAveraging(features=z),

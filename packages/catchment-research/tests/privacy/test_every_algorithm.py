@@ -12,7 +12,7 @@ from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.features import EchoState, Reservoir
 from catchment.federation import LowRankUpload, Plan, Requirements
-from catchment.federation.learn import BalancedRidge, Candidates, FederatedRidge, SelectedRidge
+from catchment.federation.learn import BalancedRidge, Candidates, FederatedRidge
 from catchment.privacy import Clip, GaussianNoise, RecordLevel, SecureAggregation, generate_keys
 from catchment.wire import serialize
 from catchment_research.learn import AlignedRidge, ReservoirEnsemble
@@ -38,7 +38,7 @@ def hideable(case: Case) -> Plan[Any, Any, Any] | None:
     """Return a case's plan as it may be hidden in a sum, or None if it needs its clients."""
     algorithm: Any = case.plan.algorithm
     names = {field.name for field in fields(algorithm)}
-    if "store_per_client" in names:
+    if "store_per_client" in names and not getattr(algorithm, "halvings", 0):
         by_clients = getattr(algorithm, "ridge", None) == "leave-one-client-out"
         algorithm = replace(
             algorithm, **{k: v for k, v in CHANGES.items() if k != "ridge" or by_clients}
@@ -132,7 +132,9 @@ def test_a_wrapper_is_allowed_wherever_the_bare_algorithm_is() -> None:
 
 
 def test_a_choice_by_the_data_is_refused_under_noise_whoever_makes_it() -> None:
-    deciding: list[Any] = [SelectedRidge(features=FEATURES), Candidates(features=(FEATURES,))]
+    deciding: list[Any] = [
+        Candidates(features=(FEATURES,), store_per_client=kept) for kept in (True, False)
+    ]
     for algorithm in deciding:
         with pytest.raises(ValueError, match="under noise"):
             Plan(algorithm=algorithm, protections=(NOISE,))

@@ -39,7 +39,6 @@ LEARN = {
     "stacking": "ridge = 0.1\nn_folds = 2",
     "aligned": "alpha = 0.9",
     "personal": "n_blocks = 2",
-    "selected": "",
     "balanced": "",
     "deep": "layers = 2\nwidth = 8",
     "conjugate_gradients": "ridge = 0.1",

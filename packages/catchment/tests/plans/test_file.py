@@ -16,7 +16,7 @@ from catchment.engine import data_of
 from catchment.features import DefaultMap, EchoState, name_of
 from catchment.features.echo_state import Uniform
 from catchment.federation import Limits, Plan
-from catchment.federation.learn import Candidates, FederatedRidge, ReadoutAveraging, SelectedRidge
+from catchment.federation.learn import Candidates, FederatedRidge, ReadoutAveraging
 from catchment.federation.runs import MODEL
 from catchment.plans import (
     ALGORITHMS,
@@ -87,7 +87,8 @@ def test_the_ridge_is_chosen_by_who_can_be_seen() -> None:
         assert isinstance(algorithm, FederatedRidge)
         assert (algorithm.ridge, algorithm.store_per_client) == ("gcv", False)
     chosen = training(SMALL + '[learn]\nridge = "leave-one-client-out"\n' + secure, ABOUT)
-    assert isinstance(chosen.algorithm, SelectedRidge)
+    assert isinstance(chosen.algorithm, Candidates)
+    assert not chosen.algorithm.store_per_client
     assert chosen.rounds == 2
 
 
@@ -120,7 +121,7 @@ max_weight = 2.5
 over_median = 20
 seed = 9
 [[protections]]
-name = "float32"
+name = "low_rank"
 """
     )
     file, plan = parse_plan(text), training(text)
@@ -135,7 +136,7 @@ name = "float32"
     assert recipe.leak_rate == Uniform(0.1, 0.9)
     assert (plan.rounds, plan.client_fraction, plan.min_clients, plan.seed) == (7, 0.5, 2, 9)
     assert plan.limits == Limits(max_rows=5000, max_weight=2.5, over_median=20.0)
-    assert [type(p).__name__ for p in plan.protections] == ["Float32"]
+    assert [type(p).__name__ for p in plan.protections] == ["LowRankUpload"]
     assert file.title == "T"
     assert file.preprocessing == Preprocessing(
         gaps="interpolate", rate=50, window="2s", step=25, label="majority", scale="own"
@@ -165,9 +166,19 @@ def test_candidates_change_the_map() -> None:
     assert [f.n_features for f in plan.algorithm.features] == [16, 11]
 
 
+def test_auto_keeps_the_default_within_a_standard_error_as_federate_does() -> None:
+    auto = '[data]\nsource = "wearables"\n[features]\nmap = "auto"\n'
+    for n_clients, by in ((None, "accuracy"), (3, "accuracy"), (2, "error")):
+        algorithm = training(auto, ABOUT, n_clients).algorithm
+        assert isinstance(algorithm, Candidates)
+        assert (algorithm.by, algorithm.margin) == (by, 1.0)
+        assert algorithm.features[0].n_features == 510
+
+
 def test_rounds_follow_the_algorithm_unless_they_are_given() -> None:
     assert training(SMALL + "[learn]\nincrements = 3").rounds == 3
-    assert training(SMALL + '[learn]\nalgorithm = "selected"').rounds == 2
+    candidates = '[learn]\nalgorithm = "candidates"\nstore_per_client = false\n[[candidates]]\n'
+    assert training(f"{SMALL}{candidates}units = 5\n[[candidates]]\nunits = 6").rounds == 2
     assert training(SMALL + "[learn]\nincrements = 3\n[run]\nrounds = 2").rounds == 2
 
 
@@ -323,10 +334,10 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
         ("[preprocessing]\nhorizon = 1", "leave one out"),
         ('[run]\nbaselines = ["personalized"]', "baselines in .run., entry 1 is 'personalized'"),
         (
-            "[[protections]]\nname = 'secure_aggregation'\n[[protections]]\nname = 'float32'",
+            "[[protections]]\nname = 'secure_aggregation'\n[[protections]]\nname = 'low_rank'",
             "must be the last",
         ),
-        ("[[protections]]\nname = 'float16'", r"\[\[protections\]\] 1 is 'float16'; did you mean"),
+        ("[[protections]]\nname = 'low_rnk'", r"\[\[protections\]\] 1 is 'low_rnk'; did you mean"),
         ("[[protections]]\nbits = 8", r"name in \[\[protections\]\] 1 is None"),
         ("[protect]\nname = 'float32'", "make it a list of tables"),
     ],

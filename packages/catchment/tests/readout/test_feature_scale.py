@@ -24,7 +24,6 @@ from catchment.federation.learn import (
     Candidates,
     FederatedRidge,
     ReadoutAveraging,
-    SelectedRidge,
     own_path,
 )
 from catchment.federation.measure import left_out_losses
@@ -148,7 +147,7 @@ def test_one_client_and_one_owner_have_the_same_bits() -> None:
     ("algorithm", "rounds"),
     [
         (FederatedRidge(features=FEATURES, classes=NAMES), 1),
-        (SelectedRidge(features=FEATURES, classes=NAMES), 2),
+        (Candidates(features=(FEATURES,), classes=NAMES, store_per_client=False), 2),
         (Candidates(features=(FEATURES,), classes=NAMES), 1),
     ],
 )

@@ -22,7 +22,7 @@ from catchment import Array, EchoState, Recording
 from catchment.engine import run_locally
 from catchment.errors import CoarseTargetsWarning, IntegrityError, UploadError
 from catchment.features import FeatureMap, on_grid
-from catchment.federation import Float32, Plan, RoundContext, Tally, check_statistics, learn
+from catchment.federation import Plan, RoundContext, Tally, check_statistics, learn
 from catchment.federation.learn import FederatedRidge
 from catchment.readout import (
     SUMS,
@@ -35,7 +35,7 @@ from catchment.readout import (
     statistics_of,
     target_pieces,
 )
-from catchment.wire import Message, measured, serialize
+from catchment.wire import Message, measured
 
 pytestmark = pytest.mark.processor
 
@@ -472,17 +472,6 @@ def test_uploads_are_held_to_the_plans_bits() -> None:
         )
 
 
-def test_integers_stay_as_they_are_in_float32() -> None:
-    data = Data.drawn(12, 60, 3, 2, 12, classes=True, small=True)
-    sent, context = data.statistics(), RoundContext(0, ())
-
-    def inner(parts: Message, context: RoundContext) -> RidgeStatistics:
-        return RidgeStatistics.from_message(parts)
-
-    single = serialize(Float32().on_client(sent, context))
-    assert Float32().read_update(single, context, inner) == sent
-
-
 # Machines
 
 SCRIPT = """
@@ -590,7 +579,7 @@ def ridge(**settings_: Any) -> FederatedRidge:
         (ridge(ridge=0.1, increments=2, forgetting=0.5), False),
         (learn.Candidates(features=(SUMMARY, Summary(8)), classes=CLASSES), True),
         (learn.BalancedRidge(features=SUMMARY, classes=CLASSES), True),
-        (learn.SelectedRidge(features=SUMMARY, classes=CLASSES), True),
+        (learn.Candidates(features=(SUMMARY,), classes=CLASSES, store_per_client=False), True),
         (learn.PersonalReadouts(ridge=ridge(ridge=0.1)), True),
         (learn.PersonalReadouts(ridge=ridge(ridge=0.1), method="mixed"), True),
         (learn.ReadoutAveraging(features=SUMMARY, classes=CLASSES), False),

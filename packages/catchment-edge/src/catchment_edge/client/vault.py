@@ -153,7 +153,7 @@ def _dealt(link: Link, me: Me, seen: bytes, holder: Holder, threshold: int) -> D
     told = seen + DEALT.pack(holder.place, threshold) + public + _name(holder.name)
     length = 2 * SHARE_BYTES if holder.place == me.place else BOX_BYTES
     came = _sized(link.ask(kinds.DEAL, told, kinds.SHARES), length + MARK_BYTES)
-    return Dealt(came[:length], came[length:])
+    return came[:length], came[length:]
 
 
 def _opened(link: Link, seen: bytes, holder: Holder, box: bytes) -> bytes | None:

@@ -119,7 +119,7 @@ _CODE = {
 }
 
 
-_MASKS = ("boxes.c", "hkdf.c", "masks.c")
+_MASKS = ("boxes.c", "hkdf.c", "shares.c", "masks.c")
 
 
 def secret_text() -> str:

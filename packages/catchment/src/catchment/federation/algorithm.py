@@ -407,20 +407,17 @@ class Algorithm(ABC, Generic[S, U, R_co]):
         return next(filter(None, map(_said, hints)), None) or self.upload_type
 
 
-def check_base(part: object, base: type) -> None:
-    """Raise TypeError if a part of a plan, or an engine, is not derived from its base class.
+def not_derived(part: object, base: type) -> TypeError:
+    """Return the error for a part of a plan, or an engine, that is not derived from its base.
 
-    >>> check_base(3, Algorithm)
-    Traceback (most recent call last):
-    TypeError: int is no Algorithm; write `class int(Algorithm)`, with Algorithm from
-    catchment.federation: its methods stay as they are
+    >>> print(not_derived(3, Algorithm))
+    int is no Algorithm; write `class int(Algorithm)`, with Algorithm from catchment.federation: ...
     """
-    if not isinstance(part, base):
-        name, wanted = type(part).__name__, base.__name__
-        raise TypeError(
-            f"{name} is no {wanted}; write `class {name}({wanted})`, with {wanted} from "
-            "catchment.federation: its methods stay as they are"
-        )
+    name, wanted = type(part).__name__, base.__name__
+    return TypeError(
+        f"{name} is no {wanted}; write `class {name}({wanted})`, with {wanted} from "
+        "catchment.federation: its methods stay as they are"
+    )
 
 
 @lru_cache(maxsize=256)

@@ -19,7 +19,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -280,13 +281,18 @@ def own_files(file: PlanFile, data: str | Path) -> Files:
 
 @dataclass(frozen=True)
 class OwnFiles:
-    """The recordings of all of a client's files, in the order of their names."""
+    """The recordings of all of a client's files, in the order of their names.
+
+    `within` is entered while they are read, for whoever says errors otherwise.
+    """
 
     how: Files
     units: Units
+    within: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def __call__(self) -> list[Any]:
-        found = self.how.read(self.how.paths(Path()))
+        with self.within():
+            found = self.how.read(self.how.paths(Path()))
         return [one for name in sorted(found) for one in found[name]]
 
 

@@ -42,11 +42,11 @@ from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
 from catchment.federation.learn.automatic import (
     Offered,
+    auto_choice,
     automatic_ridge,
     offered_maps,
     refuse_settings,
 )
-from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.yule_walker import LOOKBACK, FederatedYuleWalker
 from catchment.federation.protection import LowRankUpload
@@ -90,7 +90,7 @@ from catchment.plans.settings import (
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.readout.detector import ANOMALY, NORMAL
-from catchment.readout.intervals import checked_cuts
+from catchment.readout.intervals import increasing
 from catchment.wire.kept import FIRST_WORDS, renamed_tables
 
 SECTIONS = (
@@ -272,7 +272,7 @@ def _check_intervals(file: PlanFile) -> None:
     """Raise ValueError if nobody could count errors of readouts without them."""
     if not file.run.intervals:
         raise ValueError("bands divide intervals; write intervals = true into [run], too")
-    checked_cuts(file.run.bands)
+    increasing(file.run.bands)
     if file.preprocessing.horizon is None and _some_classes(file) is not None:
         raise ValueError(
             "intervals are of numbers, and [data] has a label: its classes have probabilities; "
@@ -493,7 +493,7 @@ class PlanFile:
         per_step = per_step and self.preprocessing.window is None
         n_inputs = self.preprocessing.n_inputs(len(about.channels))
         offered = self.offered(n_inputs, per_step, n_clients)
-        table = self._learning(offered)
+        table = self._learning(offered, about.classes, n_clients)
         hidden = any(one.hides for one in protections)
         given: dict[str, Any] = {"features": None, "classes": about.classes, "base": self.base}
         given["preprocessing"] = self.preprocessing
@@ -545,7 +545,7 @@ class PlanFile:
             n_clients=n_clients,
         )
 
-    def _learning(self, offered: Offered) -> Table:
+    def _learning(self, offered: Offered, classes: object, n_clients: int | None) -> Table:
         """Return [learn], which is a choice among candidates where "auto" has some."""
         if self.candidates or not offered.several:
             return self.learn
@@ -556,8 +556,8 @@ class PlanFile:
         }
         given = {k: v for k, v in self.learn.items() if v not in meant.get(k, ())}
         refuse_settings(given)
-        kept = {k: v for k, v in self.learn.items() if k == "per_output"}
-        return {"algorithm": "candidates", **kept}
+        kept = {k: bool(v) for k, v in self.learn.items() if k == "per_output"}
+        return {"algorithm": "candidates", **kept, **auto_choice(classes, n_clients, **kept)}
 
     def _protection(self, table: Table, where: str, identities: Mapping[str, str]) -> Any:
         kind, rest = chosen(PROTECTIONS, table, where)
@@ -591,8 +591,6 @@ class PlanFile:
 
 def _settled(made: Any, *, hidden: bool) -> Algorithm[Any, Any, Any]:
     """Return what [learn] describes as the algorithm that it is for those who take part."""
-    if isinstance(made, PersonalReadouts) and made.ridge.carries:
-        return PersonalIncrements(ridge=made.ridge, method=made.method)
     if isinstance(made, FederatedAnomalyDetector | FederatedYuleWalker) and hidden:
         return replace(made, store_per_client=False)
     learner: Algorithm[Any, Any, Any] = made if isinstance(made, Algorithm) else made.algorithm()
@@ -666,6 +664,8 @@ def plan_of_tables(
     refuse_unknown(tables, SECTIONS, name)
     source, origin, sharing = _data(tables.get("data"), name)
     learn = {"algorithm": "ridge", **_table(tables, "learn")}
+    if learn["algorithm"] == "selected":  # as plans once said it
+        learn |= {"algorithm": "ridge", "ridge": "leave-one-client-out"}
     candidates, protections = _tables(tables, "candidates"), _tables(tables, "protections")
     if bool(candidates) != (learn["algorithm"] == "candidates"):
         raise ValueError(

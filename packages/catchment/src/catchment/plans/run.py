@@ -111,7 +111,6 @@ from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_aggregation.client_store import FileMemory
 from catchment.privacy.secure_aggregation.protection import is_name
 from catchment.privacy.secure_aggregation.server_journal import Journal
-from catchment.readout.answers import output_names
 from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
@@ -122,7 +121,6 @@ Watch = Callable[[str, int, int, int], None]
 ANY = Limits(min_usable=0.0, over_median=1e9)  # a test leaves out whom it cannot test
 NOTHING_NEW = "nothing is new since the last time, and the run is as it was"
 FIRST = "nothing came before the first time, so that no model could be tested on what is new"
-SHOWN_STEPS = 300
 
 log = logging.getLogger(__name__)
 
@@ -237,7 +235,10 @@ class PlanRun:
         done = Done(known, result, model, scores)
         kept = result.plan.algorithm.kept(result.state)
         write_results(self.store, kept, scores, self.about.classes)
-        facts = planned | self._facts(done) | map_facts(kept, self._map_note)
+        flow, note = self.workflow, ""
+        if len(flow.maps) == 1 and self.file.map_name == "auto":  # why it chose none
+            note = self.file.offered(flow.n_inputs, flow.per_step, 1).note
+        facts = planned | self._facts(done) | map_facts(kept, note)
         self.store.write_facts({name: value for name, value in facts.items() if value})
         if map_sentence(facts):
             log.info("%s", map_sentence(facts))
@@ -322,13 +323,6 @@ class PlanRun:
             "scaling": str(self.file.preprocessing.settings()["scale"]),
             "upload": self.workflow.upload(done.known),
         }
-
-    @property
-    def _map_note(self) -> str:
-        """Why "auto" chose no map, if that is so."""
-        flow = self.workflow
-        alone = len(flow.maps) == 1 and self.file.map_name == "auto"
-        return self.file.offered(flow.n_inputs, flow.per_step, 1).note if alone else ""
 
     def finish(self, done: Done, beside: Iterable[Row] = ()) -> None:
         """Keep the comparison, unless nothing was tested, and that the run is over.
@@ -599,7 +593,6 @@ class Beside:
 
     def draw(self, store: RunFolder, model: Predictor, scores: Scores) -> None:
         """Keep what pictures of single clients need, unless the plan hides its clients."""
-        write_forecast(store, model, scores, self.held)
         if self.file.is_noisy or self.file.is_secret:
             return
         write_drawn(
@@ -799,33 +792,6 @@ def begin_week(
         return Week(1, new)
     earlier = load(store.folder / EARLIER, use=own_kinds(file))
     return Week(number, new, earlier, json.loads(facts.get("rounds_before", "{}")))
-
-
-def write_forecast(store: RunFolder, model: Predictor, scores: Scores, held: PlanData) -> None:
-    """Keep a segment of the worst test client's targets and predictions, to be drawn.
-
-    The data are in this process; where clients are elsewhere this would stay with them. These
-    targets are as they are: a client that trains under noise is none of those that are tested.
-    """
-    if model.classes is not None or not model.per_step or not scores.by_client:
-        return
-    client, _ = scores.worst()
-    if client not in held.test:
-        return
-    first = model.preprocessing.apply(list(data_of(held.test[client])()))[0]
-    assert first.y is not None
-    y, guessed = first.y[model.washout :], model.outputs_of([first], client)[0]
-    known = ~np.isnan(y).any(axis=1)
-    y, guessed = y[known], guessed[known]
-    store.insert(
-        "forecast",
-        [
-            (client, step, name, float(y[step, k]), float(guessed[step, k]))
-            for step in range(min(SHOWN_STEPS, len(y)))
-            for k, name in enumerate(output_names(model))
-        ],
-        replace=True,
-    )
 
 
 def write_drawn(

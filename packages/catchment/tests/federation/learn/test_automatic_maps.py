@@ -35,8 +35,10 @@ def run() -> ct.Run:
     return ct.federate(SMALL, PEOPLE)
 
 
-def test_the_map_with_the_least_error_on_clients_left_out_is_taken(run: ct.Run) -> None:
-    assert isinstance(run.training.plan.algorithm, Candidates)
+def test_the_default_map_stays_where_it_has_the_least_error(run: ct.Run) -> None:
+    algorithm = run.training.plan.algorithm
+    assert isinstance(algorithm, Candidates)
+    assert (algorithm.by, algorithm.margin) == ("accuracy", 1.0)
     tried = run.maps_tried
     assert len(tried) == 4
     assert list(tried.values()) == sorted(tried.values())

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
-from catchment.data import contiguous, narma
+from catchment import Array
+from catchment.data import ACTIVITIES, contiguous, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import CatchmentError, FederationError, UploadError
 from catchment.features import EchoState, Reservoir
-from catchment.federation import Plan, RoundContext
+from catchment.federation import Plan, RoundContext, Rows
 from catchment.federation.learn import Candidates, FederatedRidge, Race, nrmse_of
 from catchment.readout import RidgeStatistics, StatisticsSet
 from catchment.wire import join
@@ -67,6 +69,62 @@ def test_the_first_candidate_stays_unless_another_is_better_by_the_margin(margin
     old = Plan(algorithm=Candidates(features=MAPS), rounds=1)
     new = Plan(algorithm=algorithm, rounds=1)
     assert (old.fingerprint() == new.fingerprint()) == (margin == 0)
+
+
+WINDOWS = synthetic_wearables(4, seed=2, windows_per_user=90)
+POOLED = tuple(
+    EchoState.of(Reservoir(units=n, inputs=6, seed=s), pool="mean_std")
+    for n, s in ((3, 1), (8, 2), (5, 3))
+)
+
+
+def counted(margin: float = 0.0, **settings: Any) -> Race:
+    algorithm = Candidates(
+        features=POOLED, classes=ACTIVITIES, by="accuracy", margin=margin, **settings
+    )
+    return run_locally(Plan(algorithm=algorithm, rounds=2), WINDOWS).state
+
+
+def wrong_rows() -> Array:
+    """Return the rows (maps, people) that scikit-learn's ridge of the others gets wrong."""
+    found = np.zeros((len(POOLED), len(WINDOWS)))
+    for k, features in enumerate(POOLED):
+        ridge = FederatedRidge(features=features, classes=ACTIVITIES)
+        choice = run_locally(Plan(algorithm=ridge), WINDOWS).state.choice
+        rows = {name: Rows.of(features, part).pair for name, part in WINDOWS.items()}
+        for c, name in enumerate(sorted(rows)):
+            others = [rows[other] for other in rows if other != name]
+            z, y = (np.concatenate([pair[i] for pair in others]) for i in (0, 1))
+            assert choice is not None
+            said = Ridge(alpha=choice.best, solver="svd").fit(z, y).predict(rows[name][0])
+            found[k, c] = (said.argmax(axis=1) != rows[name][1].argmax(axis=1)).sum()
+    return found
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_maps_are_compared_by_rows_that_clients_left_out_get_right(stored: bool) -> None:
+    wrong, state = wrong_rows(), counted(store_per_client=stored)
+    assert len(set(wrong.sum(axis=1))) == 3
+    assert state.best is not None
+    assert state.best == wrong.sum(axis=1).argmin()
+    assert {name: len(one.members) for name, one in state.by_client.items()} == (
+        dict.fromkeys(WINDOWS, 3) if stored else {}
+    )
+    alone = FederatedRidge(features=POOLED[state.best], classes=ACTIVITIES)
+    readout = run_locally(Plan(algorithm=alone), WINDOWS).state.readout
+    assert readout is not None
+    assert state.readout is not None
+    assert state.readout.weights.tobytes() == readout.weights.tobytes()
+
+
+@pytest.mark.parametrize("margin", [0.5, 1.0, 2.0, 1e6])
+def test_the_first_map_stays_that_the_best_is_not_clearly_better_than(margin: float) -> None:
+    wrong = wrong_rows()
+    best = int(wrong.sum(axis=1).argmin())
+    gains = wrong - wrong[best]
+    error = gains.std(axis=1, ddof=1) / 2  # of four people
+    as_good = np.flatnonzero(gains.mean(axis=1) <= margin * error)
+    assert counted(margin).best == min({best, *as_good.tolist()})
 
 
 def test_nrmse_is_the_mean_over_outputs_of_held_out_errors() -> None:
@@ -136,6 +194,8 @@ def test_sets_of_other_candidates_do_not_add_and_are_not_read() -> None:
         ({"features": (MAPS[0], MAPS[0])}, "the same feature map"),
         ({"features": MAPS, "halvings": -1}, "halvings is -1"),
         ({"features": MAPS, "halvings": 3}, "halvings is 3 for 4"),
+        ({"features": MAPS, "halvings": 1, "store_per_client": False}, "only the server can judge"),
+        ({"features": MAPS, "ridges": (1.0,)}, "for store_per_client=False"),
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:

@@ -15,14 +15,12 @@ from catchment.data import ACTIVITIES, Recording, contiguous, narma, synthetic_w
 from catchment.engine import LocalEngine, run_locally
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features import EchoState, Reservoir
-from catchment.federation import Engine, Plan, Reply, RoundContext, Rows, run
+from catchment.federation import Engine, Plan, Reply, RoundContext, Rows, Tally, run
 from catchment.federation.learn import (
-    Evidence,
+    Candidates,
     FederatedRidge,
     PathErrors,
-    SelectedRidge,
-    Selection,
-    chosen,
+    Race,
 )
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.wire import Message, join
@@ -53,23 +51,28 @@ def explicit(
     return np.sum(list(squared.values()), axis=0), hits, squared
 
 
-def select(algorithm: SelectedRidge, clients: Any) -> Selection:
+def from_sums(features: EchoState, **settings: Any) -> Candidates:
+    """Return the choice of a ridge by clients, for a server that sees nothing but sums."""
+    return Candidates(features=(features,), store_per_client=False, **settings)
+
+
+def select(algorithm: Candidates, clients: Any) -> Race:
     return run_locally(Plan(algorithm=algorithm, rounds=2), clients).state
 
 
 def test_the_summed_errors_are_explicit_leave_one_client_out_residuals() -> None:
-    state = select(SelectedRidge(features=PER_STEP, ridges=RIDGES), SERIES)
+    state = select(from_sums(PER_STEP, ridges=RIDGES), SERIES)
     squared, _, by_client = explicit(PER_STEP, SERIES)
     assert state.errors is not None
     np.testing.assert_allclose(state.errors.squared, squared, rtol=1e-9)
-    for name, errors in state.by_client.items():
+    for name, errors in state.judged.items():
         np.testing.assert_allclose(errors.squared, by_client[name], rtol=1e-9)
     assert state.readout is not None
     assert state.readout.ridge == RIDGES[squared.sum(axis=1).argmin()]
 
 
 def test_two_rounds_of_sums_choose_what_the_server_with_all_statistics_chooses() -> None:
-    sums = select(SelectedRidge(features=PER_STEP), SERIES)
+    sums = select(from_sums(PER_STEP), SERIES)
     kept = run_locally(Plan(algorithm=FederatedRidge(features=PER_STEP)), SERIES).state
     assert sums.readout is not None
     assert kept.readout is not None
@@ -80,21 +83,18 @@ def test_two_rounds_of_sums_choose_what_the_server_with_all_statistics_chooses()
 
 
 def test_classes_are_counted_on_left_out_clients() -> None:
-    algorithm = SelectedRidge(features=POOLED, ridges=RIDGES, classes=ACTIVITIES, by="accuracy")
-    state = select(algorithm, PEOPLE)
+    state = select(from_sums(POOLED, ridges=RIDGES, classes=ACTIVITIES), PEOPLE)
     squared, hits, _ = explicit(POOLED, PEOPLE)
     assert state.errors is not None
     np.testing.assert_array_equal(state.errors.correct, hits)
     np.testing.assert_allclose(state.errors.squared, squared, rtol=1e-8)
-    best = np.flatnonzero(hits == hits.max())
-    expected = best[squared.sum(axis=1)[best].argmin()]
     assert state.readout is not None
-    assert state.readout.ridge == RIDGES[expected]
+    assert state.readout.ridge == RIDGES[squared.sum(axis=1).argmin()]
     np.testing.assert_allclose(state.errors.accuracy(), hits / 64)
 
 
 def test_each_output_may_choose_its_own_ridge() -> None:
-    state = select(SelectedRidge(features=PER_STEP, ridges=RIDGES, per_output=True), SERIES)
+    state = select(from_sums(PER_STEP, ridges=RIDGES, per_output=True), SERIES)
     squared, _, _ = explicit(PER_STEP, SERIES)
     assert state.readout is not None
     expected = np.array(RIDGES)[squared.argmin(axis=0)]
@@ -102,9 +102,12 @@ def test_each_output_may_choose_its_own_ridge() -> None:
 
 
 def test_one_round_alone_makes_no_model() -> None:
-    result = run_locally(Plan(algorithm=SelectedRidge(features=PER_STEP), rounds=1), SERIES)
+    result = run_locally(Plan(algorithm=from_sums(PER_STEP), rounds=1), SERIES)
     with pytest.raises(FederationError, match="run all the rounds of the plan"):
         _ = result.model
+    assert result.state.total is not None
+    assert result.state.total.members[0].n_rows == 300 - 4 * 8
+    assert result.state.by_client == {}
     assert result.state.clients == tuple(sorted(SERIES))
 
 
@@ -121,36 +124,34 @@ class Absent(Engine):
 
     def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
         (message,) = set(requests.values())
-        first = b'"kind":"nothing"' in message
+        first = b'"kind":"alive"' in message
         for reply in self.inner.ask(requests):
             if reply.client != self.client or first != (self.round == 0):
                 yield reply
 
 
 def test_a_client_that_missed_the_first_round_is_told_so() -> None:
-    plan: Plan[Any, Any, Any] = Plan(algorithm=SelectedRidge(features=PER_STEP), rounds=2)
+    plan: Plan[Any, Any, Any] = Plan(algorithm=from_sums(PER_STEP), rounds=2)
     late = "client-002"
     state = run(plan, Absent(LocalEngine(plan, SERIES), late, 0)).state
     others = {name: part for name, part in SERIES.items() if name != late}
-    expected = select(SelectedRidge(features=PER_STEP), others)
+    expected = select(from_sums(PER_STEP), others)
     assert state.clients == tuple(sorted(others))
     assert state.errors.squared.tobytes() == expected.errors.squared.tobytes()  # type: ignore[union-attr]
     assert state.readout.weights.tobytes() == expected.readout.weights.tobytes()  # type: ignore[union-attr]
 
 
 def test_a_client_that_misses_the_second_round_only_leaves_its_errors_out() -> None:
-    plan: Plan[Any, Any, Any] = Plan(
-        algorithm=SelectedRidge(features=PER_STEP, ridges=RIDGES), rounds=2
-    )
+    plan: Plan[Any, Any, Any] = Plan(algorithm=from_sums(PER_STEP, ridges=RIDGES), rounds=2)
     state = run(plan, Absent(LocalEngine(plan, SERIES), "client-002", 1)).state
     _, _, by_client = explicit(PER_STEP, SERIES)
     rest = sum(errors for name, errors in by_client.items() if name != "client-002")
     np.testing.assert_allclose(state.errors.squared, rest, rtol=1e-9)
-    assert state.total.n_rows == 300 - 4 * 8
+    assert state.total.members[0].n_rows == 300 - 4 * 8
 
 
 def test_a_client_notices_that_it_is_not_in_the_total() -> None:
-    algorithm = SelectedRidge(features=PER_STEP, ridges=RIDGES)
+    algorithm = from_sums(PER_STEP, ridges=RIDGES)
     context = RoundContext(1, (), client="a")
     others = {name: SERIES[name] for name in ("client-000", "client-001")}
     state = run_locally(Plan(algorithm=algorithm, rounds=1), others).state
@@ -165,7 +166,7 @@ def test_a_client_notices_that_it_is_not_in_the_total() -> None:
 
 
 def test_a_client_alone_has_nothing_to_be_left_out_of() -> None:
-    algorithm = SelectedRidge(features=PER_STEP, ridges=RIDGES)
+    algorithm = from_sums(PER_STEP, ridges=RIDGES)
     one = {"a": SERIES["client-000"]}
     state = run_locally(Plan(algorithm=algorithm, rounds=1), one).state
     with pytest.raises(UploadError) as caught:
@@ -176,7 +177,7 @@ def test_a_client_alone_has_nothing_to_be_left_out_of() -> None:
 
 
 def test_a_hidden_sum_is_believed_without_names() -> None:
-    algorithm = SelectedRidge(features=PER_STEP, ridges=RIDGES)
+    algorithm = from_sums(PER_STEP, ridges=RIDGES)
     named = select(algorithm, SERIES)
     assert named.total is not None
     assert named.errors is not None
@@ -219,19 +220,22 @@ def test_errors_that_cannot_be_are_refused(value: PathErrors, code: str) -> None
 def test_errors_of_different_paths_and_kinds_do_not_add() -> None:
     with pytest.raises(UploadError, match="do not add"):
         errors() + errors(squared=np.ones((3, 3)), correct=np.zeros(3))
-    statistics = select(SelectedRidge(features=PER_STEP), SERIES).total
-    with pytest.raises(UploadError, match="do not add"):
-        Evidence(statistics) + Evidence(None, errors())
+    algorithm = from_sums(PER_STEP)
+    statistics = select(algorithm, SERIES).total
+    assert statistics is not None
+    for round_, other in enumerate((errors(), statistics)):
+        with pytest.raises(IntegrityError, match="expected"):
+            algorithm.read_update(other.parts(), RoundContext(round_, ()))
 
 
 def test_errors_before_a_total_stop_the_run() -> None:
-    algorithm = SelectedRidge(features=PER_STEP)
+    algorithm = from_sums(PER_STEP)
     with pytest.raises(FederationError, match="before there was a total"):
-        algorithm.server_update(Selection(), Evidence(None, errors()), RoundContext(1, ()))
+        algorithm.server_update(algorithm.start(), Tally(errors(), {}), RoundContext(1, ()))
 
 
 def test_a_broadcast_that_is_not_a_path_is_refused_by_the_client() -> None:
-    algorithm = SelectedRidge(features=PER_STEP)
+    algorithm = from_sums(PER_STEP)
     for wrong in (Message("path"), join("other", {})):
         with pytest.raises(IntegrityError, match="expected"):
             algorithm.client_update(wrong, lambda: SERIES["client-000"], RoundContext(1, ()))
@@ -239,16 +243,11 @@ def test_a_broadcast_that_is_not_a_path_is_refused_by_the_client() -> None:
 
 def test_wrong_settings_are_named() -> None:
     with pytest.raises(ValueError, match="by is 'f1'"):
-        SelectedRidge(features=PER_STEP, by="f1")  # type: ignore[arg-type]
+        from_sums(PER_STEP, by="f1")
     with pytest.raises(ValueError, match="needs classes"):
-        SelectedRidge(features=PER_STEP, by="accuracy")
+        from_sums(PER_STEP, by="accuracy")
     with pytest.raises(ValueError, match="one ridge for all"):
-        SelectedRidge(features=POOLED, by="accuracy", classes=ACTIVITIES, per_output=True)
-
-
-def test_equal_accuracies_are_decided_by_error() -> None:
-    path = PathErrors(9, 9.0, np.array([[3.0], [1.0], [2.0]]), np.array([7.0, 6.0, 7.0]))
-    assert chosen(np.array([0.1, 1.0, 10.0]), path, by="accuracy").best == 10.0
+        from_sums(POOLED, by="accuracy", classes=ACTIVITIES, per_output=True)
 
 
 def test_secure_aggregation_chooses_the_same_ridge_and_shows_no_client() -> None:
@@ -257,12 +256,12 @@ def test_secure_aggregation_chooses_the_same_ridge_and_shows_no_client() -> None
     identities = generate_keys(clients)
     memories = identities.memories
     secure = SecureAggregation(identities=identities, min_clients=3, rows_per_feature=2)
-    algorithm = SelectedRidge(features=small, ridges=RIDGES)
+    algorithm = from_sums(small, ridges=RIDGES)
     plan: Plan[Any, Any, Any] = Plan(algorithm=algorithm, rounds=2, protections=(secure,))
     hidden = run_locally(plan, clients, memories=memories).state
     seen = select(algorithm, clients)
     assert hidden.clients == ()
-    assert hidden.by_client == {}
+    assert hidden.by_client == hidden.judged == {}
     assert seen.errors is not None
     np.testing.assert_allclose(hidden.errors.squared, seen.errors.squared, rtol=1e-9)
     assert seen.readout is not None

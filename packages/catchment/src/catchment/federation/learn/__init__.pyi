@@ -1,17 +1,13 @@
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector as FederatedAnomalyDetector
 from catchment.federation.learn.averaging import ReadoutAveraging as ReadoutAveraging
 from catchment.federation.learn.balanced import BalancedRidge as BalancedRidge
-from catchment.federation.learn.candidates import (
-    Candidates as Candidates,
-    SelectedRidge as SelectedRidge,
-)
+from catchment.federation.learn.candidates import Candidates as Candidates
 from catchment.federation.learn.classes import (
     UnknownThreshold as UnknownThreshold,
     retired_by_class as retired_by_class,
     state_without_class as state_without_class,
 )
 from catchment.federation.learn.personal import (
-    PersonalIncrements as PersonalIncrements,
     PersonalReadouts as PersonalReadouts,
     SHARES as SHARES,
     mixed as mixed,
@@ -35,10 +31,8 @@ from catchment.federation.learn.yule_walker import FederatedYuleWalker as Federa
 from catchment.federation.learn.automatic import automatic_ridge as automatic_ridge
 from catchment.federation.learn.averaging import read_readouts as read_readouts
 from catchment.federation.learn.candidates import (
-    Evidence as Evidence,
     PathErrors as PathErrors,
     Race as Race,
-    Selection as Selection,
     chosen as chosen,
     clearly_less as clearly_less,
     nrmse_of as nrmse_of,
@@ -77,11 +71,9 @@ __all__ = [
     "FederatedRidge",
     "FederatedScaling",
     "FederatedYuleWalker",
-    "PersonalIncrements",
     "PersonalReadouts",
     "ReadoutAveraging",
     "SHARES",
-    "SelectedRidge",
     "UnknownThreshold",
     "add_client",
     "group_of",

@@ -19,7 +19,7 @@ from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.sums import MANY
 
 if TYPE_CHECKING:
-    from catchment.federation.learn.candidates import SelectedRidge
+    from catchment.federation.learn.candidates import Candidates
 
 Ridge = float | Literal["auto", "leave-one-client-out", "leave-one-group-out", "gcv"]
 Upload = Literal["auto", "statistics", "autocovariances"] | Callable[..., Algorithm[Any, Any, Any]]
@@ -39,7 +39,7 @@ def automatic_ridge(
     n_clients: int | None = None,
     store_per_client: bool | Literal["groups"] | None = None,
     **settings: Any,
-) -> FederatedRidge | SelectedRidge:
+) -> FederatedRidge | Candidates:
     """Return exact ridge regression for clients that are seen one by one, or only as a sum.
 
     Parameters
@@ -85,9 +85,9 @@ def automatic_ridge(
                     f"clients only with {name}={plain!r}, so pass ridge='gcv' or a number with it"
                 )
         left = {name: settings[name] for name in settings if name in ("per_output", "standardize")}
-        from catchment.federation.learn.candidates import SelectedRidge
+        from catchment.federation.learn.candidates import Candidates
 
-        return SelectedRidge(features=features, classes=classes, **left)
+        return Candidates(features=(features,), classes=classes, store_per_client=False, **left)
     kept: bool | Literal["groups"] = not hidden and not alone
     if chosen == "leave-one-group-out" or (
         chosen == "auto" and n_clients is not None and n_clients > MANY
@@ -146,6 +146,20 @@ def offered_maps(
         maps = described.candidates(n_inputs, per_step=per_step)
         return Offered(maps, several=len(maps) > 1)
     return Offered((described.fallback,), f"the default map is used: {why}")
+
+
+def auto_choice(
+    classes: object, n_clients: int | None = None, *, per_output: bool = False
+) -> dict[str, Any]:
+    """Return how `Candidates` choose a map for "auto": by what will be reported, with a margin.
+
+    Classes are counted by the clients, who see the sum of all for that; two would see each other's.
+
+    >>> auto_choice(("sit", "walk")), auto_choice(None)["by"], auto_choice(("sit", "walk"), 2)["by"]
+    ({'margin': 1.0, 'by': 'accuracy'}, 'error', 'error')
+    """
+    counted = classes is not None and not per_output and (n_clients is None or n_clients > 2)
+    return {"margin": 1.0, "by": "accuracy" if counted else "error"}
 
 
 def refuse_settings(given: Collection[str]) -> None:

@@ -66,7 +66,7 @@ from catchment.federation.runs.read import Run, last_state, read_digests, read_r
 from catchment.plugins import plugin
 from catchment.readout.detector import Detector
 from catchment.readout.device import same_features
-from catchment.readout.heads import head_of
+from catchment.readout.heads import HEADS
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout, unpack
@@ -124,8 +124,11 @@ class Described:
             race: Race = Candidates(features=(model.features,), classes=model.classes).load_state(
                 parts
             )
-            if self.settings["halvings"] != 0 or race.total is None or race.best is None:
+            if self.settings["halvings"] or race.total is None or race.best is None:
                 return None
+            if not race.by_client:
+                return None
+            known |= {"standardize": self.settings.get("standardize", "auto")}
             ridge = FederatedRidge(**known, per_output=self.settings["per_output"])
             own = {name: sent.members[race.best] for name, sent in race.by_client.items()}
             return ridge, RidgeState(race.total.members[race.best], own)
@@ -137,7 +140,8 @@ class Described:
             k: tuple(v) if isinstance(v, list) else v for k, v in self._of_ridge.items()
         }
         if plain.get("head") is not None:
-            plain["head"] = head_of(plain["head"])
+            ((name, settings),) = plain["head"].items()  # by the name of its class
+            plain["head"] = {one.__name__: one for one in HEADS.values()}[name](**settings)
         made: Any = BalancedRidge if self.name == "BalancedRidge" else FederatedRidge
         algorithm: Ridge = made(**{**plain, **known})
         return algorithm, algorithm.load_state(parts)
