@@ -45,10 +45,8 @@ def check_turn(data: Data, context: RoundContext) -> None:
 
     Who has none sits out: a sum of zeros would count among the clients that a sum must be of.
     """
-    found = set[bool]()
-    for one in data():
-        missing = True if one.y is None else np.isnan(np.atleast_2d(one.y)).any(axis=1)
-        found.update(np.atleast_1d(missing).tolist())
+    targets = (np.array([[np.nan]]) if one.y is None else one.y for one in data())
+    found = {bool(k) for y in targets for k in np.isnan(np.atleast_2d(y)).any(axis=1)}
     if (context.round > 0) not in found:
         which = "without" if context.round else "with"
         raise ValueError(f"the client has no row {which} a label; it sits this round out")
