@@ -42,14 +42,13 @@ FACES = {
         "RandomProjection RandomFourierFeatures Reservoir Uniform WindowStatistics AppendNorm"
     ),
     "catchment.federation": (
-        "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Requirements Plan Protection "
+        "Algorithm BLOCK ByRound Data Engine Limits Masking Requirements Plan Protection "
         "Record Result Rows LowRankUpload RunFolder RoundContext Workflow explain messages_of "
         "read_run"
     ),
     "catchment.federation.learn": (
         "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge "
-        "FederatedScaling FederatedYuleWalker PersonalIncrements PersonalReadouts "
-        "ReadoutAveraging SHARES "
+        "FederatedScaling FederatedYuleWalker PersonalReadouts ReadoutAveraging SHARES "
         "UnknownThreshold group_of add_client mixed personalize state_without_class "
         "retired_by_class towards unlearn unlearn_lags unlearn_normal unlearn_rows"
     ),
@@ -65,7 +64,7 @@ FACES = {
     ),
     "catchment.privacy": (
         "Helper Budget Clip FileMemory GaussianNoise Identities Journal RecordLevel "
-        "PlainStatisticsWarning Policy PromptNoise LedgerEntry PrivacyLedger SecureAggregation "
+        "PlainStatisticsWarning Policy LedgerEntry PrivacyLedger SecureAggregation "
         "epsilon_spent forget_rounds generate_keys networked new_helper new_identity"
     ),
     "catchment.readout": (
@@ -101,7 +100,7 @@ FACES = {
     "catchment_lab.audit": "Finding Outcome Report Setting audit",
     "catchment_lab.datasets": "Dataset load load_whole pack unpack",
     "catchment_lab.diagnose": (
-        "Reason how_served keep_worst served_in_words served_section write_served_page"
+        "how_served keep_worst served_in_words served_section write_served_page"
     ),
     "catchment_lab.plots": "reservoir_graph spectrum states",
     "catchment_lab.search": (
@@ -124,7 +123,7 @@ FACES = {
     ),
     "catchment_research.prompt": (
         "Answers Controlled EdgeController Example FrozenLM LanguageServer Projection PromptModel "
-        "PromptTraining Prompter RecordingPrompts SurrogateLM TransformersLM "
+        "PromptNoise PromptTraining Prompter RecordingPrompts SurrogateLM TransformersLM "
         "closed_form_start find_model label_targets prompt_model_of ridge_data values_of"
     ),
 }

@@ -26,7 +26,7 @@ import catchment_edge.c
 from catchment.data import Scaler
 from catchment.readout import Readout
 from catchment_edge import CCode, c_code
-from catchment_edge.c import constant_bytes, traits
+from catchment_edge.c import traits
 
 COMPILER = "arm-none-eabi-gcc"
 FLAGS = ("-std=c99", "-Os", "-mcpu=cortex-m4", "-mthumb", "-c")
@@ -63,7 +63,7 @@ def flash_of(code: CCode, folder: Path) -> int:
 def measured(model: ct.Model, folder: Path, **options: Any) -> Measured:
     """Return the traits and sizes of a model."""
     code = c_code(model, name="model_", **options)
-    return Measured(traits(code.layout), flash_of(code, folder), constant_bytes(code.layout))
+    return Measured(traits(code.layout), flash_of(code, folder), code.plan.tables)
 
 
 def random_model(draw: random.Random) -> ct.Model:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.special import softmax
 
 from catchment import Array, Integers
-from catchment.readout import Readout, RidgeStatistics, SelfTraining, rescaled, scale_of, softmax
+from catchment.readout import Readout, RidgeStatistics, SelfTraining, rescaled, scale_of
 
 UNIT = 1024
 LABELS = (1, 2, 5, 10, 20)
@@ -114,7 +115,7 @@ def entropy(person: Person, rate: float = 30.0, steps: int = 20, sharp: float = 
     """Return scores after steps down the mean entropy, preconditioned as the ridge is."""
     scores = person.S0
     for _ in range(steps):
-        p = softmax(scores / sharp)
+        p = softmax(scores / sharp, axis=1)
         log = np.log(np.maximum(p, 1e-12))
         H = -(p * log).sum(axis=1, keepdims=True)
         slope = -p * (log + H) / sharp / len(p)
@@ -161,7 +162,7 @@ def propagation(person: Person, neighbors: int = 10, alpha: float = 0.5) -> Arra
     W = np.maximum(W, W.T)
     d = np.sqrt(W.sum(axis=1) + 1e-12)
     S = W / d[:, None] / d
-    return np.linalg.solve(np.eye(len(S)) - alpha * S, softmax(person.S0 / 0.2))
+    return np.linalg.solve(np.eye(len(S)) - alpha * S, softmax(person.S0 / 0.2, axis=1))
 
 
 # By method: what it does, and the settings that training people left out choose from.

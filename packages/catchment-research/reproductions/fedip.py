@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import chain, product
 from typing import Any
 
 from catchment.engine import run_locally
@@ -25,6 +28,7 @@ from catchment_lab.search import adapt
 from reproductions.cells import Cell, Subjects, cell, exact, pooled_readout, read_subjects
 from reproductions.fedip_search import SEARCHES, Explored, Judge, Key, Tried, decide, explore
 from reproductions.people import Clients, People, together
+from reproductions.pool import Deal
 from reproductions.sent_back import sent_back
 from reproductions.study import Began, Selected, SetResult, Traffic
 
@@ -87,34 +91,39 @@ ALL = 10**12
 PAPER = FedIPSettings(finalists=1, steps=ALL, search_steps=ALL, adapt_steps=ALL)
 
 
-def fedip(people: People, settings: FedIPSettings, began: Began | None = None) -> SetResult:
+def fedip(
+    people: People, settings: FedIPSettings, began: Began | None = None, deal: Deal = map
+) -> SetResult:
     """Return one fold's cells, methods named like `incfed-mean`, `fedip-paper-mean`.
 
     Parameters
     ----------
     began
         Called with a line of text as the parts begin.
+    deal
+        Does the trials and cells, here or on processes.
     """
     start = time.perf_counter()
     say = began or (lambda text: None)
     adapting = people.within(settings.adapt_steps).train
     people = people.within(settings.steps)
     judge = Judge(people.within(settings.search_steps), adapting, settings.pools)
+    say(f"{people.name}: {settings.trials} trials")
     explored = explore(
         judge,
         trials=settings.trials,
         rounds=settings.rounds,
         most_units=settings.most_units,
         seed=settings.seed,
-        say=say,
+        deal=deal,
     )
     say(f"{people.name}: finalists")
-    chosen = decide(judge, explored.tried, settings.finalists)
+    chosen = decide(judge, explored.tried, settings.finalists, deal)
     table = Table(people, adapting, settings, chosen)
     cells: list[Cell] = []
     for retraining in range(settings.retrainings):
         say(f"{people.name}: retraining {retraining + 1} of {settings.retrainings}")
-        cells += table.cells(retraining)
+        cells += table.cells(retraining, deal)
     selected = tuple(
         Selected.of(f"{method}-{pool}", c.recipe, c.validation, pool, c.adaptation, people.fold)
         for (method, pool), c in chosen.items()
@@ -141,7 +150,7 @@ def remarks(explored: Explored, table: Table) -> tuple[str, ...]:
             lines.append(f"{search} ranges: no rule was left, the cells are those of IncFed")
     if table.fell_back:
         lines.append(
-            f"{table.fell_back} of {len(table.known)} adaptations for the table diverged; their "
+            f"{table.fell_back} of {table.adapted} adaptations for the table diverged; their "
             "cells have the reservoir as drawn"
         )
     return tuple(lines)
@@ -159,29 +168,40 @@ class Table:
     ) -> None:
         self.people, self.adapting = people, adapting
         self.settings, self.chosen = settings, chosen
-        self.fell_back = 0
+        self.fell_back = self.adapted = 0
         self.records: Sequence[Record] = ()
-        self.known: dict[object, Reservoir] = {}
 
-    def cells(self, retraining: int) -> list[Cell]:
+    def cells(self, retraining: int, deal: Deal = map) -> list[Cell]:
         """Return the cells of all methods, poolings and shares with one draw of reservoirs."""
-        cells: list[Cell] = []
-        for pool in self.settings.pools:
-            cells += self._plain(self.chosen["incfed", pool], pool, retraining)
-        plain = list(cells)
-        for search in SEARCHES:
-            method = f"fedip-{search}"
-            if (method, self.settings.pools[0]) in self.chosen:
-                for pool in self.settings.pools:
-                    cells += self._adapted(method, pool, retraining)
-            else:
-                # Where no rule held, there is nothing but the reservoir as drawn.
-                cells += [
-                    replace(one, method=one.method.replace("incfed", method)) for one in plain
-                ]
-        return cells
+        pools = self.settings.pools
+        plain = [(self.chosen["incfed", pool], pool) for pool in pools]
+        cells = list(chain(*deal(partial(self.plain, retraining), plain)))
+        # Where no rule held, there is nothing but the reservoir as drawn.
+        found = {
+            (f"fedip-{search}", pool, share): replace(
+                one, method=one.method.replace("incfed", f"fedip-{search}")
+            )
+            for search in SEARCHES
+            for (pool, share), one in zip(
+                product(pools, self.settings.shares), list(cells), strict=True
+            )
+        }
+        # A reservoir that several poolings chose is adapted only once.
+        jobs: dict[object, list[tuple[str, Pool, float, Tried]]] = {}
+        for method, pool, share in found:
+            if one := self.chosen.get((method, pool)):
+                key = (one.recipe, one.adaptation, share)
+                jobs.setdefault(key, []).append((method, pool, share, one))
+        for outcome, records in deal(partial(self.after_adaptation, retraining), [*jobs.values()]):
+            self.adapted += 1
+            self.fell_back += not records
+            self.records = records or self.records
+            found |= outcome
+        return [*cells, *found.values()]
 
-    def _plain(self, chosen: Tried, pool: Pool, retraining: int) -> list[Cell]:
+    def plain(self, retraining: int, job: tuple[Tried, Pool]) -> list[Cell]:
+        """Return the cells of a reservoir as drawn, for every share of the subjects."""
+        chosen, pool = job
         features = EchoState.of(_drawn(chosen, retraining), input=False, pool=pool)
         read = read_subjects(features, self.people.everyone)
         return [
@@ -189,29 +209,25 @@ class Table:
             for share in self.settings.shares
         ]
 
-    def _adapted(self, method: str, pool: Pool, retraining: int) -> list[Cell]:
-        cells = []
-        for share in self.settings.shares:
-            reservoir = self._reservoir(self.chosen[method, pool], share, retraining)
-            cells.append(
-                trained_cell(f"{method}-{pool}", reservoir, pool, self.people, share, retraining)
-            )
-        return cells
+    def after_adaptation(
+        self, retraining: int, job: Sequence[tuple[str, Pool, float, Tried]]
+    ) -> tuple[dict[tuple[str, Pool, float], Cell], Sequence[Record]]:
+        """Return cells of one reservoir that a share of the subjects adapted, and its records.
 
-    def _reservoir(self, chosen: Tried, share: float, retraining: int) -> Reservoir:
-        """Return a reservoir that a share of the subjects adapted, each only once."""
-        key = (chosen.recipe, chosen.adaptation, share, retraining)
-        if key not in self.known:
-            assert chosen.adaptation is not None
-            reservoir = _drawn(chosen, retraining)
-            names = self.people.share(share, retraining)
-            clients = {name: self.adapting[name] for name in names}
-            try:
-                reservoir, self.records = adapt(reservoir, chosen.adaptation, clients)
-            except FederationError:
-                self.fell_back += 1
-            self.known[key] = reservoir
-        return self.known[key]
+        There are no records if the adaptation diverged; the reservoir is then as drawn.
+        """
+        _, _, share, chosen = job[0]
+        assert chosen.adaptation is not None
+        reservoir, records = _drawn(chosen, retraining), tuple[Record, ...]()
+        clients = {name: self.adapting[name] for name in self.people.share(share, retraining)}
+        with suppress(FederationError):
+            reservoir, records = adapt(reservoir, chosen.adaptation, clients)
+        return {
+            (method, pool, share): trained_cell(
+                f"{method}-{pool}", reservoir, pool, self.people, share, retraining
+            )
+            for method, pool, share, _ in job
+        }, records
 
     def traffic(self) -> tuple[Traffic, ...]:
         """Return what the last adaptation and a ridge cost."""

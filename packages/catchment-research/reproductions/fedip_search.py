@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -29,8 +30,8 @@ from catchment_lab.search import Adaptation, PlasticitySpace, Random, Space, ada
 from catchment_research.plasticity import IntrinsicPlasticity, plasticity_of
 from reproductions.cells import Subject, exact
 from reproductions.people import Clients, People
+from reproductions.pool import Deal
 from reproductions.spaces import FEDIP_HHAR, FEDIP_PAPER, FEDIP_RELATIVE, FEDIP_WESAD
-from reproductions.study import Began
 
 SEARCHES = ("paper", "relative", "wide")
 READINGS = tuple(product(("step", "batch"), ("corrected", "printed")))
@@ -86,6 +87,7 @@ class Explored:
 
 
 Curves = dict[Pool, dict[int, float]]
+Job = tuple[Reservoir, IntrinsicPlasticity | None, Sequence[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +196,13 @@ def even(space: PlasticitySpace, chooser: Random) -> IntrinsicPlasticity:
 
 
 def explore(
-    judge: Judge, *, trials: int, rounds: int, most_units: int, seed: int, say: Began
+    judge: Judge,
+    *,
+    trials: int,
+    rounds: int,
+    most_units: int,
+    seed: int,
+    deal: Deal = map,
 ) -> Explored:
     """Return what recipes and rules give, drawn at random.
 
@@ -204,49 +212,54 @@ def explore(
         Recipes, each without plasticity and with a rule of every search.
     rounds
         The most that a rule is run; of the wide ranges, as many as are drawn.
+    deal
+        Judges the trials, here or on processes.
     """
-    people, found = judge.people, Explored()
     chooser = Random(np.random.default_rng([seed, 2]))
-    space = space_of(people.name, most_units)
+    space = space_of(judge.people.name, most_units)
     looks = [n for n in LOOKS if n <= rounds]
-
+    jobs: list[tuple[str, Job]] = []
     for trial in range(trials):
-        say(f"{people.name}: trial {trial + 1} of {trials}")
-        recipe, wide = space.draw(chooser, inputs=len(people.channels))
+        recipe, wide = space.draw(chooser, inputs=len(judge.people.channels))
         assert wide is not None
         recipe = replace(recipe, seed=seed + trial)
-        found.add("incfed", recipe, None, judge.plain(recipe))
-        for rule in paper_rules(chooser):
-            _try(judge, found, "fedip-paper", recipe, rule, looks)
-        _try(judge, found, "fedip-relative", recipe, relative_rule(chooser, trial), looks)
+        jobs.append(("incfed", (recipe, None, ())))
+        jobs += [("fedip-paper", (recipe, rule, looks)) for rule in paper_rules(chooser)]
+        jobs.append(("fedip-relative", (recipe, relative_rule(chooser, trial), looks)))
         few = [n for n in looks if n <= wide.rounds]
-        _try(judge, found, "fedip-wide", recipe, wide.rule, few)
+        jobs.append(("fedip-wide", (recipe, wide.rule, few)))
+    found = Explored()
+    outcomes = deal(partial(judged, judge), [job for _, job in jobs])
+    for (method, (recipe, rule, _)), outcome in zip(jobs, outcomes, strict=True):
+        if outcome is not None:
+            found.add(method, recipe, rule, outcome[0])
+        if rule is not None:
+            reading = (method.removeprefix("fedip-"), rule.updates, rule.equation)
+            found.tally(reading, below=bool(outcome and outcome[1]), out=outcome is None)
     return found
 
 
-def _try(
-    judge: Judge,
-    found: Explored,
-    method: str,
-    recipe: Reservoir,
-    rule: IntrinsicPlasticity,
-    looks: Sequence[int],
-) -> None:
-    """Add what a rule gives, or that it diverged within its rounds."""
-    reading = (method.removeprefix("fedip-"), rule.updates, rule.equation)
+def judged(judge: Judge, job: Job) -> tuple[Curves, bool] | None:
+    """Return the accuracies of a recipe with a rule or as drawn, and whether gains went below zero.
+
+    None if the rule diverges within its rounds.
+    """
+    recipe, rule, looks = job
+    if rule is None:
+        return judge.plain(recipe), False
     try:
-        curves, below = judge.adapted(recipe, rule, looks)
+        return judge.adapted(recipe, rule, looks)
     except FederationError:
-        found.tally(reading, out=True)
-    else:
-        found.add(method, recipe, rule, curves)
-        found.tally(reading, below=below)
+        return None
 
 
-def decide(judge: Judge, tried: Mapping[Key, Sequence[Tried]], finalists: int) -> dict[Key, Tried]:
+def decide(
+    judge: Judge, tried: Mapping[Key, Sequence[Tried]], finalists: int, deal: Deal = map
+) -> dict[Key, Tried]:
     """Return for each method and pooling the finalist that does best over reservoirs drawn anew.
 
-    The best of many trials owes part of its score to its own draw of the reservoir.
+    The best of many trials owes part of its score to its own draw of the reservoir. A rule that
+    diverges with another draw scores 0 there.
     """
     best = {
         key: sorted(found, key=lambda one: -one.validation)[:finalists]
@@ -254,27 +267,27 @@ def decide(judge: Judge, tried: Mapping[Key, Sequence[Tried]], finalists: int) -
     }
     if finalists < 2:
         return {key: found[0] for key, found in best.items()}
-    known: dict[tuple[Reservoir, IntrinsicPlasticity | None], list[Curves]] = {}
+    # Poolings often have the same finalists, which adapt but once.
+    looks = {(one.recipe, one.rule): one.by_rounds for found in best.values() for one in found}
+    jobs: list[Job] = [
+        (replace(recipe, seed=seed), rule, sorted(by_rounds))
+        for (recipe, rule), by_rounds in looks.items()
+        for seed in FRESH
+    ]
+    outcomes = iter(deal(partial(judged, judge), jobs))
+    again = {pair: [next(outcomes) for _ in FRESH] for pair in looks}
     chosen = {}
     for (method, pool), found in best.items():
-        judged = []
+        ranked = []
         for one in found:
-            # Poolings often have the same finalists, which adapt but once.
-            if (one.recipe, one.rule) not in known:
-                known[one.recipe, one.rule] = [_again(judge, one, seed) for seed in FRESH]
-            curves = [one.by_rounds, *(again[pool] for again in known[one.recipe, one.rule])]
-            mean = {n: float(np.mean([curve[n] for curve in curves])) for n in one.by_rounds}
-            judged.append(replace(one, by_rounds=mean))
-        chosen[method, pool] = max(judged, key=lambda one: one.validation)
+            scores = {
+                n: [
+                    score,
+                    *(out[0][pool][n] if out else 0.0 for out in again[one.recipe, one.rule]),
+                ]
+                for n, score in one.by_rounds.items()
+            }
+            mean = {n: float(np.mean(values)) for n, values in scores.items()}
+            ranked.append(replace(one, by_rounds=mean))
+        chosen[method, pool] = max(ranked, key=lambda one: one.validation)
     return chosen
-
-
-def _again(judge: Judge, one: Tried, seed: int) -> Curves:
-    """Return a configuration's accuracies with another reservoir, 0 where its rule diverges."""
-    recipe = replace(one.recipe, seed=seed)
-    if one.rule is None:
-        return judge.plain(recipe)
-    try:
-        return judge.adapted(recipe, one.rule, sorted(one.by_rounds))[0]
-    except FederationError:
-        return {pool: dict.fromkeys(one.by_rounds, 0.0) for pool in judge.pools}

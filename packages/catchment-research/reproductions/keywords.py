@@ -298,12 +298,12 @@ def _unknown(first: Federation) -> tuple[dict[str, float], dict[str, tuple[float
     own = ct.federate(ct.Plan(algorithm=by_class, preprocessing=PREPARE), first.early).result
     shared = ct.reject_unknown(first.run, first.early, rate=RATE)
     truth = np.repeat([1, 0], [len(new), len(old)])
-    auroc, told = {}, {}
+    auroc, told, z = {}, {}, on_grid([*new, *old])
     for name, model in (("own", own), ("shared", shared)):
-        far = np.concatenate(model.novelty([one.u for one in (*new, *old)]))
+        far = model.known.nearest(z) / model.threshold
         auroc[name] = float(roc_auc_score(truth, far))
         told[name] = float((far[truth == 1] > 1).mean()), float((far[truth == 0] > 1).mean())
-    highest = first.run.model.readout(on_grid([*new, *old])).max(axis=1)
+    highest = first.run.model.readout(z).max(axis=1)
     auroc["largest output"] = float(roc_auc_score(truth, -highest))
     return auroc, told
 

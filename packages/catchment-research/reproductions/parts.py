@@ -7,6 +7,7 @@ that folds can be run in any order, on any machine, and joined: everybody is tes
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib import import_module
@@ -27,7 +28,7 @@ from reproductions.people import (
     split,
 )
 from reproductions.places import load
-from reproductions.pool import Pool
+from reproductions.pool import Deal, Pool, dealing
 from reproductions.study import Began, SetResult, joined
 
 
@@ -51,6 +52,8 @@ class Study:
         Whose sequences are cut, where the publisher's own files are at hand.
     published
         Whether the module has the settings of a paper, `PAPER`.
+    dealt
+        Whether processes take the trials of a part, and not whole parts.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Study:
     sets: tuple[str, ...] | None = None
     paper: Paper = "fedip"
     published: bool = False
+    dealt: bool = False
 
     @property
     def module(self) -> Any:
@@ -71,7 +75,9 @@ STUDIES = {
     one.name: one
     for one in (
         Study("incfed", "IncFedSettings", folded=True, paper="incfed", published=True),
-        Study("fedip", "FedIPSettings", folded=True, sets=(*SETS, SPOKEN), published=True),
+        Study(
+            "fedip", "FedIPSettings", folded=True, sets=(*SETS, SPOKEN), published=True, dealt=True
+        ),
         Study("skew", "SkewSettings", folded=True, sets=("uci_har", "motionsense", "wisdm_watch")),
         Study(
             "variance",
@@ -162,9 +168,14 @@ def run_parts(
     left = [p for p in parts if not (p.set in found and p.within(found[p.set]))]
     if len(left) < len(parts):
         say(f"{len(parts) - len(left)} of {len(parts)} parts are there already")
-    work = partial(run_part, study.name, settings, directory, said=began if workers == 1 else None)
+    said, spread = began if workers == 1 else None, study.dealt and workers > 1
     failed: list[tuple[Part, Exception]] = []
-    with Pool(work, workers, one_core=True) as pool:
+    with ExitStack() as stack:
+        deal = stack.enter_context(dealing(workers)) if spread else map
+        work = partial(run_part, study.name, settings, directory, said=said, deal=deal)
+        # Two parts of such a study at once: one's trials fill the gaps at the other's end.
+        n = min(2, len(left)) if spread else workers
+        pool = stack.enter_context(Pool(work, n, one_core=True, threads=spread and n > 1))
         for part, outcome in pool.run(left):
             if isinstance(outcome, Exception):
                 say(f"{part}: {outcome}")
@@ -187,12 +198,15 @@ def run_part(
     directory: Path | None,
     part: Part,
     said: Began | None = None,
+    deal: Deal = map,
 ) -> SetResult:
     """Return what one part gives, its cells marked with the fold."""
     known = STUDIES[study]
     group = subjects(known, part, settings, directory)
-    if part.draw is None:
-        one: SetResult = getattr(known.module, study)(group, settings, said)
+    if known.dealt:
+        one: SetResult = getattr(known.module, study)(group, settings, said, deal)
+    elif part.draw is None:
+        one = getattr(known.module, study)(group, settings, said)
     else:
         one = known.module.drawn(group, settings, part.draw, said)
     before = f"fold {part.fold}: " if known.folded else ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from multiprocessing import get_context
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -13,6 +14,8 @@ from catchment import use_cores
 
 J = TypeVar("J")
 R = TypeVar("R")
+# Does a piece of work for every job, like `map`, and gives what came of them in their order.
+Deal = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
 
 class Pool(Generic[J, R]):
@@ -28,6 +31,8 @@ class Pool(Generic[J, R]):
         Whether every job gets a process of its own, so that it finds no memory in use.
     one_core
         Whether every process keeps to one thread, so that they do not fight over the cores.
+    threads
+        Whether the workers are threads of this process, for work that is itself dealt out.
 
     >>> with Pool(abs, 1) as pool:
     ...     list(pool.run([-3, 4]))
@@ -41,10 +46,13 @@ class Pool(Generic[J, R]):
         *,
         fresh: bool = False,
         one_core: bool = False,
+        threads: bool = False,
     ) -> None:
         self.work = work
-        self.executor = None
-        if workers > 1:
+        self.executor: Executor | None = None
+        if threads:
+            self.executor = ThreadPoolExecutor(workers)
+        elif workers > 1:
             self.executor = ProcessPoolExecutor(
                 workers,
                 mp_context=get_context("spawn"),
@@ -74,6 +82,23 @@ class Pool(Generic[J, R]):
             if error is not None and not isinstance(error, Exception):
                 raise error
             yield waiting[future], future.result() if error is None else error
+
+
+@contextmanager
+def dealing(workers: int) -> Iterator[Deal]:
+    """Give what deals jobs to processes of one core each; with one worker they are done here.
+
+    >>> with dealing(1) as deal:
+    ...     list(deal(abs, [-3, 4]))
+    [3, 4]
+    """
+    if workers == 1:
+        yield map
+        return
+    with ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=keep_to_one_core
+    ) as executor:
+        yield executor.map
 
 
 def keep_to_one_core() -> None:

@@ -6,6 +6,7 @@
 #include "monocypher.h"
 #include "boxes.c"
 #include "hkdf.c"
+#include "shares.c"
 
 struct about {
     const uint8_t *bytes;
@@ -58,4 +59,14 @@ int unseal(const uint8_t *key, const uint8_t *about, uint32_t n, uint8_t *box, u
     of.bytes = about;
     of.length = n;
     return box_open(key, put_about, &of, box, length);
+}
+
+void deal(const uint8_t *secret, const uint8_t *key, uint32_t which, uint32_t threshold, uint32_t n,
+          uint8_t *out);
+void deal(const uint8_t *secret, const uint8_t *key, uint32_t which, uint32_t threshold, uint32_t n,
+          uint8_t *out)
+{
+    uint32_t at;
+    for (at = 1; at <= n; at++)
+        share_of(secret, key, which, threshold, at, out + SHARE_BYTES * (at - 1));
 }

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import catchment_edge
 from catchment.errors import IntegrityError
-from catchment.privacy.secure_aggregation import keys
+from catchment.privacy.secure_aggregation import keys, ring
 from tests.export.trained import STRICT, needs_gcc
 
 pytestmark = needs_gcc
@@ -130,3 +130,33 @@ def test_boxes_of_a_device_open_elsewhere_and_the_other_way_round(
     wrong = ctypes.create_string_buffer(bytes(damaged), len(damaged))
     assert device.unseal(key, about, len(about), wrong, len(content)) == 0
     assert wrong.raw == bytes(damaged)
+
+
+N_SHARES = 3000  # of each polynomial; in one of 512 shares the highest nine bits are zero
+
+
+@pytest.mark.parametrize("threshold", [3, 4, 9])
+@pytest.mark.parametrize("which", [0, 1])
+def test_shares_of_a_device_are_those_of_the_same_polynomial(
+    device: ctypes.CDLL, threshold: int, which: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, key = sha256(b"secret").digest(), sha256(b"stream").digest()
+    drawn = iter([_coefficient(device, key, which << 16 | k) for k in range(1, threshold)])
+    monkeypatch.setattr("secrets.randbelow", lambda _: next(drawn))
+    places = range(1, N_SHARES + 1)
+    expected = ring.share(int.from_bytes(secret, "little"), threshold, places)
+    out = ctypes.create_string_buffer(N_SHARES * ring.SHARE_BYTES)
+    device.deal(secret, key, which, threshold, N_SHARES, out)
+    found = [ring.share_from(one) for one in ring.cut(out.raw, ring.SHARE_BYTES)]
+    assert found == expected
+    assert any(share < 2**512 for share in found)
+    some = dict(zip(places[-threshold:], found[-threshold:], strict=True))
+    assert ring.combine(some) == int.from_bytes(secret, "little")
+
+
+def _coefficient(device: ctypes.CDLL, key: bytes, block: int) -> int:
+    """Return 521 bits of the stream: those of two blocks."""
+    halves = ctypes.create_string_buffer(64), ctypes.create_string_buffer(64)
+    for k, half in enumerate(halves):
+        device.stream(key, 2 * block + k, half)
+    return int.from_bytes(halves[0].raw + halves[1].raw, "little") % 2**521

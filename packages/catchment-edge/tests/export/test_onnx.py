@@ -42,7 +42,6 @@ from catchment.sklearn import (
     EchoStateClassifier,
     EchoStateFeatures,
     EchoStateRegressor,
-    SequenceScaler,
     TimeSeriesClassifier,
 )
 from catchment_edge import to_onnx
@@ -255,7 +254,6 @@ def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
         ),
         (PersonalModels(model), {}, "models by client"),
         (EchoStateFeatures(10), {}, "EchoStateFeatures does not predict"),
-        (SequenceScaler(), {}, "SequenceScaler does not predict"),
         (model, {"precision": "float16"}, "use 'float64' or 'float32'"),
         (model_of(MiniRocket(84)), {"steps": 0}, "steps is 0; give the length"),
     ]

@@ -163,17 +163,17 @@ def test_files_that_get_longer(tmp_path: Path) -> None:
     assert "ended after 30 steps and has 60 now" in reason
 
 
-def test_personal_models_are_tested_beside_the_shared_one(tmp_path: Path) -> None:
-    text = PLAN.replace('increments = "new"', 'algorithm = "personal"\nincrements = "new"')
-    file = plan_in(tmp_path, text.replace("ridge = 0.1", "ridge = 0.1\nfalse_positive_rate = 0.2"))
+def test_who_drifted_is_kept_and_readouts_of_their_own_are_refused(tmp_path: Path) -> None:
+    text = PLAN.replace("ridge = 0.1", "ridge = 0.1\nfalse_positive_rate = 0.2")
+    file = plan_in(tmp_path, text)
     for week in (1, 2, 3, 4):
         write_week(tmp_path, week)
         done = go(tmp_path, file)
-    assert done.run.comparison is not None
-    scores = {row.name: row.score for row in done.run.comparison}
-    assert scores["personal"] < 0.5 * scores["shared readout"]
     assert "drifted clients" in done.run.rounds["training"][-1].figures
     assert read_run(tmp_path / "run").drifts == done.run.drifts
+    personal = text.replace('increments = "new"', 'algorithm = "personal"\nincrements = "new"')
+    with pytest.raises(ValueError, match="keep no old data"):
+        run_plan(plan_in(tmp_path, personal), tmp_path / "other", threads=1)
 
 
 def test_what_a_run_cannot_go_on_with_is_said(tmp_path: Path) -> None:

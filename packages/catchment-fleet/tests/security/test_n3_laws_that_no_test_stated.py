@@ -9,7 +9,7 @@ from catchment.errors import RuleError
 from catchment.federation.measure import Score
 from catchment.privacy import Policy
 from catchment.privacy.secure_aggregation import as_bits
-from catchment.readout import ErrorSums, Readout, RidgeStatistics, path_errors, squared_errors
+from catchment.readout import ErrorSums, Readout, RidgeStatistics, path_errors
 from catchment.wire import NOTHING, Message, join, split
 from catchment_fleet.apps import ScoreGuard
 from tests.security.fleet import Fleet, RefusedError
@@ -58,6 +58,6 @@ def test_a_row_of_weight_two_is_two_rows() -> None:
     found = path_errors(weighted, readouts)
     np.testing.assert_allclose(found, path_errors(repeated, readouts), rtol=1e-9)
     for row, readout in zip(found, readouts, strict=True):
-        np.testing.assert_allclose(row, squared_errors(weighted, readout), rtol=1e-12)
+        np.testing.assert_allclose(row, path_errors(weighted, [readout])[0], rtol=1e-12)
         bare = z @ readout.weights + readout.intercept - y
         np.testing.assert_allclose(row, (weight[:, None] * bare**2).sum(axis=0), rtol=1e-9)

@@ -249,8 +249,13 @@ class HydraForm(DeviceForm):
         groups = group_list(settings.n_groups, T, settings.length or T)
         scale = 2.0 ** input_digits(settings.input_range, channels.shape[1])
         x = whole_inputs(u, scale, settings.input_range * scale)
-        compete = fused_competitions if self.fused else competitions
-        found = compete(x, groups, channels, weights(settings.n_groups, settings.seed))
+        W = weights(settings.n_groups, settings.seed)
+        if self.fused:
+            found = torch.zeros((n, len(groups), 2, KERNELS), dtype=torch.int64, device=x.device)
+            tables = _tables(x.device, groups, channels, W)
+            launch("compete", (x, *tables, found), (n, n_inputs, T, *channels.shape))
+        else:
+            found = competitions(x, groups, channels, W)
         unit = scale * channels.shape[1] * 2.0**WEIGHT_BITS
         steps = np.maximum(1, T - groups[:, 1])
         divisors = steps[:, None, None] * np.array([unit, 1.0])[:, None]
@@ -277,7 +282,8 @@ def competitions(x: Tensor, groups: Integers, channels: Integers, W: NDArray[np.
         steps = T - differs
         padded = torch.nn.functional.pad(y, (4 * d, 4 * d))
         taps = [padded[:, k * d : k * d + steps] for k in range(TAPS)]
-        responses = [_response(taps, w) for w in W[g].tolist()]
+        # A sum of taps times weights stays within 30 bits.
+        responses = [sum(tap * w for tap, w in zip(taps, ws, strict=True)) for ws in W[g].tolist()]
         most, least = responses[0], responses[0]
         winner, loser = torch.zeros_like(most), torch.zeros_like(most)
         for k, response in enumerate(responses[1:], 1):  # of equals the first wins or loses
@@ -288,14 +294,6 @@ def competitions(x: Tensor, groups: Integers, channels: Integers, W: NDArray[np.
             out[:, g, 0, k] = torch.where(winner == k, most, 0).sum(1, dtype=torch.int64)
             out[:, g, 1, k] = (loser == k).sum(1)
     return out
-
-
-def _response(taps: list[Tensor], w: list[int]) -> Tensor:
-    """Return the sum of taps (n, T) times weights; it stays within 30 bits."""
-    total = taps[0] * w[0]
-    for tap, weight in zip(taps[1:], w[1:], strict=True):
-        total += tap * weight
-    return total
 
 
 def threads_for(length: int) -> int:
@@ -338,15 +336,3 @@ def packed_features(schedule: Schedule) -> NDArray[np.int32]:
     bits = (1 << POSITIONS[:, :3]).sum(axis=1)[schedule.kinds[:, 0]]
     columns = [bits, schedule.kinds[:, 1], schedule.biases, schedule.places]
     return np.column_stack(columns).astype(np.int32)
-
-
-def fused_competitions(
-    x: Tensor, groups: Integers, channels: Integers, W: NDArray[np.int32]
-) -> Tensor:
-    """Return what `competitions` does, by one compiled kernel."""
-    n, I, T = x.shape
-    G, C = channels.shape
-    out = torch.zeros((n, G, 2, 8), dtype=torch.int64, device=x.device)
-    tables = _tables(x.device, groups, channels, W)
-    launch("compete", (x, *tables, out), (n, I, T, G, C))
-    return out

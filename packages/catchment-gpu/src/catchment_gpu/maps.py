@@ -232,18 +232,17 @@ class MixedForm(DeviceForm):
             yield from super().compute_blocks(inputs)
             return
         most = max(1, block_numbers(self.device) // (PASSES * self.features.n_features))
-        for block in self._inner_blocks(inputs):
+        if self.inner is None:
+            u = joined(inputs, self.device).T
+            blocks = iter([DeviceRows.in_order(u, [len(one) for one in inputs])])
+        else:
+            blocks = self.inner.blocks(inputs)
+        for block in blocks:
             for first in range(0, block.z.shape[1], most):
                 some = slice(first, first + most)
                 used = None if block.used is None else block.used[some]
                 z = self.mixed(block.z[:, some])
                 yield DeviceRows(z, block.recording[some], block.row[some], used)
-
-    def _inner_blocks(self, inputs: Sequence[Array]) -> Iterator[DeviceRows]:
-        if self.inner is not None:
-            return self.inner.blocks(inputs)
-        u = joined(inputs, self.device).T
-        return iter([DeviceRows.in_order(u, [len(one) for one in inputs])])
 
 
 def projection(outer: RandomProjection, device: torch.device) -> Mixing:

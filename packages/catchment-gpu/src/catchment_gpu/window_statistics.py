@@ -50,7 +50,7 @@ class WindowStatisticsForm(DeviceForm):
         x = self._whole(u)
         center, sums, steps = moments(x)
         x -= center[..., None]
-        pairs = bool(self.features._n_pairs)
+        pairs = bool(self.features.correlations) and self.features.known_inputs > 1
         products = _products(x, math.floor(self.features.input_range * unit), pairs=pairs)
         squares = products.diagonal(dim1=1, dim2=2) if pairs else products
         variance = quotient(squares - quotient((sums * sums).double(), T), T)
@@ -59,11 +59,19 @@ class WindowStatisticsForm(DeviceForm):
         one[..., 1] = root(variance) / unit
         place = 2 + len(ORDER)
         one[..., 2:place] = (_order(x) + 4 * center[..., None]).double() / (4 * unit)
-        one[..., place] = _log_steps(steps, T)
+        scale = DIGITS + 4
+        step = torch.div(16 * steps, max(T - 1, 1), rounding_mode="floor")
+        logs = log2_of(step + 2 ** (scale - LOWEST_LOG // 2)).double()
+        one[..., place] = logs * 2.0**-FRACTION - scale
         one[..., place + 1 :] = _bands(x.view(n * I, T)).view(n, I, N_BANDS)
         rows = one.view(n, -1)
-        if pairs:
-            rows = torch.cat([rows, _correlations(products, sums, variance, T)], dim=1)
+        if pairs:  # correlations (n, pairs) of channels, 0 where one of them is constant
+            i, j = torch.triu_indices(I, I, 1, device=sums.device)
+            shift = quotient((sums[:, i] * sums[:, j]).double(), T)
+            covariance = quotient(products[:, i, j] - shift, T)
+            size = root(variance)[:, i] * root(variance)[:, j]
+            found = torch.where(size > 0, covariance / size, 0.0).clamp_(-1.0, 1.0)
+            rows = torch.cat([rows, found], dim=1)
         return rows.T
 
     def _whole(self, u: Tensor) -> Tensor:
@@ -113,23 +121,6 @@ def _order(x: Tensor) -> Tensor:
         low, high = ranked[..., place].long(), ranked[..., min(place + 1, T - 1)].long()
         found.append((4 - quarters) * low + quarters * high)
     return torch.stack(found, dim=-1)
-
-
-def _log_steps(steps: Tensor, T: int) -> Tensor:
-    """Return the logarithms (n, I) of mean steps from sums of them."""
-    scale = DIGITS + 4
-    mean = torch.div(16 * steps, max(T - 1, 1), rounding_mode="floor")
-    return log2_of(mean + 2 ** (scale - LOWEST_LOG // 2)).double() * 2.0**-FRACTION - scale
-
-
-def _correlations(products: Tensor, sums: Tensor, variance: Tensor, T: int) -> Tensor:
-    """Return the correlations (n, pairs) of channels, 0 where one of them is constant."""
-    i, j = torch.triu_indices(variance.shape[1], variance.shape[1], 1, device=sums.device)
-    shift = quotient((sums[:, i] * sums[:, j]).double(), T)
-    covariance = quotient(products[:, i, j] - shift, T)
-    deviation = root(variance)
-    size = deviation[:, i] * deviation[:, j]
-    return torch.where(size > 0, covariance / size, 0.0).clamp_(-1.0, 1.0)
 
 
 def _bands(x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import numpy as np
 
 from catchment import Array, Integers, refuse_nonfinite
 from catchment.errors import MissingExtraError
-from catchment.features import EchoState, Reservoir
+from catchment.features import FeatureMap, Reservoir
 from catchment.features.echo_state import ACTIVATIONS, LayerWeights, SparseRows
 from catchment.readout import Model, Readout
 
@@ -102,7 +102,7 @@ def model_from_reservoirpy(network: Network) -> Model:
         raise ValueError("the model has no readout; use from_reservoirpy for its reservoir")
     reservoir = Reservoir.of_layers(_layers(parts.chain, None))
     reads_input = any(parent is None for parent in parts.read)
-    features = EchoState.of(reservoir, input=reads_input)
+    features = reservoir.features(input=reads_input)
     return Model(features, _readout(parts.readout, parts, features))
 
 
@@ -239,13 +239,13 @@ def _is_sparse(value: Any) -> bool:
     return bool(scipy.sparse.issparse(value))
 
 
-def _readout(node: Node, parts: _Parts, features: EchoState) -> Readout:
+def _readout(node: Node, parts: _Parts, features: FeatureMap) -> Readout:
     if not isinstance(node.Wout, np.ndarray):
         raise ValueError("Wout is not trained yet; fit the model in ReservoirPy first")
     Wout = _real(node.Wout, "Wout")
     n_inputs = features.reservoir.n_inputs
     columns: dict[Node | None, Integers] = {None: np.arange(n_inputs)}
-    end = n_inputs if features.input else 0
+    end = n_inputs if any(parent is None for parent in parts.read) else 0
     for below in parts.chain:
         columns[below] = np.arange(end, end + below.units)
         end += int(below.units)

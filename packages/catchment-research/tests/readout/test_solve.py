@@ -14,9 +14,9 @@ from catchment.readout import (
     Readout,
     RidgeStatistics,
     Spectrum,
+    path_errors,
     solve_path,
     solve_readout,
-    squared_errors,
 )
 
 pytestmark = pytest.mark.processor
@@ -181,10 +181,10 @@ def test_errors_of_an_exact_fit_are_zero_not_negative() -> None:
     z, _ = rows()
     y = z @ np.ones((7, 1))
     statistics = RidgeStatistics.from_states(z, y)
-    errors = squared_errors(statistics, solve_readout(statistics, 0.0))
+    errors = path_errors(statistics, [solve_readout(statistics, 0.0)])[0]
     assert 0.0 <= errors[0] < 1e-10
     with pytest.raises(ValueError, match="trained on"):
-        squared_errors(statistics, Readout(np.zeros((2, 1)), np.zeros(1)))
+        path_errors(statistics, [Readout(np.zeros((2, 1)), np.zeros(1))])
 
 
 def test_a_readout_is_checked_and_cannot_be_changed() -> None:

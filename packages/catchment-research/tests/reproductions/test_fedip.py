@@ -24,6 +24,7 @@ from reproductions.fedip_search import (
 )
 from reproductions.findings import in_points
 from reproductions.people import synthetic_people
+from reproductions.pool import dealing
 from reproductions.spaces import FEDIP_HHAR
 from reproductions.study import SetResult, StudyResult
 
@@ -57,7 +58,7 @@ def test_methods_are_compared_at_equal_pooling(result: SetResult) -> None:
 
 def test_every_method_chooses_from_the_same_recipes() -> None:
     found = fedip_search.explore(
-        replace(JUDGE, pools=("mean",)), trials=2, rounds=1, most_units=100, seed=3, say=print
+        replace(JUDGE, pools=("mean",)), trials=2, rounds=1, most_units=100, seed=3
     )
     plain = [one.recipe for one in found.tried["incfed", "mean"]]
     assert [recipe.seed for recipe in plain] == [3, 4]
@@ -74,6 +75,14 @@ def test_every_method_chooses_from_the_same_recipes() -> None:
         ("relative", "batch", "corrected"): 1,
         ("wide", "step", "corrected"): 2,
     }
+
+
+def test_processes_give_the_same_cells(result: SetResult) -> None:
+    with dealing(2) as deal:
+        dealt = fedip.fedip(PEOPLE, TINY, None, deal)
+    assert dealt.cells == result.cells
+    assert (dealt.selected, dealt.remarks) == (result.selected, result.remarks)
+    assert [one.bytes_up for one in dealt.traffic] == [one.bytes_up for one in result.traffic]
 
 
 def test_where_every_rule_diverges_the_cells_are_the_plain_ones(

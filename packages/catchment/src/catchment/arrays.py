@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import math
 import operator
+import sys
 import types
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from functools import cache, partial
 from numbers import Integral, Real
@@ -142,6 +144,11 @@ def as_matrix(value: Any, name: str) -> Array:
     return array
 
 
+def is_finite(array: Array) -> bool:
+    """Return whether no value is NaN, infinite or beyond 1e100."""
+    return not array.size or bool(array.min() >= -LARGEST and array.max() <= LARGEST)
+
+
 def refuse_nonfinite(array: Array, name: str, *, missing: bool = False) -> None:
     """Raise ValueError, naming the first row, if any value is NaN, infinite or beyond 1e100.
 
@@ -150,7 +157,7 @@ def refuse_nonfinite(array: Array, name: str, *, missing: bool = False) -> None:
     missing
         Whether values may be NaN, which means missing.
     """
-    if not array.size or (array.min() >= -LARGEST and array.max() <= LARGEST):
+    if is_finite(array):
         return
     infinite = np.isinf(array) if missing else ~np.isfinite(array)
     large = np.argwhere(infinite)
@@ -273,26 +280,38 @@ def check_type(value: object, hint: Any, name: str) -> None:
 
 @cache
 def _limited(kind: type) -> tuple[tuple[str, Any], ...]:
-    """Return the fields of a dataclass whose types have a choice or a limit."""
-    try:
-        hints = get_type_hints(kind, include_extras=True)
-    except NameError:  # a class within a function, whose types only that function knows
-        return ()
-    found = [(one.name, hints[one.name]) for one in fields(kind) if one.init]
-    return tuple((name, hint) for name, hint in found if _is_limited(hint))
+    """Return the fields of a dataclass whose types have a choice or a limit.
+
+    Types that only a type checker knows, or the function that a class is in, say neither.
+    """
+    found = []
+    for one in fields(kind):
+        (of, *_) = filter(partial(_declares, field=one), reversed(kind.__mro__))
+        alone = types.SimpleNamespace(__annotations__={one.name: one.type})
+        with suppress(NameError):
+            known = vars(sys.modules[of.__module__])
+            hints = get_type_hints(alone, known, dict(vars(of)), include_extras=True)
+            if one.init and _is_limited(hints[one.name]):
+                found.append((one.name, hints[one.name]))
+    return tuple(found)
+
+
+def _declares(kind: type, field: object) -> bool:
+    return field in vars(kind).get("__dataclass_fields__", {}).values()
 
 
 def _is_limited(hint: Any) -> bool:
-    if hint is bool or get_origin(hint) is Literal or _limits(hint):
+    origin = get_origin(hint)
+    if hint is bool or origin is Literal or (origin is Annotated and _limits(hint)):
         return True
     return any(map(_is_limited, get_args(hint)))
 
 
+@cache
 def _limits(hint: Any) -> list[tuple[Any, Callable[[Any, Any], bool], str]]:
-    """Return the limits beside a type: each with the test for it, and in words."""
-    beside = hint.__metadata__ if get_origin(hint) is Annotated else ()
+    """Return the limits beside an annotated type: each with the test for it, and in words."""
     found = []
-    for one in beside:
+    for one in hint.__metadata__:
         if type(one) in LIMITS:
             name, test, word = LIMITS[type(one)]
             found.append((getattr(one, name), test, word))
@@ -311,9 +330,10 @@ def fits(value: Any, hint: Any) -> bool:
     if origin is Literal:
         return isinstance(value, str | Real) and value in inside and not isinstance(value, bool)
     if origin is Annotated:
-        limits = _limits(hint)
-        finite = fits(value, inside[0]) and (not limits or abs(value) < math.inf)
-        return finite and all(test(value, limit) for limit, test, _ in limits)
+        found = fits(value, inside[0])
+        for limit, test, _ in _limits(hint):
+            found = found and abs(value) < math.inf and test(value, limit)
+        return found
     if hint is bool:
         return isinstance(value, bool | np.bool_)
     if hint in (int, float):

@@ -53,7 +53,7 @@ def count_threads(threads: int | None) -> int:
     """
     if threads is not None and threads < 1:
         raise ValueError(f"threads is {threads}; pass 1 or more, or None for all cores")
-    return available_cores() if threads is None else threads
+    return threads or available_cores()
 
 
 def ordered_map(

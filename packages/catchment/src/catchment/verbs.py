@@ -134,7 +134,7 @@ def fit(
     True
     """
     held = recordings if isinstance(recordings, Sequence) else list(recordings)
-    _remark(held if classes is None else ())
+    _remark([] if classes is not None else [list(held[:MOST_SEEN])])
     if ridge == "leave-one-client-out" or ridge == "leave-one-group-out":
         raise ValueError(
             'one owner has no clients to leave out; pass ridge="gcv" or a number, or use federate'
@@ -155,19 +155,29 @@ def fit(
     )
 
 
-def _remark(recordings: Sequence[Any]) -> None:
+def _remark(clients: Iterable[object]) -> None:
     """Warn of recordings that are hardly what was meant: of one step, or with unnamed classes."""
-    some = [one for one in recordings[:MOST_SEEN] if isinstance(one, Recording)]
-    targets = [one.y for one in some if one.y is not None and not one.per_step]
-    if len(targets) < max(2, len(some)):
+    some: list[Recording] = []
+    for held in clients:
+        if isinstance(held, list | tuple):
+            some += held[: MOST_SEEN - len(some)]
+        if len(some) == MOST_SEEN:
+            break
+    longest, named, targets = 0, False, []
+    for one in some:
+        if not isinstance(one, Recording) or one.y is None or one.per_step:
+            return
+        longest, named = max(longest, len(one.u)), named or bool(one.classes)
+        targets.append(one.y)
+    if len(targets) < 2:
         return
-    if all(one.n_steps == 1 for one in some):
+    if longest == 1:
         warnings.warn(
             "every recording has one step, so that nothing changes in time; a recording is all "
             "rows (T, I) of one measurement",
             stacklevel=3,
         )
-    if not any(one.classes for one in some) and len({one.shape for one in targets}) == 1:
+    if not named and len({*map(np.shape, targets)}) == 1:
         y = np.stack(targets)
         if are_classes(y) and len(np.unique(y, axis=0)) > 1:
             warnings.warn(
@@ -471,7 +481,8 @@ def federate(
     """
     for name in options.keys() - Options.__optional_keys__:
         raise TypeError(f"federate has no argument {name!r}")
-    _refuse_clients(clients)
+    devices_of(clients)
+    check_client_names(clients)
     if isinstance(what, Plan):
         said = (*protections, ridge, upload, classes, head, onto)
         if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:
@@ -483,8 +494,7 @@ def federate(
     pipeline = as_pipeline(what, Preprocessing())
     shared = shared_by(clients, pipeline.preprocessing, classes)
     if classes is None and not isinstance(clients, LazyClients):
-        held = [one for one in clients.values() if isinstance(one, list | tuple)]
-        _remark([recording for some in held[:MOST_SEEN] for recording in some[:MOST_SEEN]])
+        _remark(clients.values())
     names = tuple(classes) if classes is not None else shared.classes
     columns = clients.columns if isinstance(clients, Clients | LazyClients) else {}
     earlier: RidgeState | None = None
@@ -516,19 +526,6 @@ def federate(
             folder.save_model(made.model)
     warn_of(engines.records)
     return made
-
-
-def _refuse_clients(clients: object) -> None:
-    """Raise an error for what is no mapping of clients, or names none, or one device twice."""
-    if not isinstance(clients, Mapping):
-        raise TypeError(
-            f"clients is a {type(clients).__name__}; pass a dict of recordings by the client's "
-            'name, {"ann": [...], "bob": [...]}'
-        )
-    if not clients:
-        raise ValueError("there are no clients; pass at least one")
-    check_client_names(clients)
-    devices_of(clients)
 
 
 def _run_plan(
@@ -706,7 +703,9 @@ def _described(
         refuse_large(described, **told, classes=names is not None, remedy=remedy)
     offered = offered_maps(described, **told, hidden=hidden, noisy=noisy, n_clients=n_clients)
     if options.get("adaptable"):
-        _check_adaptable(names, noisy=noisy, another=head is not None or callable(upload))
+        from catchment.readout.adapt import refuse_adapting
+
+        refuse_adapting(names, noisy=noisy, another=head is not None or callable(upload))
     if offered.several:
         chosen = ridge not in ("auto", "leave-one-client-out")
         given = {"ridge": chosen, "upload": upload != "statistics", "row_stride": stride != 1}
@@ -734,12 +733,6 @@ def _described(
         protections=(LowRankUpload(),) if smallest else tuple(protections),
         seed=options.get("seed", 0),
     ), offered.note
-
-
-def _check_adaptable(classes: object, **told: bool) -> None:
-    from catchment.readout.adapt import refuse_adapting
-
-    refuse_adapting(classes, **told)
 
 
 def _learner(upload: Upload, settings: dict[str, Any], maps: Maps) -> Algorithm[Any, Any, Any]:

@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 from catchment import load
 from catchment.cli import app, main
 from catchment.federation import read_run
+from catchment.plans import example_plan, parse_plan, run_plan
 from catchment.readout import Model
+from catchment.report import render
 from tests.journeys.people import good_people
 
 pytestmark = pytest.mark.slow
@@ -60,6 +62,23 @@ def test_each_person_left_out_adapts_and_both_are_scored(folder: Path) -> None:
     assert run.facts["adaptable"].startswith("adaptable: carries")
     assert 0 < adapted.score <= 1
     assert adapted.bytes_up == 0
+    assert "Without labels: adaptable: carries" in render([run])
+
+
+def test_reports_of_plans_that_do_not_ask_name_it(folder: Path) -> None:
+    run = read_run(folder / "runs/people")
+    assert "adapted" not in run.facts
+    assert "was not asked to: adapt = true in [run]" in render([run])
+
+
+def test_processes_of_their_own_score_what_one_process_does(tmp_path: Path) -> None:
+    plan = parse_plan(example_plan("wearables").replace("[run]", "[run]\nadapt = true"))
+    told = []
+    for workers in (1, 2):
+        run_plan(plan, tmp_path / f"run{workers}", workers=workers)
+        told.append(read_run(tmp_path / f"run{workers}").facts["adapted"])
+    assert "of 4 lose more than one" in told[0]
+    assert told[0] == told[1]
 
 
 def test_a_new_person_adapts_predicts_and_compares_in_new_processes(folder: Path) -> None:

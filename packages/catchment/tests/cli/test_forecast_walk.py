@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from catchment import load
+from catchment import Model, load, save
 from catchment.data import Recording
+from catchment.federation import read_run
+from catchment.federation.learn import FederatedYuleWalker
 from catchment.federation.measure import Dummy, season_of
-from catchment.plans import parse_plan
+from catchment.federation.runs import last_state
+from catchment.plans import parse_plan, verify_run
+from catchment.report import render
 
 DAY = 24
 
@@ -86,7 +92,60 @@ def test_a_run_is_unlearned_and_verified(walked: tuple[Path, str]) -> None:
     folder, _ = walked
     said = catchment("unlearn", "runs/loads", "house2", folder=folder)
     assert "to the last bit" in said
-    assert "differs" not in catchment("verify", "runs/loads", folder=folder)
+    told = json.loads(catchment("verify", "runs/loads", "--json", folder=folder))
+    found = {one["what"]: one["outcome"] for one in told["checks"]}
+    assert set(found.values()) == {"ok"}
+    wanted = {f"house{k} {how}" for k in range(4) for how in ("as kept", "from recordings")}
+    wanted |= {f"certificate: {one}" for one in ("before", "removed", "after", "features")}
+    wanted |= {"sum of all clients", "4 clients added up", "readout"}
+    assert wanted | {"model-without-house2.safetensors"} <= set(found)
+
+
+def test_the_report_draws_the_path_of_lookbacks_means_and_ridges(
+    walked: tuple[Path, str],
+) -> None:
+    run = read_run(walked[0] / "runs" / "loads")
+    model = load(run.folder / "model.safetensors")
+    learn = FederatedYuleWalker(features=model.features, preprocessing=model.preprocessing)
+    state = learn.load_state(last_state(run.folder, "training"))
+    assert state.choice is not None
+    assert state.total is not None
+    assert run.path is not None
+    choice, best = state.choice, state.choice.best
+    here = (choice.lookbacks == best.lookback) & (choice.means == best.mean)
+    np.testing.assert_array_equal(run.path.ridges, choice.ridges[here])
+    np.testing.assert_allclose(run.path.errors[:, 0], choice.errors[here])
+    assert run.path.chosen == (best.ridge,)
+    tried = json.loads(run.facts["map_scores"])
+    assert len(tried) == len(set(zip(choice.lookbacks, choice.means, strict=True)))
+    named = f"{best.lookback} lags, less the mean of {best.mean}"
+    assert run.facts["map_chosen"] == named == min(tried, key=lambda one: tried[one])
+    variance = state.total.moments[0, 0]
+    assert tried[named] ** 2 * variance == pytest.approx(choice.errors.min())
+    page = render([run])
+    assert "Choosing the ridge" in page
+    assert f"chosen: {best.ridge:.3g}" in page
+    assert all(f">{name}</th>" in page for name in tried)
+
+
+def test_a_changed_recording_or_readout_of_a_forecast_is_found(
+    walked: tuple[Path, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "walk"
+    shutil.copytree(walked[0], folder)
+    path = folder / "loads" / "house1.csv"
+    path.write_text(path.read_text().replace("2024-01-01 05:00:00,1", "2024-01-01 05:00:00,2"))
+    model = load(folder / "runs" / "loads" / "model.safetensors")
+    assert isinstance(model, Model)
+    weights = model.readout.weights.copy()
+    weights[1] += 0.01
+    save(
+        replace(model, readout=replace(model.readout, weights=weights)),
+        folder / "runs" / "loads" / "model.safetensors",
+    )
+    told = verify_run(folder / "runs" / "loads")
+    bad = {one.what for one in told.having("differs")}
+    assert bad == {"model file", "readout", "house1 from recordings"}
 
 
 @pytest.mark.parametrize(

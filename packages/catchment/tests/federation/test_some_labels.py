@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 from catchment import Plan, Recording, federate, load
 from catchment.cli import app
 from catchment.data import synthetic_wearables
-from catchment.errors import FederationError, TooFewClientsError
+from catchment.errors import FederationError, RefusedClientsWarning, TooFewClientsError
 from catchment.features import DefaultMap, WindowStatistics
-from catchment.federation import read_run
+from catchment.federation import Limits, read_run
 from catchment.federation.learn import FederatedRidge, RidgeState, unlearn
-from catchment.privacy import SecureAggregation, generate_keys
+from catchment.privacy import Helper, SecureAggregation, generate_keys, new_helper
 from catchment.readout import (
     LDA,
     FixedPoint,
@@ -101,13 +101,46 @@ def test_under_secure_aggregation_it_is_the_same_sum() -> None:
     assert not hidden.by_client
 
 
-def test_secure_aggregation_refuses_who_has_no_label_at_all(people: Clients) -> None:
-    # Nothing but masks of some would leave the sum of the few others.
+def some_labeled(n: int, labeled: int) -> Clients:
+    """Return people of whom the first have all labels, and the others none at all."""
+    found = sorted(synthetic_wearables(n, 0, windows_per_user=60).items())
+    return {
+        name: own if k < labeled else list(map(without_label, own))
+        for k, (name, own) in enumerate(found)
+    }
+
+
+@pytest.mark.parametrize(("n", "labeled", "servers"), [(22, 11, 1), (40, 10, 2)])
+def test_who_has_no_label_at_all_takes_part_under_secure_aggregation(
+    n: int, labeled: int, servers: int
+) -> None:
+    clients = some_labeled(n, labeled)
+    features = WindowStatistics().build(clients["user-000"][0].u.shape[1], per_step=False)
+    algorithm = ridge(clients, features=features, store_per_client=False)
+    clear = trained(algorithm, clients)
+    assert clear.total is not None
+    assert clear.total.n_rows == n * 60
+    masks = SecureAggregation(generate_keys(clients), rows_per_feature=2.0, corrupt=0.1)
+    if servers == 2:
+        memory: dict[str, bytes] = {}
+        masks = replace(masks, servers=2, helper=new_helper(memory))
+        masks = replace(masks, assist=Helper(memory, masks).answer)
+    limits = Limits(min_usable=labeled / n)
+    plan = Plan(algorithm=algorithm, rounds=2, protections=(masks,), limits=limits)
+    with pytest.warns(RefusedClientsWarning, match="with"):
+        run = federate(plan, dict(clients))
+    assert run.state.total == clear.total
+    first, second = run.records
+    assert (first.n_used, second.n_used) == (labeled, n - labeled)
+
+
+def test_who_has_no_label_does_not_count_among_those_of_a_sum(people: Clients) -> None:
+    # Sums of zeros would otherwise leave the sum of the few others bare.
     many = {**people, **{f"{name}-too": own for name, own in people.items()}}
     features = WindowStatistics().build(people["user-000"][0].u.shape[1], per_step=False)
     algorithm = ridge(people, features=features, store_per_client=False)
     masks = SecureAggregation(generate_keys(many), rows_per_feature=2.0)
-    with pytest.raises(TooFewClientsError, match="too few rows for"):
+    with pytest.raises(TooFewClientsError, match="sits this round out"):
         federate(Plan(algorithm=algorithm, rounds=2, protections=(masks,)), many)
 
 

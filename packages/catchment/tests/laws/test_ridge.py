@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment import Array
-from catchment.readout import Readout, RidgeStatistics, solve_readout, squared_errors
+from catchment.readout import Readout, RidgeStatistics, path_errors, solve_readout
 
 seeds = st.integers(0, 2**32 - 1)
 ridges = st.floats(1e-4, 1e3)
@@ -86,7 +86,7 @@ def test_errors_from_statistics_are_those_of_the_rows(seed: int, n: int) -> None
     z, y = problem(seed, n=n)
     rng = np.random.default_rng(seed + 1)
     readout = Readout(rng.normal(size=(6, 2)), rng.normal(size=2))
-    ours = squared_errors(RidgeStatistics.from_states(z, y), readout)
+    ours = path_errors(RidgeStatistics.from_states(z, y), [readout])[0]
     expected = ((y - readout(z)) ** 2).sum(axis=0)
     np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9)
 

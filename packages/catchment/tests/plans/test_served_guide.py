@@ -14,5 +14,5 @@ def test_the_guide_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     run_page("guides/badly-served.md")
     page = Path("p03.html").read_text(encoding="utf-8")
-    assert "a turned one looks like" in page
+    assert "times the others&#x27; spread" in page
     assert page.count("<h3>Recording ") == 3

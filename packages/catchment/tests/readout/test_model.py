@@ -10,6 +10,7 @@ import scipy.optimize
 import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import softmax
 from sklearn.linear_model import Ridge
 
 from catchment import Array, Integers
@@ -23,7 +24,6 @@ from catchment.readout import (
     RidgeStatistics,
     fitted_temperature,
     simplex_projection,
-    softmax,
     train,
 )
 
@@ -119,7 +119,7 @@ def test_calibration_brings_confidence_near_accuracy() -> None:
     model, test = classifier(), noisy_classes(1500, 4)
     calibrated = model.calibrated(noisy_classes(400, 5))
     labels = labels_of(test)
-    plain = calibration_error(softmax(model.scores(test)), labels)
+    plain = calibration_error(softmax(model.scores(test), axis=1), labels)
     fitted = calibration_error(calibrated.predict_proba(test), labels)
     assert fitted < 0.06
     assert fitted < plain / 3
@@ -149,7 +149,7 @@ def test_the_temperature_stays_sensible_at_both_extremes() -> None:
     sure = fitted_temperature(np.eye(3)[labels], labels)
     assert 0.01 < sure < 1.0
     useless = fitted_temperature(np.eye(3)[(labels + 1) % 3], labels)
-    np.testing.assert_allclose(softmax(np.eye(3) / useless), 1 / 3, atol=1e-5)
+    np.testing.assert_allclose(softmax(np.eye(3) / useless, axis=1), 1 / 3, atol=1e-5)
 
 
 @settings(max_examples=40)

@@ -174,6 +174,22 @@ def test_covariates_stand_in_the_equations_as_columns_beside_the_lags(mean: int)
         np.testing.assert_allclose(made.errors(W, V)[place], error, rtol=2e-2)
 
 
+def test_an_error_is_that_on_the_series_with_zeros_around_it() -> None:
+    L, steps, T = 6, (1, 3), 300
+    x = np.convolve(np.random.default_rng(5).normal(size=T), [1.0, 0.8, 0.5], "same")
+    one = sums_of(np.rint(UNIT * x), L + max(steps))
+    equations = Equations(one, L, 2, steps, steps)
+    W, V = equations.solve(1e-3)
+    inputs = equations.weights(W)
+    around = np.pad(np.rint(UNIT * x) / UNIT, L + max(steps))
+    for h, step in enumerate(steps):
+        places = range(L - 1, len(around) - step)
+        left = [around[t + step] - around[t - np.arange(L)] @ inputs[:, h] for t in places]
+        assert equations.errors(W, V)[h] == pytest.approx(np.sum(np.square(left)) / T)
+        inside = left[L + max(steps) : -L - max(steps)]
+        assert np.mean(np.square(inside)) < equations.errors(W, V)[h]
+
+
 def test_settings_are_chosen_by_series_that_are_left_out() -> None:
     rng = np.random.default_rng(6)
     x = rng.normal(size=(2_000, 4))

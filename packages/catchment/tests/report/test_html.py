@@ -11,7 +11,7 @@ import pytest
 
 from catchment.federation import Record, Refusal
 from catchment.federation.measure import Comparison, Flag, Row
-from catchment.federation.runs import Drawn, Run, in_words
+from catchment.federation.runs import Run, in_words
 from catchment.report import MOST_ROUNDS, SOME_CLIENTS, render, write_report
 from tests.report.pages import Checked
 
@@ -53,9 +53,6 @@ def test_it_draws_forecasts(runs: list[Run]) -> None:
     page = Checked(render(runs[1:]))
     assert "Served worst: " in page.text
     assert "Served best: " in page.text
-    # A run of an earlier version has no signals, and its predictions are drawn by themselves.
-    assert "Predictions" not in page.text
-    assert "Predictions" in Checked(render([replace(runs[1], drawn=())])).text
     assert "What is taken for what" not in page.text
     assert "NRMSE: less is better" in page.text
 
@@ -167,7 +164,6 @@ def test_scores_that_are_not_defined(runs: list[Run]) -> None:
     run = replace(
         runs[1],
         scores=values,
-        forecast=Drawn("b", ("y",), np.array([[1.0], [np.nan]]), np.array([[1.0], [2.0]])),
         comparison=Comparison((Row("x", "NRMSE", float("nan")),)),
     )
     page = Checked(render([run]))

@@ -84,8 +84,8 @@ def test_a_single_recording_is_not_called_several(runs: list[Run]) -> None:
 
 
 def test_folds_are_drawn_with_their_mean_and_range(runs: list[Run]) -> None:
-    values = [0.5, 0.75, 1.0, None]
-    page = render([replace(runs[0], facts={**runs[0].facts, "folds": json.dumps(values)})])
+    made = [{"clients": ["ann"], "rows": 4, "score": one} for one in (0.5, 0.75, 1.0, None)]
+    page = render([replace(runs[0], facts={**runs[0].facts, "folds": json.dumps(made)})])
     chart = re.search(r"<figure><h3>Folds</h3>.*?</figure>", page)
     assert chart is not None
     assert chart[0].count("<circle") == 3

@@ -211,8 +211,8 @@ def test_no_part_may_come_that_was_not_declared() -> None:
 
 
 def test_a_declaration_can_be_asked() -> None:
-    assert marked(sums(), WEIGHT) == "weight"
-    assert marked(Holding(sums()), WEIGHT) == ""
+    assert marked(type(sums()), WEIGHT) == "weight"
+    assert marked(Holding, WEIGHT) == ""
     found = list(measured({"a": [Holding(sums(4), {"b": sums(9)})]}))
     assert [(one.rows, one.sizes) for one in found] == [(4, {"features": 2}), (9, {"features": 2})]
     assert kind_of(Sums).tells == ("how many rows there are",)

@@ -2,6 +2,6 @@
 from catchment_edge.c.echo_state import dense as dense, sparse as sparse, whole as whole
 from catchment_edge.c.maps_windows import Reading as Reading, Words as Words, sines as sines
 from catchment_edge.c.pieces import needed as needed
-from catchment_edge.c.plan import constant_bytes as constant_bytes, traits as traits
+from catchment_edge.c.plan import traits as traits
 
 __all__ = []

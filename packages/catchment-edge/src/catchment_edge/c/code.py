@@ -1,7 +1,4 @@
-"""A model as C: what is written, and the plan of what it needs.
-
-Which names a generated file may have.
-"""
+"""A model as C: what is written, and the plan of what it needs."""
 
 from __future__ import annotations
 
@@ -129,14 +126,6 @@ def c_code(
             "readout; pass the model_ of an estimator, or train without a network"
         )
     check_name(name)
-    _refuse(model)
-    if steps is not None and steps < 1:
-        raise ValueError(f"steps is {steps}; give the length of recordings, from 1 on")
-    layout = Layout(model, name, Cutting.of(model.preprocessing, rate), steps)
-    return CCode(layout, plan_of(layout))
-
-
-def _refuse(model: Model) -> None:
     if model.n_inputs is None:
         raise ValueError("the map takes any number of channels; build it for the device's first")
     if model.preprocessing.scale in ("recording", "own"):
@@ -146,3 +135,7 @@ def _refuse(model: Model) -> None:
         )
     if model.preprocessing.scale == "federated":
         raise ValueError("the scale is not fitted yet; train the model first")
+    if steps is not None and steps < 1:
+        raise ValueError(f"steps is {steps}; give the length of recordings, from 1 on")
+    layout = Layout(model, name, Cutting.of(model.preprocessing, rate), steps)
+    return CCode(layout, plan_of(layout))

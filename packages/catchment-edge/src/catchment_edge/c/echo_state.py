@@ -181,10 +181,17 @@ class _Maker:
 
     def structs(self) -> str:
         p, one = self.p, self.features
-        layers = [
-            self._layer(k, f"{program.n_units}, {program.n_inputs}, {program.weight_digits}")
-            for k, program in enumerate(self.programs)
-        ]
+        layers = []
+        for k, program in enumerate(self.programs):
+            rows = [
+                f"{{{p}_{k}_{kind}_starts, {p}_{k}_{kind}_columns, {p}_{k}_{kind}_values}}"
+                for kind in ("recurrent", "input")
+            ]
+            layers.append(
+                f"    {{{program.n_units}, {program.n_inputs}, {program.weight_digits},\n"
+                f"     {rows[0]},\n     {rows[1]},\n"
+                f"     {p}_{k}_bias, {p}_{k}_leak, {p}_{k}_activation}}"
+            )
         joined, (L, M) = ",\n".join(layers), one.reservoir.cut
         sizes = f"{self.digits}, {min(self.digits, MOST_WEIGHT_DIGITS)}, {one.known_inputs}, "
         sizes += f"{self.n_units}, {len(layers)}, {L}, {M}"
@@ -200,16 +207,6 @@ static const struct grid_map {p}_map = {{
     {one.feature_bits}, {p}_digits
 }};
 """
-
-    def _layer(self, k: int, sizes: str) -> str:
-        """Return the struct of layer k, which begins with its sizes."""
-        name = f"{self.p}_{k}"
-        rows = [
-            f"{{{name}_{kind}_starts, {name}_{kind}_columns, {name}_{kind}_values}}"
-            for kind in ("recurrent", "input")
-        ]
-        own = f"{name}_bias, {name}_leak, {name}_activation"
-        return f"    {{{sizes},\n     {rows[0]},\n     {rows[1]},\n     {own}}}"
 
     def advance(self) -> list[str]:
         """Return what moves the state on; a part of a cut sequence warms up beside the one before.

@@ -119,7 +119,7 @@ def golden_text(layout: Layout) -> str:
     """Return the self-test, compiled only where it is asked for."""
     data, digits = golden(layout), layout.map.digits
     assert digits is not None
-    up = layout.name.upper()
+    n, I, K = layout.name, layout.map.n_inputs, layout.n_outputs
     tables = [
         Table("int32_t", "golden_samples", np.concatenate([one.ravel() for one in data.samples])),
         Table("double", "golden_unit", data.unit),
@@ -130,11 +130,30 @@ def golden_text(layout: Layout) -> str:
     ]
     texts = "\n\n".join(table_text(one) for one in tables)
     return f"""
-#ifdef {up}_SELFTEST
+#ifdef {n.upper()}_SELFTEST
 {texts}
 
 {_run_text(layout)}
-{_selftest_text(layout, len(data.samples))}
+
+int {n}_selftest(struct {n}_state *s)
+{{
+    const int32_t *samples = golden_samples;
+    double total[{K}], error;
+    uint32_t k, i, rows, hash;
+    for (k = 0; k < {len(data.samples)}; samples += golden_steps[k] * {I}, k++) {{
+        rows = golden_rows(s, samples, golden_steps[k], total, &hash);
+        if (rows == 0)
+            return (int)k + 1;
+        if (hash != golden_hashes[k])
+            return (int)k + 1;
+        for (i = 0; i < {K}; i++) {{
+            error = total[i] / rows - (double)golden_scores[k * {K} + i];
+            if (!(error <= (double)golden_tolerance[i] && -error <= (double)golden_tolerance[i]))
+                return (int)k + 1;
+        }}
+    }}
+    return 0;
+}}
 #endif"""
 
 
@@ -172,27 +191,3 @@ static uint32_t golden_rows(state *s, const int32_t *samples, uint32_t steps, do
     return found;
 }}
 """
-
-
-def _selftest_text(layout: Layout, n_recordings: int) -> str:
-    n, I, K = layout.name, layout.map.n_inputs, layout.n_outputs
-    return f"""
-int {n}_selftest(struct {n}_state *s)
-{{
-    const int32_t *samples = golden_samples;
-    double total[{K}], error;
-    uint32_t k, i, rows, hash;
-    for (k = 0; k < {n_recordings}; samples += golden_steps[k] * {I}, k++) {{
-        rows = golden_rows(s, samples, golden_steps[k], total, &hash);
-        if (rows == 0)
-            return (int)k + 1;
-        if (hash != golden_hashes[k])
-            return (int)k + 1;
-        for (i = 0; i < {K}; i++) {{
-            error = total[i] / rows - (double)golden_scores[k * {K} + i];
-            if (!(error <= (double)golden_tolerance[i] && -error <= (double)golden_tolerance[i]))
-                return (int)k + 1;
-        }}
-    }}
-    return 0;
-}}"""

@@ -1,7 +1,4 @@
-"""Everything that the generated file is made of, decided: types, cutting, map, readout.
-
-How a stream of samples is cut into pieces on a device: windows, recordings, steps.
-"""
+"""Everything that the generated file is made of, decided: types, cutting, map, readout."""
 
 from __future__ import annotations
 
@@ -183,32 +180,23 @@ class Layout:
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        return (*self._scale_tables(), *self.map.tables, *self._readout_tables())
-
-    def _scale_tables(self) -> tuple[Table, ...]:
-        if self.scaler is None:
-            return ()
-        return (
-            Table("double", "scale_mean", self.scaler.mean),
-            Table("double", "scale_size", self.scaler.scale),
-        )
-
-    def _readout_tables(self) -> tuple[Table, ...]:
-        readout = self.model.readout
+        readout, found = self.model.readout, list[Table]()
+        if self.scaler is not None:
+            found = [Table("double", "scale_mean", self.scaler.mean)]
+            found += [Table("double", "scale_size", self.scaler.scale)]
         assert self.map.bits is not None
         assert self.map.digits is not None
         scaled = np.ldexp(readout.weights.T, -self.map.digits)
         exponents = _exponents(scaled, readout.intercept, self.map.bits)
+        # The largest may round up to one more than 32 bits have.
+        words = np.minimum(np.rint(np.ldexp(scaled, exponents[:, None])), 2.0**31 - 1)
         return (
-            Table("int32_t", "readout_weights", _words(np.ldexp(scaled, exponents[:, None]))),
+            *found,
+            *self.map.tables,
+            Table("int32_t", "readout_weights", words),
             Table("int64_t", "readout_intercept", np.rint(np.ldexp(readout.intercept, exponents))),
             Table("float", "readout_unit", np.ldexp(1.0, -exponents)),
         )
-
-
-def _words(values: Array) -> Array:
-    """Return integers of 32 bits; the largest may round up to one more than there is."""
-    return np.minimum(np.rint(values), 2.0**31 - 1)
 
 
 def _exponents(weights: Array, intercept: Array, bits: int) -> Integers:

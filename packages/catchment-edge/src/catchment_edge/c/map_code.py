@@ -222,36 +222,30 @@ def table_text(table: Table) -> str:
     static const int16_t bias[2] = {
         3, -1};
     """
-    values = table.values.reshape(-1)
-    if table.type in ("float", "double"):
-        words = [_float(float(x), table.type) for x in values]
-    else:
-        words = [_whole(int(x), table.type) for x in values]
+    words = [_number(x, table.type) for x in table.values.reshape(-1)]
     body = textwrap.fill(", ".join(words), LINE, initial_indent="    ", subsequent_indent="    ")
     return f"static const {table.type} {table.name}[{len(words)}] = {{\n{body}}};"
 
 
-def _whole(value: int, kind: str) -> str:
+def _number(value: Any, kind: str) -> str:
+    """Return a number as C has it."""
     if kind == "int64_t":
         # The smallest number has no literal of its own.
-        return f"INT64_C({value})" if value > -(2**63) else "INT64_MIN"
+        return f"INT64_C({int(value)})" if value > -(2**63) else "INT64_MIN"
     if kind == "uint64_t":
-        return f"UINT64_C({value})"
-    return f"{value}" if value > -(2**31) else "(-2147483647 - 1)"
-
-
-def _float(value: float, kind: str) -> str:
+        return f"UINT64_C({int(value)})"
+    if kind not in ("float", "double"):
+        return f"{int(value)}" if value > -(2**31) else "(-2147483647 - 1)"
     if math.isnan(value):
         return "NAN"
     if math.isinf(value):
         raise ValueError("a model with an infinite number cannot be written; train it again")
     if kind == "double":
-        return _with_point(repr(value))
-    return _with_point(np.format_float_scientific(np.float32(value), unique=True, trim="0")) + "f"
-
-
-def _with_point(text: str) -> str:
-    return text if any(sign in text for sign in ".en") else text + ".0"
+        text = repr(float(value))
+    else:
+        text = np.format_float_scientific(np.float32(value), unique=True, trim="0")
+    text = text if any(sign in text for sign in ".en") else text + ".0"
+    return text if kind == "double" else text + "f"
 
 
 # Files whose code of maps registers itself, as soon as one is asked for.

@@ -1,6 +1,6 @@
 """Maps inside maps in C: side by side, with a norm, projected, and random features of rows.
 
-Maps side by side in C: one row of several maps, which share a window where they read one.
+Maps side by side share a window where they read one.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from catchment_edge.c.map_code import (
     Table,
     each_input,
     functions_text,
+    known_bits,
     map_code,
 )
 from catchment_edge.c.maps_steps import sources_of, word_text
@@ -172,6 +173,8 @@ def fourier_code(one: RandomFourierFeatures, setting: Setting, prefix: str) -> M
     operations = float(W.size)
     if one.map is None:
         assert one.n_inputs is not None
+        enter = each_input(one.n_inputs, word_text(VALUE_DIGITS, int(FARTHEST)))
+        row = functions_text(p, enter=enter, reset="", step="", row=f"{p}_mixed(v, row);")
         return MapCode(
             p,
             one.n_inputs,
@@ -179,7 +182,7 @@ def fourier_code(one: RandomFourierFeatures, setting: Setting, prefix: str) -> M
             one.features,
             bits,
             digits,
-            mixed + _fourier_inputs(one.n_inputs, p),
+            mixed + row,
             operations,
             per_step=True,
             sources=sources,
@@ -187,17 +190,20 @@ def fourier_code(one: RandomFourierFeatures, setting: Setting, prefix: str) -> M
         )
     inner = map_code(one.map, setting, f"{p}_f")
     assert inner.digits is not None
-    fields = (
-        Field(setting.feature, f"{p}_inner", inner.n_features),
-        Field("int32_t", f"{p}_values", inner.n_features),
-    )
+    F = inner.n_features
+    fields = Field(setting.feature, f"{p}_inner", F), Field("int32_t", f"{p}_values", F)
+    # An inner row is taken as values of 14 digits.
+    values = f"""uint32_t j;
+for (j = 0; j < {F}; j++)
+    s->{p}_values[j] = fourier_value(s->{p}_inner[j], {p}_digits[j]);
+{p}_mixed(s->{p}_values, row);"""
     return replace(
         inner,
         prefix=p,
         n_features=one.features,
         bits=bits,
         digits=digits,
-        text=inner.text + mixed + _fourier_values(inner, p) + _of_row(inner, p),
+        text=inner.text + mixed + functions_text(p, of_row=values) + _of_row(inner, p),
         operations=inner.operations + _spread(operations, inner, setting),
         sources=tuple(dict.fromkeys([*inner.sources, *sources])),
         tables=(*inner.tables, *tables, Table("int8_t", f"{p}_digits", inner.digits)),
@@ -223,22 +229,6 @@ static void {p}_mixed(const word *x, feature *row)
         row[j] = {name}({sum_}{phase}, {one.bits or 0});
 }}
 """
-
-
-def _fourier_inputs(n_inputs: int, p: str) -> str:
-    enter = each_input(n_inputs, word_text(VALUE_DIGITS, int(FARTHEST)))
-    return functions_text(p, enter=enter, reset="", step="", row=f"{p}_mixed(v, row);")
-
-
-def _fourier_values(inner: MapCode, p: str) -> str:
-    """Return the function of an inner row, taken as values of 14 digits."""
-    return functions_text(
-        p,
-        of_row=f"""uint32_t j;
-for (j = 0; j < {inner.n_features}; j++)
-    s->{p}_values[j] = fourier_value(s->{p}_inner[j], {p}_digits[j]);
-{p}_mixed(s->{p}_values, row);""",
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +266,12 @@ def concat_code(features: FeatureUnion, setting: Setting, prefix: str) -> MapCod
         parts = _parts(leaves, setting, prefix, stride)
     codes = [one.code for one in parts]
     bits, digits = row_grid(features)
-    shifts = _shift_text(features, leaves)
+    shifts = ""  # statements that bring maps with fewer bits to the grid of all
+    for one, place in leaves:
+        few, end = known_bits(one.feature_bits), place + one.n_features
+        if few != bits:
+            shifts += f"for (j = {place}; j < {end}; j++)\n"
+            shifts += f"    row[j] = (feature)(row[j] * {1 << (bits - few)});\n"
     texts = [one.text for one in codes]
     texts.append(_concat_functions(prefix, parts, stride if windows else 0, shifts))
     return MapCode(
@@ -331,20 +326,6 @@ def _parts(
 
 def _plus(name: str, number: int) -> str:
     return f"{name} + {number}" if number else name
-
-
-def _shift_text(features: FeatureUnion, leaves: list[tuple[FeatureMap, int]]) -> str:
-    """Return statements that bring maps with fewer bits to the grid of all."""
-    lines = ""
-    for one, place in leaves:
-        if one.feature_bits == features.feature_bits:
-            continue
-        assert features.feature_bits is not None
-        assert one.feature_bits is not None
-        factor, end = 1 << (features.feature_bits - one.feature_bits), place + one.n_features
-        lines += f"for (j = {place}; j < {end}; j++)\n"
-        lines += f"    row[j] = (feature)(row[j] * {factor});\n"
-    return lines
 
 
 def _concat_functions(prefix: str, parts: list[Part], stride: int, shifts: str) -> str:

@@ -85,10 +85,16 @@ static const struct diagonal {p}_map = {{
     {p}_shifts, {p}_turns, {p}_signs, {p}_bias, {p}_leak
 }};
 """
+    fields = [
+        Field("int64_t", f"{p}_x", 2 * k),
+        Field("int64_t", f"{p}_q", max(1, P + Q)),
+        Field("int32_t", f"{p}_near", 2 * k),
+    ]
     seen = f"v, s->{p}_x, s->{p}_q"
     step = f"diagonal_step(&{p}_map, v, s->{p}_x, s->{p}_near, s->{p}_q);"
     row = f"diagonal_row(&{p}_map, {seen}, row);"
     if one.pool is not None:
+        fields.append(Field("double", f"{p}_sums", 3 * (one.n_features // 2)))
         when = f"if (t >= {one.washout})\n    " if one.washout else ""
         step += f"\n{when}diagonal_add(&{p}_map, {seen}, t == {one.washout}, s->{p}_sums);"
         row = f"diagonal_pooled(&{p}_map, s->{p}_sums, t + 1 - {one.washout}, row);"
@@ -111,7 +117,7 @@ static const struct diagonal {p}_map = {{
         washout=one.washout,
         sources=sources_of("diagonal.c"),
         tables=_diagonal_tables(one, p),
-        fields=_diagonal_fields(one, p),
+        fields=tuple(fields),
     )
 
 
@@ -131,19 +137,6 @@ def _diagonal_tables(one: DiagonalReservoir, p: str) -> tuple[Table, ...]:
         numbers("bias", drawn.M[-1], BIAS_DIGITS),
         numbers("leak", drawn.leak, LEAK_DIGITS),
     )
-
-
-def _diagonal_fields(one: DiagonalReservoir, p: str) -> tuple[Field, ...]:
-    drawn = one.wiring
-    states, others = 2 * drawn.eigenvalues.shape[1], max(1, len(drawn.leak))
-    found = [
-        Field("int64_t", f"{p}_x", states),
-        Field("int64_t", f"{p}_q", others),
-        Field("int32_t", f"{p}_near", states),
-    ]
-    if one.pool is not None:
-        found.append(Field("double", f"{p}_sums", 3 * (one.n_features // 2)))
-    return tuple(found)
 
 
 def _some(values: NDArray[Any]) -> NDArray[Any]:

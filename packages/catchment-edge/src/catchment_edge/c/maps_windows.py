@@ -351,7 +351,8 @@ def sines(length: int) -> Integers:
     for _ in range(MOST_MOVES):
         wrong = False
         for plus, minus, expected in _spectrum_places(length, len(found)):
-            off = expected - _entries(found[plus] - found[minus])
+            shift = SINE_DIGITS + 1 - TABLE_DIGITS
+            off = expected - ((found[plus] - found[minus] + (1 << (shift - 1))) >> shift)
             wrong |= bool(off.any())
             found[plus[off != 0]] += np.sign(off[off != 0])
         if not wrong:
@@ -374,11 +375,6 @@ def _spectrum_places(length: int, turn: int) -> list[tuple[Integers, Integers, I
         (high % turn, low % turn, cosine),
         ((low + quarter)[:half] % turn, (high + quarter)[:half] % turn, sine),
     ]
-
-
-def _entries(differences: Integers) -> Integers:
-    shift = SINE_DIGITS + 1 - TABLE_DIGITS
-    return (differences + (1 << (shift - 1))) >> shift
 
 
 def _hydra(one: Hydra, reader: Reader) -> Leaf:

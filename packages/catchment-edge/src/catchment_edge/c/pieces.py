@@ -69,7 +69,7 @@ def split(source: str) -> list[Piece]:
             continue
         if same_line and token.startswith("/"):
             continue  # a comment that tells of the piece before
-        if token == "\n" and held.endswith("\n") and _only_comment(held):
+        if token == "\n" and held.endswith("\n") and not _COMMENT.sub("", held).strip():
             held = ""  # a comment by itself
             continue
         depth += {"{": 1, "}": -1}.get(token, 0)
@@ -78,10 +78,6 @@ def split(source: str) -> list[Piece]:
             pieces += _piece(held)
             held, same_line = "", True
     return pieces
-
-
-def _only_comment(text: str) -> bool:
-    return not _COMMENT.sub("", text).strip()
 
 
 def _is_function(text: str) -> bool:
@@ -100,21 +96,13 @@ def _piece(text: str) -> list[Piece]:
     if _is_function(text):
         found = re.search(r"(\w+)\s*\(", bare)
         assert found is not None
-        static = text if "static" in _head(text) else _made_static(text)
-        return [Piece(frozenset({f"{found[1]}()"}), static.strip() + "\n", True)]
+        if "static" not in _head(text):  # it comes before the first word that is no comment
+            text = re.sub(
+                r"\A((?:\s|/\*.*?\*/|//[^\n]*)*)", r"\1static ", text, count=1, flags=re.S
+            )
+        return [Piece(frozenset({f"{found[1]}()"}), text.strip() + "\n", True)]
     names = _defined(bare)
     return [Piece(frozenset(names), text.strip() + "\n", False)] if names else []
-
-
-def _made_static(text: str) -> str:
-    """Return a function with `static` before its first word that is no comment."""
-    end = 0
-    for comment in _COMMENT.finditer(text):
-        if text[end : comment.start()].strip():
-            break
-        end = comment.end()
-    head, rest = text[:end], text[end:]
-    return head + re.sub(r"^(\s*)", r"\1static ", rest, count=1)
 
 
 def _defined(bare: str) -> set[str]:
@@ -155,7 +143,11 @@ def needed(sources: Sequence[str], uses: Iterable[str], own: Iterable[str] = ())
     mine = frozenset(own)
     known = [piece for name in dict.fromkeys(sources) for piece in _pieces_of(name)]
     known = [piece for piece in known if not piece.names & mine]
-    _refuse_two_meanings(known)
+    meaning: dict[str, str] = {}
+    for piece in known:
+        for name in piece.names:
+            if meaning.setdefault(name, piece.text) != piece.text:
+                raise ValueError(f"two source files define {name} differently; rename one")
     wanted, chosen = set(uses), set[int]()
     while True:
         new = [k for k, piece in enumerate(known) if k not in chosen and piece.names & wanted]
@@ -163,11 +155,3 @@ def needed(sources: Sequence[str], uses: Iterable[str], own: Iterable[str] = ())
             return [known[k] for k in sorted(chosen)]
         chosen.update(new)
         wanted.update(used for k in new for used in known[k].uses)
-
-
-def _refuse_two_meanings(pieces: Sequence[Piece]) -> None:
-    meaning: dict[str, str] = {}
-    for piece in pieces:
-        for name in piece.names:
-            if meaning.setdefault(name, piece.text) != piece.text:
-                raise ValueError(f"two source files define {name} differently; rename one")

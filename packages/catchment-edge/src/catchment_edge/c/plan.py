@@ -1,10 +1,9 @@
 """What a model needs on a device: RAM, flash, operations; known before a compiler has run.
 
-Bytes of instructions, known before a compiler runs: a sum over what a program is made of.
-
-Every trait of a program (a pool, an activation, windows that overlap, ...) adds about as many bytes
-wherever it occurs. `code_sizes.json` has them, fitted by `python -m tools.code_sizes` to programs
-that arm-none-eabi-gcc compiled for size for a Cortex-M4; the tests compare with the compiler.
+Bytes of instructions are a sum over what a program is made of: every trait of it (a pool, an
+activation, windows that overlap, ...) adds about as many bytes wherever it occurs.
+`code_sizes.json` has them, fitted by `python -m tools.code_sizes` to programs that
+arm-none-eabi-gcc compiled for size for a Cortex-M4; the tests compare with the compiler.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -48,7 +46,9 @@ def map_traits(code: MapCode, pieces: Sequence[Piece]) -> list[str]:
 
 def bytes_of(found: Sequence[str]) -> int:
     """Return the bytes of instructions that some traits add up to, about."""
-    known = _sizes()
+    known: dict[str, float] = json.loads(
+        (files("catchment_edge") / "c" / "code_sizes.json").read_text()
+    )
     return max(0, round(sum(known.get(trait, 0.0) for trait in found)))
 
 
@@ -94,12 +94,6 @@ def _frame_traits(layout: Layout) -> list[str]:
         *(["told steps"] if layout.told_steps else []),
         f"features {layout.feature}",
     ]
-
-
-@cache
-def _sizes() -> dict[str, float]:
-    found = json.loads((files("catchment_edge") / "c" / "code_sizes.json").read_text())
-    return dict(found)
 
 
 # What libgcc adds to a linked program on a Cortex-M4, measured: arithmetic in double precision and
@@ -162,24 +156,20 @@ class DevicePlan:
 def plan_of(layout: Layout) -> DevicePlan:
     """Return the plan of a layout."""
     W, S = layout.cutting.window, layout.cutting.step
+    names = layout.model.classes or ()
+    # Constants are tables, structs that point to them, and names of classes.
+    constants = sum(-(-table.n_bytes // 2) * 2 for table in layout.tables)
+    constants += sum(POINTER + len(name.encode()) + 1 for name in names)
     again = W / S if W else 1.0  # how often a step is run, in windows that overlap
     return DevicePlan(
         name=layout.name,
         ram=layout.ram,
-        tables=constant_bytes(layout),
+        tables=constants + struct_bytes(layout.map.text),
         code=code_bytes(layout),
         library=LIBRARY,
         operations=round(again * layout.map.operations),
         readout_operations=layout.map.n_features * layout.n_outputs,
     )
-
-
-def constant_bytes(layout: Layout) -> int:
-    """Return the bytes of constants: tables, structs that point to them, and names of classes."""
-    found = sum(-(-table.n_bytes // 2) * 2 for table in layout.tables)
-    names = layout.model.classes or ()
-    found += struct_bytes(layout.map.text)
-    return found + sum(POINTER + len(name.encode()) + 1 for name in names)
 
 
 def struct_bytes(text: str) -> int:

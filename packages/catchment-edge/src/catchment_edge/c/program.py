@@ -1,11 +1,9 @@
-"""The text of the C file and of its header.
-
-The functions between samples and scores: preparation, pieces of time, readout, and the API.
-"""
+"""The text of the C file and of its header: preparation, pieces of time, readout, and the API."""
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 
 import catchment
@@ -13,20 +11,6 @@ from catchment_edge.c.golden import golden_text
 from catchment_edge.c.layout import Layout
 from catchment_edge.c.map_code import MapCode, table_text
 from catchment_edge.c.pieces import Piece, needed, uses_of
-
-
-def driver_texts(layout: Layout) -> list[str]:
-    """Return the functions, in the order in which they call each other."""
-    return [
-        _prepared(layout),
-        _readout(layout),
-        _entered(layout),
-        _reset(layout),
-        _step(layout),
-        _finish(layout),
-        _predict(layout),
-        _class(layout),
-    ]
 
 
 def _prepared(layout: Layout) -> str:
@@ -79,8 +63,6 @@ static void readout(const feature *row, float *scores)
 
 def _entered(layout: Layout) -> str:
     """Return the function that takes the words of one step and says whether a row came out."""
-    if layout.kept_steps:
-        return _entered_kept(layout)
     washout, W, S = layout.map.washout, layout.cutting.window, layout.cutting.step
     lines = ["    uint32_t t = s->t[0];"]
     steps = f"{W}u" if W else "s->steps[0]" if layout.told_steps else "0"
@@ -105,10 +87,11 @@ def _entered(layout: Layout) -> str:
         n = layout.map.n_words
         lines[0] += "\n    uint32_t i;"
         lines += [f"    for (i = 0; i < {n}; i++)\n        s->last[i] = v[i];", "    return 0;"]
+    lines = _entered_kept(layout) if layout.kept_steps else lines
     return "static int entered(state *s, const word *v)\n{\n" + "\n".join(lines) + "\n}"
 
 
-def _entered_kept(layout: Layout) -> str:
+def _entered_kept(layout: Layout) -> list[str]:
     n, W, S = layout.map.n_words, layout.kept_steps, layout.cutting.step
     lines = ["    uint32_t t = s->t[0], i;"]
     if layout.by_recording:
@@ -123,8 +106,7 @@ def _entered_kept(layout: Layout) -> str:
         "    s->t[0] = t + 1;",
     ]
     if layout.by_recording:
-        lines += ["    return 0;"]
-        return "static int entered(state *s, const word *v)\n{\n" + "\n".join(lines) + "\n}"
+        return [*lines, "    return 0;"]
     lines += [f"    if (t + 1 < {W})\n        return 0;", _window_row(layout)]
     if S < W:
         lines += [
@@ -132,8 +114,7 @@ def _entered_kept(layout: Layout) -> str:
             f"    for (i = 0; i < {(W - S) * n}; i++)\n        s->kept[i] = s->kept[i + {S * n}];",
         ]
     rest = "0" if S == W else f"{W - S}" if S < W else f"{W}"
-    lines += [f"    s->t[0] = {rest};", "    return 1;"]
-    return "static int entered(state *s, const word *v)\n{\n" + "\n".join(lines) + "\n}"
+    return [*lines, f"    s->t[0] = {rest};", "    return 1;"]
 
 
 def _window_row(layout: Layout, steps: str = "") -> str:
@@ -293,9 +274,19 @@ _ACTIVATE = "static int32_t grid_activate(int code, int64_t p, int p_digits, int
 
 def source_text(layout: Layout) -> str:
     """Return the C file."""
+    n = layout.name
+    head = f"""/* {_title(layout)} The header says how to use it. */
+#include "{n}.h"
+
+typedef struct {n}_state state;
+typedef {n}_value value;
+typedef int32_t word;
+typedef {layout.feature} feature;
+typedef int32_t grid_word;
+typedef uint16_t grid_index;
+"""
     own = [*(table_text(one) for one in layout.tables), *_own_texts(layout), golden_text(layout)]
-    library = library_text(layout.map, pieces_of(layout))
-    return joined([_source_head(layout), library, *own])
+    return joined([head, library_text(layout.map, pieces_of(layout)), *own])
 
 
 def joined(parts: Iterable[str]) -> str:
@@ -327,7 +318,8 @@ def map_pieces(code: MapCode, texts: Iterable[str]) -> list[Piece]:
 
 def _own_texts(layout: Layout) -> list[str]:
     """Return the functions that are written for this model."""
-    return [activate_text(layout.map), layout.map.text, *driver_texts(layout)]
+    drivers = (_prepared, _readout, _entered, _reset, _step, _finish, _predict, _class)
+    return [activate_text(layout.map), layout.map.text, *(text(layout) for text in drivers)]
 
 
 def header_text(layout: Layout) -> str:
@@ -336,7 +328,7 @@ def header_text(layout: Layout) -> str:
     fields = "\n".join(f"    {one.type} {one.name}[{one.length}];" for one in layout.fields)
     return f"""/* {_title(layout)}
  *
-{_comment(_told(layout))}
+{_told(layout)}
  */
 #ifndef {up}_H
 #define {up}_H
@@ -379,9 +371,23 @@ def _functions(layout: Layout) -> str:
     n, bad = layout.name, "infinite" if layout.holds else "missing or infinite"
     if layout.by_recording and layout.setting.steps:
         bad += f", or the recording longer than {layout.setting.steps} steps"
+    begin = classes = ""
+    if layout.told_steps:
+        begin = f"""
+/* A recording of this many steps begins: its parts depend on its length. {n}_predict
+ * does it by itself; after {n}_reset alone a recording has no scores. */
+void {n}_begin(struct {n}_state *s, uint32_t steps);
+"""
+    if layout.model.classes is not None:
+        classes = f"""
+extern const char *const {n}_classes[{layout.n_outputs}];
+
+/* The number of the class with the largest score. */
+int {n}_class(const float *scores);
+"""
     return f"""/* A recording begins. */
 void {n}_reset(struct {n}_state *s);
-{_begin(layout)}
+{begin}
 /* One sample of all channels. 1: the scores are new; 0: they are not;
  * -1: a sample is {bad}: it is left out. */
 int {n}_step(struct {n}_state *s, const {n}_value *sample, float *scores);
@@ -391,37 +397,15 @@ int {n}_finish(struct {n}_state *s, float *scores);
 
 /* A whole recording, step after step: the mean of its scores. 1, or as in step and finish. */
 int {n}_predict(struct {n}_state *s, const {n}_value *samples, uint32_t steps, float *scores);
-{_classes(layout)}"""
-
-
-def _begin(layout: Layout) -> str:
-    if not layout.told_steps:
-        return ""
-    return f"""
-/* A recording of this many steps begins: its parts depend on its length. {layout.name}_predict
- * does it by itself; after {layout.name}_reset alone a recording has no scores. */
-void {layout.name}_begin(struct {layout.name}_state *s, uint32_t steps);
-"""
-
-
-def _classes(layout: Layout) -> str:
-    if layout.model.classes is None:
-        return ""
-    n = layout.name
-    return f"""
-extern const char *const {n}_classes[{layout.n_outputs}];
-
-/* The number of the class with the largest score. */
-int {n}_class(const float *scores);
-"""
+{classes}"""
 
 
 def _title(layout: Layout) -> str:
     return f"{layout.name}: a model of catchment {catchment.__version__}, in C99."
 
 
-def _told(layout: Layout) -> list[str]:
-    """Return what the reader of the header must know."""
+def _told(layout: Layout) -> str:
+    """Return what the reader of the header must know, as lines of a comment."""
     preprocessing, found = layout.model.preprocessing, []
     if layout.model.channels is not None:
         found.append("Channels: " + ", ".join(layout.model.channels) + ".")
@@ -436,29 +420,9 @@ def _told(layout: Layout) -> list[str]:
         found.append("No sample may be missing.")
     if layout.map.per_step and layout.cutting.window:
         found.append("Each step of a window has scores, before the window is whole.")
-    return [*found, "Integers: features are the very ones of the library."]
-
-
-def _comment(sentences: list[str], width: int = 94) -> str:
-    import textwrap
-
-    return "\n".join(
-        f" * {line}" for sentence in sentences for line in textwrap.wrap(sentence, width)
-    ).replace("*/", "* /")
-
-
-def _source_head(layout: Layout) -> str:
-    n = layout.name
-    return f"""/* {_title(layout)} The header says how to use it. */
-#include "{n}.h"
-
-typedef struct {n}_state state;
-typedef {n}_value value;
-typedef int32_t word;
-typedef {layout.feature} feature;
-typedef int32_t grid_word;
-typedef uint16_t grid_index;
-"""
+    found.append("Integers: features are the very ones of the library.")
+    lines = (line for sentence in found for line in textwrap.wrap(sentence, 94))
+    return "\n".join(f" * {line}" for line in lines).replace("*/", "* /")
 
 
 def activate_text(code: MapCode) -> str:

@@ -1,12 +1,8 @@
-"""A graph under way: its nodes, its constants, and graphs within it.
-
-Arrays that are computed later, in an ONNX graph, written as numpy writes those of now.
+"""A graph under way: arrays that are computed later, written as numpy writes those of now.
 
 A `Value` is the name of an array and its type. An operation with it appends a node to the graph of
 its `Builder` and returns the name of the result. Numbers and arrays that are met become constants
 of the same type, so `x * 2.0 + bias` reads as it would in numpy.
-
-What maps are given in a graph, and the grid that their features are rounded to.
 """
 
 from __future__ import annotations
@@ -32,95 +28,45 @@ BOOL, INT64 = np.dtype(np.bool_), np.dtype(np.int64)
 Array = NDArray[Any]
 
 
+def _with(kind: str, *, swapped: bool = False) -> Callable[[Value, Operand], Value]:
+    """Return an operation with another value or number, of the same type."""
+    return lambda self, other: self.builder.op(
+        kind, *((other, self) if swapped else (self, other)), dtype=self.dtype
+    )
+
+
+def _compared(kind: str) -> Callable[[Value, Operand], Value]:
+    return lambda self, other: self.builder.op(kind, self, other, dtype=self.dtype, result=BOOL)
+
+
+def _each(kind: str, result: np.dtype[Any] | None = None) -> Callable[[Value], Value]:
+    """Return a function of every number."""
+    return lambda self: self.builder.op(kind, self, result=result)
+
+
 @dataclass(frozen=True, eq=False)
 class Value:
-    """An array of the graph."""
+    """An array of the graph. Integers are divided towards zero, and rounded with ties to even."""
 
     builder: Builder
     name: str
     dtype: np.dtype[Any]
 
-    def _with(self, kind: str, other: Operand, *, swapped: bool = False) -> Value:
-        pair = (other, self) if swapped else (self, other)
-        return self.builder.op(kind, *pair, dtype=self.dtype)
-
-    def _compared(self, kind: str, other: Operand) -> Value:
-        return self.builder.op(kind, self, other, dtype=self.dtype, result=BOOL)
-
-    def __add__(self, other: Operand) -> Value:
-        return self._with("Add", other)
-
-    def __sub__(self, other: Operand) -> Value:
-        return self._with("Sub", other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return self._with("Sub", other, swapped=True)
-
-    def __mul__(self, other: Operand) -> Value:
-        return self._with("Mul", other)
-
-    def __truediv__(self, other: Operand) -> Value:
-        """Return quotients; of integers rounded towards zero."""
-        return self._with("Div", other)
-
-    def __mod__(self, other: Operand) -> Value:
-        return self._with("Mod", other)
-
-    def __matmul__(self, other: Operand) -> Value:
-        return self._with("MatMul", other)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __neg__(self) -> Value:
-        return self.builder.op("Neg", self)
-
-    def __lt__(self, other: Operand) -> Value:  # type: ignore[misc]  # arrays compare, too
-        return self._compared("Less", other)
-
-    def __gt__(self, other: Operand) -> Value:  # type: ignore[misc]
-        return self._compared("Greater", other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return self._compared("GreaterOrEqual", other)
-
-    def equals(self, other: Operand) -> Value:
-        return self._compared("Equal", other)
-
-    def __and__(self, other: Value) -> Value:
-        return self._with("And", other)
-
-    def __or__(self, other: Value) -> Value:
-        return self._with("Or", other)
-
-    def __invert__(self) -> Value:
-        return self.builder.op("Not", self)
+    __add__ = __radd__ = _with("Add")
+    __sub__, __rsub__ = _with("Sub"), _with("Sub", swapped=True)
+    __mul__ = __rmul__ = _with("Mul")
+    __truediv__, __mod__, __matmul__ = _with("Div"), _with("Mod"), _with("MatMul")
+    __and__, __or__ = _with("And"), _with("Or")
+    at_most, at_least = _with("Min"), _with("Max")
+    __lt__, __gt__ = _compared("Less"), _compared("Greater")
+    __ge__, equals = _compared("GreaterOrEqual"), _compared("Equal")
+    __neg__, __invert__ = _each("Neg"), _each("Not")
+    rint, floor, size, sqrt = _each("Round"), _each("Floor"), _each("Abs"), _each("Sqrt")
+    missing = _each("IsNaN", BOOL)
 
     def apply(self, kind: str) -> Value:
         """Return a function of every number, such as "Tanh"."""
         return self.builder.op(kind, self)
-
-    def rint(self) -> Value:
-        """Return the nearest integers, ties to even."""
-        return self.apply("Round")
-
-    def floor(self) -> Value:
-        return self.apply("Floor")
-
-    def size(self) -> Value:
-        """Return absolute values."""
-        return self.apply("Abs")
-
-    def sqrt(self) -> Value:
-        return self.apply("Sqrt")
-
-    def missing(self) -> Value:
-        return self.builder.op("IsNaN", self, result=BOOL)
-
-    def at_most(self, limit: Operand) -> Value:
-        return self._with("Min", limit)
-
-    def at_least(self, limit: Operand) -> Value:
-        return self._with("Max", limit)
 
     def clip(self, low: float, high: float) -> Value:
         return self.at_least(low).at_most(high)
@@ -274,16 +220,14 @@ class Builder:
         told = f"{array.dtype}{array.shape}".encode()
         key = hashlib.sha256(told + content).digest()
         if key not in self.kept:
-            self.kept[key] = self._stored(array)
-        return self.kept[key]
-
-    def _stored(self, array: Array) -> Value:
-        if array.dtype == np.float64 and array.size >= LARGE:
-            shorter = array.astype(np.float32)
-            if np.array_equal(shorter, array):
+            large = array.dtype == np.float64 and array.size >= LARGE
+            shorter = array.astype(np.float32) if large else array
+            if large and np.array_equal(shorter, array):
                 kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-                return self._made("Cast", self._filled(shorter), array.dtype, to=kind)
-        return self._filled(array)
+                self.kept[key] = self._made("Cast", self._filled(shorter), array.dtype, to=kind)
+            else:
+                self.kept[key] = self._filled(array)
+        return self.kept[key]
 
     def _filled(self, array: Array) -> Value:
         share = np.count_nonzero(array) / max(1, array.size) if array.dtype.kind == "f" else 1.0

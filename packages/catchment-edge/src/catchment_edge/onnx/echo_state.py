@@ -1,13 +1,9 @@
 """Echo states as an ONNX graph: a Scan over the steps of each layer.
 
-Activations as nodes.
-
-In fixed point they are the very operations of `catchment.features.echo_state.kernels`. There every
-product is exact and every rounding written down, so the same operations in the same order give the
-same numbers in any runtime that follows IEEE 754. What float32 cannot hold is left to the runtime's
-own functions.
-
-Rows of a whole recording from the features of its steps; in fixed point by exact sums.
+In fixed point activations are the operations of `catchment.features.echo_state.kernels`. There
+every product is exact and every rounding written down, so the same operations in the same order
+give the same numbers in any runtime that follows IEEE 754. What float32 cannot hold is left to the
+runtime's own functions.
 
 A deviation in fixed point is `catchment.features.echo_state.run`'s: the sum of the squares of
 integers d = k - m is exact there. Here d is split, d = 2^16 h + l, the sums of h h, h l and
@@ -27,14 +23,15 @@ from numpy.typing import NDArray
 from catchment.features import EchoState, form
 from catchment.features.echo_state import ACTIVATIONS, LINEAR_BOUND, ROUND, Program
 from catchment.features.echo_state import kernels as exact
+from catchment_edge.c.echo_state import dense
 from catchment_edge.onnx.builder import INT64, Sequences, Value, on_grid
 
 MOST_DOUBLINGS = 32  # 2^k below is of k = round(20 log2 e) = 29 at most
 
 
 def rounded(x: Value, rounder: float) -> Value:
-    """Return numbers rounded by adding and subtracting, as every grid here does."""
-    return x + rounder - rounder
+    """Return numbers rounded by adding and subtracting, where fractions are fine enough for it."""
+    return x + rounder - rounder if x.builder.exact else x
 
 
 def copied_sign(size: Value, x: Value) -> Value:
@@ -168,22 +165,18 @@ def exact_deviation(z: Value, total: Value, n: Value, digits: int) -> Value:
     unit = 2.0**digits
     S1 = total * unit
     m = (S1 / n).floor()
-    squares = sum_of_squares(z * unit - m.unsqueeze(1))
-    d = (S1 - n * m) / n
-    return (squares / n - d * d).sqrt() * (1.0 / unit)
-
-
-def sum_of_squares(d: Value) -> Value:
-    """Return the sums (B, F) over steps of squares of integers (B, T, F), rounded once."""
-    h = (d * (1.0 / HALF)).floor()
-    l = d - h * HALF
+    whole = z * unit - m.unsqueeze(1)
+    h = (whole * (1.0 / HALF)).floor()
+    l = whole - h * HALF
     high, cross, low = ((one * other).sum(axis=1) for one, other in ((h, h), (h, l), (l, l)))
     # The sum is high 2^32 + cross 2^17 + low; what of the last two passes 2^32 goes to the first.
     above = (cross * 2.0**-15).floor()
     up = (low * 2.0**-32).floor()
     rest = (cross - above * 2.0**15) * 2.0**17 + (low - up * 2.0**32)
     carry = (rest * 2.0**-32).floor()
-    return (high + above + up + carry) * 2.0**32 + (rest - carry * 2.0**32)
+    squares = (high + above + up + carry) * 2.0**32 + (rest - carry * 2.0**32)
+    d = (S1 - n * m) / n
+    return (squares / n - d * d).sqrt() * (1.0 / unit)
 
 
 # Units from which a product with all weights is slow, and how many there should be for each weight
@@ -202,15 +195,8 @@ class Layer:
 
     @classmethod
     def of(cls, program: Program) -> Layer:
-        N, I = program.n_units, program.n_inputs
-        matrix = np.zeros((N, N + I + 1))
-        rows = np.repeat(np.arange(N), np.diff(program.starts))
-        matrix[rows, program.columns] = program.values
+        N, matrix = program.n_units, dense(program)
         return cls(matrix[:, :N].T, matrix[:, N:-1].T, matrix[:, -1], program)
-
-    def drive(self, u: Value) -> Value:
-        """Return what inputs (.., I) add to the units' sums, offsets included."""
-        return u @ self.W_in + self.offset
 
     def recurrent(self, x: Value) -> Value:
         """Return what states (B, N) add to the sums of units; few products if weights are few."""
@@ -234,27 +220,29 @@ class Layer:
         return rounded(follows, grid[0]) if grid else follows
 
 
-def inputs_on_grid(features: EchoState, u: Value) -> Value:
-    """Return inputs cut off at the range of the grid and rounded to it, if there is one."""
-    reservoir = features.reservoir
-    if reservoir.bits is None:
-        return u
-    cut = u.clip(-reservoir.input_range, reservoir.input_range)
-    return rounded(cut, np.ldexp(ROUND, -reservoir.bits).item()) if u.builder.exact else cut
-
-
 @form("onnx", EchoState)
 def rows(features: EchoState, given: Sequences) -> Value:
     """Return the feature rows (B, T - washout, F), or (B, F) if pooled."""
-    u = inputs_on_grid(features, given.u)
+    u, reservoir = given.u, features.reservoir
+    if reservoir.bits is not None:
+        cut = u.clip(-reservoir.input_range, reservoir.input_range)
+        u = rounded(cut, np.ldexp(ROUND, -reservoir.bits).item())
     builder, layers = u.builder, [Layer.of(program) for program in features.programs]
-    L, M = features.reservoir.cut
+    L, M = reservoir.cut
     whole = L == 0 or not builder.exact or (given.steps is not None and given.steps <= L)
     states = run(layers, u) if whole else cut_states(layers, u, L, M)
     z = selected(features, u, states)
-    if features.pool is None:
-        return rounded_rows(features, given.after(z, features.washout))
-    return on_features_grid(features, pooled_parts(features, z, given))
+    bits, digits = features.feature_bits, features.grid_digits if features.feature_bits else None
+    z = pooled_parts(features, z, given) if features.pool else given.after(z, features.washout)
+    if digits is None or not isinstance(bits, int):
+        return z
+    if features.pool:
+        return on_grid(z, digits, bits)
+    if builder.exact:
+        rounder = np.ldexp(ROUND, -digits)
+        return z + rounder - rounder
+    unit = np.ldexp(1.0, digits)
+    return (z * unit).rint() / unit
 
 
 def run(layers: list[Layer], u: Value, going: Value | None = None) -> Value:
@@ -276,7 +264,7 @@ def run(layers: list[Layer], u: Value, going: Value | None = None) -> Value:
             x = x if len(steps) == 1 else x * steps[1]
             return [x], [x]
 
-        inputs = [layer.drive(below), *([] if going is None else [going])]
+        inputs = [below @ layer.W_in + layer.offset, *([] if going is None else [going])]
         _, (below,) = u.builder.over_time(body, [rest], inputs)
         found.append(below)
     return u.builder.concat(found, axis=-1)
@@ -321,23 +309,6 @@ def selected(features: EchoState, u: Value, states: Value) -> Value:
     if features.state:
         parts.append(states)
     return u.builder.concat(parts, axis=-1)
-
-
-def rounded_rows(features: EchoState, z: Value) -> Value:
-    """Return the features of steps on their grid, if there is one."""
-    if features.feature_bits is None:
-        return z
-    digits = features.grid_digits[: features.n_base]
-    if z.builder.exact:
-        rounder = np.ldexp(ROUND, -digits)
-        return z + rounder - rounder
-    unit = np.ldexp(1.0, digits)
-    return (z * unit).rint() / unit
-
-
-def on_features_grid(features: EchoState, z: Value) -> Value:
-    bits = features.feature_bits
-    return on_grid(z, features.grid_digits, bits) if isinstance(bits, int) else z
 
 
 def pooled_parts(features: EchoState, z: Value, given: Sequences) -> Value:

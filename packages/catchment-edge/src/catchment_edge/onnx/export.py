@@ -1,7 +1,4 @@
-"""Write a model as one ONNX file, and compare the file with the model before it is left.
-
-A file against the model it was made of, in onnxruntime, on recordings that are made up.
-"""
+"""Write a model as one ONNX file, and compare the file with the model before it is left."""
 
 from __future__ import annotations
 
@@ -33,8 +30,13 @@ MISSING = 0.03  # share of values that are missing, where gaps are filled
 
 def made_up(source: Source, seed: int = 0) -> list[Array]:
     """Return raw recordings (T, I) of the lengths that matter, with gaps where they are filled."""
-    rng = np.random.default_rng(seed)
-    found = [_waves(rng, T, source) for T in _lengths(source)]
+    rng, I, found = np.random.default_rng(seed), source.channels, []
+    scale = source.preprocessing.scale
+    for T in _lengths(source):
+        # A slow wave and noise in each channel, in the units of the training data.
+        slow = np.arange(T)[:, None] * rng.uniform(0.02, 0.6, I)
+        u = np.sin(slow + rng.uniform(0, 6, I)) + 0.4 * rng.normal(size=(T, I))
+        found.append(scale.undo(u) if isinstance(scale, Scaler) else u)
     if source.preprocessing.gaps != "error":
         for u in found[1:]:
             u[rng.random(u.shape) < MISSING] = np.nan
@@ -49,27 +51,12 @@ def _lengths(source: Source) -> list[int]:
     if isinstance(window, int):
         return [window, 3 * window + 1]
     least = source.model.washout + 8
-    cuts = [L for L, work in _cuts(source) if 0 < L <= LONGEST_CUT and work < MOST_WORK]
+    # Echo states, which may stand anywhere in the map, are cut at such lengths.
+    reservoirs = [one.reservoir for one in maps_within(source.model.features)]
+    sizes = [(one.cut[0], one.n_units**2) for one in reservoirs if one is not None]
+    cuts = [L for L, work in sizes if 0 < L <= LONGEST_CUT and L * work < MOST_WORK]
     longest = [max(least, L + L // 4) for L in cuts]
     return [least, least + SHORT, least + SHORT, *longest[:1]]
-
-
-def _cuts(source: Source) -> list[tuple[int, int]]:
-    """Return the lengths at which echo states are cut, and the products of so many steps.
-
-    They may stand anywhere in the map.
-    """
-    several = maps_within(source.model.features)
-    reservoirs = [one.reservoir for one in several if one.reservoir is not None]
-    return [(one.cut[0], one.cut[0] * one.n_units**2) for one in reservoirs]
-
-
-def _waves(rng: np.random.Generator, T: int, source: Source) -> Array:
-    """Return a slow wave and noise in each channel, in the units of the training data."""
-    t, I = np.arange(T)[:, None], source.channels
-    u = np.sin(t * rng.uniform(0.02, 0.6, I) + rng.uniform(0, 6, I)) + 0.4 * rng.normal(size=(T, I))
-    scale = source.preprocessing.scale
-    return scale.undo(u) if isinstance(scale, Scaler) else u
 
 
 def compared(content: bytes, source: Source) -> tuple[float, float]:

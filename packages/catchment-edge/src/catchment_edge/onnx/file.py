@@ -1,13 +1,8 @@
 """The file: inputs, outputs, nodes and what its metadata say.
 
-From raw samples to what the map takes: gaps, scale and windows as nodes.
-
-The order and the numbers are those of `catchment.data.preprocessing`. What depends on clocks stays
-outside: samples come at the rate that the file's metadata names.
-
-From feature rows to scores, probabilities and labels, as nodes.
-
-What can be exported: a model, or an estimator of `catchment.sklearn` that holds one.
+Gaps, scale and windows are nodes, in the order and with the numbers of
+`catchment.data.preprocessing`. What depends on clocks stays outside: samples come at the rate that
+the file's metadata names.
 """
 
 from __future__ import annotations
@@ -103,15 +98,6 @@ def scaled(u: Value, preprocessing: Preprocessing) -> Value:
     return u if preprocessing.gaps == "error" else u.builder.where(u.missing(), 0.0, u)
 
 
-def windows_of(u: Value, window: int, step: int) -> Value:
-    """Return the whole windows (n, window, I) of one recording (1, T, I)."""
-    builder = u.builder
-    one = u.squeeze(0)
-    n = ((one.length(0) - window + step) / step).at_least(0)
-    starts = (builder.arange(0, n) * step).unsqueeze(1)
-    return one.take(starts + builder.constant(np.arange(window)), axis=0)
-
-
 def usable(u: Value, preprocessing: Preprocessing) -> tuple[Value, Value]:
     """Return inputs (B, T, I) without what the model refuses, and (B,) NaN where there was some.
 
@@ -123,34 +109,6 @@ def usable(u: Value, preprocessing: Preprocessing) -> tuple[Value, Value]:
         bad = bad | u.missing()
     number = bad.cast(builder.real).sum(axis=-1).sum(axis=-1)
     return builder.where(bad, 0.0, u), builder.where(number > 0.0, np.nan, number * 0.0)
-
-
-def scores_of(model: Model, z: Value) -> Value:
-    """Return the outputs (rows, K) of feature rows (.., F)."""
-    flat = z.reshape(-1, model.readout.n_features)
-    return flat @ model.readout.weights + model.readout.intercept
-
-
-def probabilities_of(model: Model, scores: Value) -> Value:
-    """Return class probabilities (rows, K), as `Model.probabilities` does."""
-    if model.temperature is not None:
-        return scores.builder.op("Softmax", scores / model.temperature, axis=-1)
-    return nearest_probabilities(scores, model.n_outputs)
-
-
-def nearest_probabilities(scores: Value, K: int) -> Value:
-    """Return the nearest rows that are not negative and sum to 1."""
-    ordered = scores.sorted(K, axis=1, largest=True)
-    excess = (ordered.running_sum(axis=1) - 1.0) / np.arange(1.0, K + 1.0)
-    kept = (ordered > excess).cast(np.int64).sum(axis=1, keep=True)
-    # Scores that are missing keep nothing, and have no place before the first.
-    threshold = excess.take_along((kept - 1).at_least(0), axis=1)
-    return (scores - threshold).at_least(0.0)
-
-
-def labels_of(scores: Value, labels: Array) -> Value:
-    """Return the label (rows,) of the largest score of each row, the first of equals."""
-    return scores.builder.constant(labels).take(scores.place_of_max(axis=1), axis=0)
 
 
 SAMPLES, SCORES, PROBABILITIES, LABEL = "samples", "scores", "probabilities", "label"
@@ -218,14 +176,16 @@ def batch_graph(source: Source, real: np.dtype[Any], opset: int = OPSET) -> onnx
         u = filled(u, preprocessing.gaps)
     u, steps = scaled(u, preprocessing), source.steps
     if preprocessing.window is not None:
-        assert isinstance(preprocessing.window, int)
-        assert not isinstance(preprocessing.step, str)
-        u, steps = (
-            windows_of(u, preprocessing.window, preprocessing.step or preprocessing.window),
-            preprocessing.window,
-        )
+        window, step = preprocessing.window, preprocessing.step or preprocessing.window
+        assert isinstance(window, int)
+        assert isinstance(step, int)
+        one, steps = u.squeeze(0), window
+        n = ((one.length(0) - window + step) / step).at_least(0)
+        starts = (builder.arange(0, n) * step).unsqueeze(1)
+        u = one.take(starts + builder.constant(np.arange(window)), axis=0)
     z = Sequences(u, steps, source.channels).rows(model.features)
-    scores = scores_of(model, z) + poison.unsqueeze(1)
+    flat = z.reshape(-1, model.readout.n_features)
+    scores = flat @ model.readout.weights + model.readout.intercept + poison.unsqueeze(1)
     size: int | str = "steps" if source.steps is None else source.steps
     shape = [size, source.channels] if source.alone else ["recordings", size, source.channels]
     return assembled(builder, source, [(SAMPLES, samples, shape)], answers(source, scores), {})
@@ -236,9 +196,18 @@ def answers(source: Source, scores: Value) -> list[Named]:
     model = source.model
     found: list[Named] = [(SCORES, scores, ["rows", model.n_outputs])]
     if source.labels is not None:
-        chances = probabilities_of(model, scores)
-        found.append((PROBABILITIES, chances, ["rows", model.n_outputs]))
-        found.append((LABEL, labels_of(scores, source.labels), ["rows"]))
+        builder, K = scores.builder, model.n_outputs
+        if model.temperature is not None:
+            chances = builder.op("Softmax", scores / model.temperature, axis=-1)
+        else:  # the nearest rows that are not negative and sum to 1
+            ordered = scores.sorted(K, axis=1, largest=True)
+            excess = (ordered.running_sum(axis=1) - 1.0) / np.arange(1.0, K + 1.0)
+            kept = (ordered > excess).cast(np.int64).sum(axis=1, keep=True)
+            # Scores that are missing keep nothing, and have no place before the first.
+            threshold = excess.take_along((kept - 1).at_least(0), axis=1)
+            chances = (scores - threshold).at_least(0.0)
+        label = builder.constant(source.labels).take(scores.place_of_max(axis=1), axis=0)
+        found += [(PROBABILITIES, chances, ["rows", K]), (LABEL, label, ["rows"])]
     return found
 
 
@@ -307,38 +276,32 @@ def source_of(model: Any, steps: int | None, rate: float | None) -> Source:
             "these are models by client, and a file holds one; say whose with --client NAME, or in "
             'Python export models.model or models.of("name")'
         )
-    from catchment.sklearn import PreparedEstimator
-
-    if isinstance(model, PreparedEstimator):
-        return _of_estimator(model, steps, rate)
-    # What can be trained and has no form here is a value that the command may meet.
-    kind = ValueError if isinstance(model, Predictor) else TypeError
-    raise kind(
-        f"{type(model).__name__} has no form in ONNX; export a model with one map and one readout, "
-        "or a fitted estimator of catchment.sklearn"
-    )
-
-
-def _of_estimator(estimator: Any, steps: int | None, rate: float | None) -> Source:
-    """Return what to export of an estimator: rows and labels are those of its `predict`."""
     from sklearn.utils.validation import check_is_fitted
 
-    from catchment.sklearn import EchoStateFeatures, SequenceClassifier, SequenceScaler
+    from catchment.sklearn import EchoStateFeatures, PreparedEstimator, SequenceClassifier
 
-    if isinstance(estimator, EchoStateFeatures | SequenceScaler):
+    if not isinstance(model, PreparedEstimator):
+        # What can be trained and has no form here is a value that the command may meet.
+        kind = ValueError if isinstance(model, Predictor) else TypeError
+        raise kind(
+            f"{type(model).__name__} has no form in ONNX; export a model with one map and one "
+            "readout, or a fitted estimator of catchment.sklearn"
+        )
+    if isinstance(model, EchoStateFeatures):
         raise ValueError(
-            f"{type(estimator).__name__} does not predict; export an estimator that does, such as "
+            f"{type(model).__name__} does not predict; export an estimator that does, such as "
             "EchoStateClassifier"
         )
-    check_is_fitted(estimator)
-    model: Model = estimator.model_
-    features: Any = model.features
-    if features.reservoir is not None and model.per_step:
+    check_is_fitted(model)
+    estimator: Any = model
+    own: Model = estimator.model_
+    features: Any = own.features
+    if features.reservoir is not None and own.per_step:
         # Estimators answer for the steps of the washout, too.
         features = replace(features, washout=0)
-        model = replace(model, before=Pipeline(model.preprocessing, features), statistics=None)
+        own = replace(own, before=Pipeline(own.preprocessing, features), statistics=None)
     labels = None
-    if isinstance(estimator, SequenceClassifier):
+    if isinstance(model, SequenceClassifier):
         known = np.asarray(estimator.classes_)
         labels = known.astype(np.int64) if known.dtype.kind in "iub" else known.astype(np.str_)
-    return Source.of(model, labels=labels, steps=steps, rate=rate)
+    return Source.of(own, labels=labels, steps=steps, rate=rate)

@@ -105,7 +105,8 @@ def delay_rows(settings: NVAR, given: Sequences) -> Value:
     """Return the monomials of inputs and those before them; zeros before the first step."""
     assert settings.n_inputs is not None
     reach = (settings.delays - 1) * settings.stride
-    x, T, builder = delay_inputs(given.u), given.u.length(1), given.u.builder
+    x, T = rounded(given.u.clip(-LIMIT, LIMIT), R_DELAY), given.u.length(1)
+    builder = given.u.builder
     if reach:
         rest = builder.zeros(x.length(0), reach, settings.n_inputs)
         padded = builder.concat([rest, x], axis=1)
@@ -113,12 +114,6 @@ def delay_rows(settings: NVAR, given: Sequences) -> Value:
         delayed = [padded.part(shift, T + shift, axis=1) for shift in shifts]
         x = builder.concat(delayed, axis=-1)
     return given.after(monomials(settings, x), settings.washout)
-
-
-def delay_inputs(u: Value) -> Value:
-    """Return inputs cut off, and rounded where fractions are fine enough for it."""
-    cut = u.clip(-LIMIT, LIMIT)
-    return rounded(cut, R_DELAY) if u.builder.exact else cut
 
 
 def monomials(settings: NVAR, x: Value) -> Value:
@@ -131,8 +126,7 @@ def monomials(settings: NVAR, x: Value) -> Value:
         parts.append(x.take(i, axis=-1) * x.take(j, axis=-1))
     if settings.order > 2:
         i, j, k = np.array(list(combinations_with_replacement(range(n), 3))).T
-        pair = x.take(i, axis=-1) * x.take(j, axis=-1)
-        pair = rounded(pair, R_DELAY) if x.builder.exact else pair
+        pair = rounded(x.take(i, axis=-1) * x.take(j, axis=-1), R_DELAY)
         parts.append(pair * x.take(k, axis=-1))
     return x.builder.concat(parts, axis=-1)
 
@@ -141,18 +135,21 @@ def monomials(settings: NVAR, x: Value) -> Value:
 def diagonal_rows(settings: DiagonalReservoir, given: Sequences) -> Value:
     """Return the features of all steps of recordings (B, T, I), or their means and deviations."""
     drawn, builder = settings.wiring, given.u.builder
-    u = diagonal_inputs(given.u)
+    u = rounded(cut(given.u), kernels.R_INPUT)
     rest = builder.zeros(u.length(0), drawn.eigenvalues.shape[1])
 
     def advance(states: list[Value], steps: list[Value]) -> tuple[list[Value], list[Value]]:
-        new = list(next_modes(drawn, states[0], states[1], steps[0]))
+        (re, im), (a, b) = states, drawn.eigenvalues
+        new = [cut(rounded(re * a - im * b + cut(steps[0]), kernels.R_STATE))]
+        new.append(cut(rounded(re * b + im * a, kernels.R_STATE)))
         return new, new
 
     _, parts = builder.over_time(advance, [rest, rest], [u @ drawn.W])
     if len(drawn.leak):
 
         def follow(states: list[Value], steps: list[Value]) -> tuple[list[Value], list[Value]]:
-            new = [followed(drawn, states[0], steps[0])]
+            led = states[0] * (1.0 - drawn.leak) + steps[0] * drawn.leak
+            new = [rounded(led, kernels.R_STATE)]
             return new, new
 
         still = builder.zeros(u.length(0), len(drawn.leak))
@@ -174,37 +171,21 @@ def diagonal_rows(settings: DiagonalReservoir, given: Sequences) -> Value:
     return builder.concat([first.squeeze(1) + shift, spread], axis=-1)
 
 
-def on(x: Value, rounder: float) -> Value:
-    """Return numbers in fixed point of a rounder, where fractions are fine enough for it."""
-    return rounded(x, rounder) if x.builder.exact else x
-
-
 def cut(x: Value) -> Value:
     return x.clip(-kernels.LIMIT, kernels.LIMIT)
-
-
-def diagonal_inputs(u: Value) -> Value:
-    return on(cut(u), kernels.R_INPUT)
-
-
-def next_modes(drawn: Wiring, re: Value, im: Value, drive: Value) -> tuple[Value, Value]:
-    """Return real and imaginary parts (.., k) of the modes after one step."""
-    a, b = drawn.eigenvalues
-    new = cut(on(re * a - im * b + cut(drive), kernels.R_STATE))
-    return new, cut(on(re * b + im * a, kernels.R_STATE))
 
 
 def products_and_mixtures(drawn: Wiring, u: Value, re: Value, im: Value) -> Value:
     """Return what the units (.., P + Q) that are no modes follow."""
     builder = u.builder
-    ring = on(builder.concat([re, im], axis=-1), kernels.R_FACTOR)
+    ring = rounded(builder.concat([re, im], axis=-1), kernels.R_FACTOR)
     N, Q = 2 * drawn.eigenvalues.shape[1], drawn.M.shape[1]
     P, I = len(drawn.leak) - Q, len(drawn.W)
     parts = []
     if P:
         both = builder.concat([ring, u], axis=-1)
         one, other = factors(drawn.shifts, N, I, P)
-        parts.append(on(ring.take(one, axis=-1) * both.take(other, axis=-1), kernels.R_STATE))
+        parts.append(rounded(ring.take(one, axis=-1) * both.take(other, axis=-1), kernels.R_STATE))
     if Q:
         i = np.arange(Q)
         places = (drawn.turns[i // N].T + i % N) % N  # (3, Q) of the states that mixed units see
@@ -212,9 +193,9 @@ def products_and_mixtures(drawn: Wiring, u: Value, re: Value, im: Value) -> Valu
         for k in (1, 2):
             mixed = mixed + ring.take(places[k], axis=-1) * drawn.M[k]
         # Bent nearly as tanh does.
-        x = on((mixed + drawn.M[3]).clip(-3.0, 3.0), kernels.R_BEND)
-        y = on(x * x, kernels.R_SQUARE)
-        found = on(x * (y + 27.0) / (9.0 * y + 27.0), kernels.R_BENT)
+        x = rounded((mixed + drawn.M[3]).clip(-3.0, 3.0), kernels.R_BEND)
+        y = rounded(x * x, kernels.R_SQUARE)
+        found = rounded(x * (y + 27.0) / (9.0 * y + 27.0), kernels.R_BENT)
         parts.append(found.clip(-kernels.TOP, kernels.TOP))
     return builder.concat(parts, axis=-1)
 
@@ -224,11 +205,6 @@ def factors(shifts: Integers, N: int, I: int, P: int) -> tuple[Integers, Integer
     i = np.arange(P)
     within, shift = i % N, shifts[i // N]
     return within, np.where(shift < 0, N + within % I, (within + shift) % N)
-
-
-def followed(drawn: Wiring, q: Value, p: Value) -> Value:
-    """Return the units (.., P + Q) after one step."""
-    return on(q * (1.0 - drawn.leak) + p * drawn.leak, kernels.R_STATE)
 
 
 def network_of(settings: Encoder) -> onnx.ModelProto:

@@ -1,9 +1,7 @@
-"""MiniRocket and Hydra as nodes: integers throughout, held exactly in float64.
+"""MiniRocket, Hydra and window statistics as nodes: integers, exact in float64 or int64.
 
 Kernels with one dilation are one matrix product: the nine taps of every channel, d steps apart,
 times a matrix that has a kernel's weights at the channels that it adds up.
-
-Window statistics as nodes: sums of integers, exact in float64, and logarithms in int64.
 """
 
 from __future__ import annotations
@@ -159,17 +157,15 @@ def statistics(settings: WindowStatistics, given: Sequences) -> Value:
     flat = products.reshape(-1, channels * channels)
     variance = (flat.take(diagonal, axis=1) - sums * sums / float(T)) / float(T)
     variance = variance.at_least(0.0)
-    middle = center.squeeze(2)
-    parts = [
-        (middle * float(T) + sums) / (T * unit),
-        variance.sqrt() / unit,
-    ]
-    parts = [part.unsqueeze(2) for part in parts]
+    mean = (center.squeeze(2) * float(T) + sums) / (T * unit)
+    parts = [part.unsqueeze(2) for part in (mean, variance.sqrt() / unit)]
     parts.append((order(x, T) + center * 4.0) / (4 * unit))
-    parts.append(log_steps(steps, T).unsqueeze(2))
+    scale = DIGITS + 4
+    logs = log2_of(steps.cast(INT64) * 16 / max(T - 1, 1) + 2 ** (scale - LOWEST_LOG // 2))
+    parts.append((logs.cast(steps.dtype) * 2.0**-FRACTION - float(scale)).unsqueeze(2))
     parts.append(bands(x, T, channels))
     rows = builder.concat(parts, axis=2).reshape(-1, channels * sum((1, 1, len(ORDER), 1, N_BANDS)))
-    if not settings._n_pairs:
+    if not settings.correlations or channels == 1:
         return rows
     return builder.concat([rows, correlations(flat, sums, variance, T, channels)], axis=1)
 
@@ -186,14 +182,6 @@ def order(x: Value, T: int) -> Value:
     above = np.minimum(places + 1, T - 1)
     low = ranked.take(places, axis=2) * (4.0 - quarters)
     return low + ranked.take(above, axis=2) * quarters.astype(np.float64)
-
-
-def log_steps(steps: Value, T: int) -> Value:
-    """Return the logarithms of mean steps (B, I) from sums of them."""
-    scale = DIGITS + 4
-    mean = steps.cast(INT64) * 16 / max(T - 1, 1)
-    found = log2_of(mean + 2 ** (scale - LOWEST_LOG // 2))
-    return found.cast(steps.dtype) * 2.0**-FRACTION - float(scale)
 
 
 def log2_of(value: Value) -> Value:

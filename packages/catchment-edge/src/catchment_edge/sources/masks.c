@@ -6,7 +6,7 @@
  * secrets of a session are derived from the device's own, so that nothing needs to be drawn and a
  * device that was reset answers the same session alike. */
 
-enum { MASKS_START = 384, MASKS_NAME = 64, SHARE_WORDS = 17, SHARE_BYTES = 66 };
+enum { MASKS_START = 384, MASKS_NAME = 64 };
 enum { BOX_BYTES = 2 * SHARE_BYTES + 16 };
 
 struct named {
@@ -77,69 +77,6 @@ static void derived_alone(const uint8_t secret[32], const uint8_t salt[32], cons
     hkdf_begin(&mac, secret, salt);
     put_text(&to, purpose);
     hkdf_end(&mac, key);
-}
-
-/* Shares: values of a polynomial modulo 2^521 - 1 */
-
-static void share_fold(uint32_t *v, uint64_t over)
-{
-    uint32_t i;
-    over = over << 23 | v[16] >> 9;
-    v[16] &= 0x1ff;
-    for (i = 0; i < SHARE_WORDS; i++) {
-        over += v[i];
-        v[i] = (uint32_t)over;
-        over >>= 32;
-    }
-}
-
-static void share_add(uint32_t *v, const uint8_t *bytes, uint32_t count)
-{
-    uint64_t sum = 0;
-    uint32_t i, k;
-    for (i = 0; i < SHARE_WORDS; i++) {
-        k = count > 4 * i ? count - 4 * i : 0;
-        sum += v[i] + bytes_value(bytes + 4 * i, k > 4 ? 4 : k);
-        v[i] = (uint32_t)sum;
-        sum >>= 32;
-    }
-    share_fold(v, sum);
-}
-
-static void share_multiply(uint32_t *v, uint32_t by)
-{
-    uint64_t sum = 0;
-    uint32_t i;
-    for (i = 0; i < SHARE_WORDS; i++) {
-        sum += (uint64_t)v[i] * by;
-        v[i] = (uint32_t)sum;
-        sum >>= 32;
-    }
-    share_fold(v, sum);
-    share_fold(v, 0);
-}
-
-/* The share of a secret at `at`; any `threshold` of them give it back. */
-static void share_of(const uint8_t secret[32], uint32_t which, uint32_t threshold, uint32_t at,
-                     uint8_t out[SHARE_BYTES])
-{
-    uint32_t v[SHARE_WORDS] = {0}, k, i, all = 0x1ff;
-    uint8_t drawn[128];
-    for (k = threshold - 1; k > 0; k--) {
-        chacha_block(vault.dealt, 2 * (which << 16 | k), drawn);
-        chacha_block(vault.dealt, 2 * (which << 16 | k) + 1, drawn + 64);
-        drawn[65] &= 1; /* 521 bits */
-        share_add(v, drawn, SHARE_BYTES);
-        share_multiply(v, at);
-    }
-    share_add(v, secret, 32);
-    for (i = 0; i < 16; i++)
-        all &= v[i] == 0xffffffffu ? 0x1ff : 0;
-    if (all && v[16] == all) /* the prime itself is zero */
-        for (i = 0; i < SHARE_WORDS; i++)
-            v[i] = 0;
-    for (i = 0; i < SHARE_WORDS; i++)
-        bytes_of(v[i], i < 16 ? 4 : 2, out + 4 * i);
 }
 
 static void share_mark(uint32_t holder, uint32_t which, const uint8_t *share, uint8_t digest[32])
@@ -259,8 +196,8 @@ static void masks_deal(void)
         return;
     }
     vault.threshold = threshold;
-    share_of(vault.own, 0, threshold, them + 1, answer);
-    share_of(vault.mask_secret, 1, threshold, them + 1, answer + SHARE_BYTES);
+    share_of(vault.own, vault.dealt, 0, threshold, them + 1, answer);
+    share_of(vault.mask_secret, vault.dealt, 1, threshold, them + 1, answer + SHARE_BYTES);
     share_mark(them, 0, answer, answer + length);
     share_mark(them, 1, answer + SHARE_BYTES, answer + length + 32);
     if (!own) {
@@ -440,6 +377,10 @@ static void masks_upload(void)
     }
 }
 
+#if DEVICE_SERVERS == 2
+static void single_upload(void);
+#endif
+
 static uint32_t masks_fits(uint8_t type, uint32_t length)
 {
     switch (type) {
@@ -453,6 +394,8 @@ static uint32_t masks_fits(uint8_t type, uint32_t length)
         return length == 68;
     case 'X':
         return length == 52;
+    case 'W':
+        return DEVICE_SERVERS == 2 && length > 46;
     default:
         return 0;
     }
@@ -460,6 +403,15 @@ static uint32_t masks_fits(uint8_t type, uint32_t length)
 
 static void masks_act(void)
 {
+#if DEVICE_SERVERS == 2
+    /* Pairwise masks would be a second way out, with a floor that the gateway tells. */
+    if (link.type == 'W')
+        single_upload();
+    else
+        link_refuse("this device masks for two servers");
+    (void)masks_keys, (void)masks_deal, (void)masks_open, (void)masks_neighbor;
+    (void)masks_upload, (void)masks_send;
+#else
     if (link.type == 'K')
         masks_keys();
     else if (!vault.open)
@@ -472,4 +424,5 @@ static void masks_act(void)
         masks_neighbor();
     else
         masks_upload();
+#endif
 }

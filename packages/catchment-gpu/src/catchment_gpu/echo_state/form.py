@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from threading import Lock
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -15,8 +15,13 @@ from catchment import Array
 from catchment.features import EchoState, form
 from catchment_gpu.echo_state import cuda
 from catchment_gpu.echo_state.layers import TorchLayer, through_layers
-from catchment_gpu.echo_state.pooling import pooled_rows
-from catchment_gpu.echo_state.sequences import Lanes, Segments, counted, cut_into_segments
+from catchment_gpu.echo_state.sequences import (
+    Lanes,
+    Segments,
+    counted,
+    cut_into_segments,
+    pooled_rows,
+)
 from catchment_gpu.rows import DeviceForm, DeviceRows, joined
 
 LANES = {"cpu": 64, "cuda": 16384}  # at most, side by side
@@ -51,10 +56,6 @@ class _Memory:
             through_layers(layers, states, rows, fused=fused)
 
         self.advance = cuda.Repeated(work, form.device) if form.by_graph(B) else work
-
-    def from_rest(self) -> None:
-        for X in self.states:
-            X.zero_()
 
 
 class EchoStateForm(DeviceForm):
@@ -158,7 +159,8 @@ class EchoStateForm(DeviceForm):
             memory = None
         if memory is None or memory.shape != (T, B):
             memory = _Memory(self, T, B)
-        memory.from_rest()
+        for X in memory.states:
+            X.zero_()
         return memory
 
     def select(self, rows: Tensor) -> Tensor:
@@ -172,23 +174,10 @@ class EchoStateForm(DeviceForm):
 
 
 @form("torch", EchoState)
+@lru_cache(KEPT_FORMS)
 def form_on(features: EchoState, device: torch.device) -> EchoStateForm | None:
     """Return the form of a map on a device; of those that were asked for last it is the same one.
 
     Its weights and the memory of its blocks then stay on the device from client to client.
     """
-    if features.precision == "float32":
-        return None
-    key = (features.fingerprint, device)
-    with _KEPT_LOCK:
-        found = _KEPT.pop(key, None)
-    found = found or EchoStateForm(features, device)
-    with _KEPT_LOCK:
-        _KEPT[key] = found
-        while len(_KEPT) > KEPT_FORMS:
-            del _KEPT[next(iter(_KEPT))]
-    return found
-
-
-_KEPT: dict[tuple[str, torch.device], EchoStateForm] = {}
-_KEPT_LOCK = Lock()
+    return None if features.precision == "float32" else EchoStateForm(features, device)

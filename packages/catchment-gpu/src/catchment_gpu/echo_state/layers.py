@@ -76,42 +76,23 @@ def sin(x: Tensor, rounder: float, top: float) -> Tensor:
     return p.mul_(odd.mul_(-2.0).add_(1.0)).mul_(torch.ones_like(x).copysign_(x))
 
 
-def linear(x: Tensor, rounder: float) -> Tensor:
-    """Return x in fixed point of a rounder, cut off where linear units end."""
-    return _round(x.clone(), rounder).clamp_(-LINEAR_BOUND, LINEAR_BOUND)
-
-
-def plain(code: int, p: Tensor) -> Tensor:
-    """Return the activation of pre-activations by torch's own functions, on no grid.
-
-    >>> plain(RELU, torch.tensor([-1.0, 2.0]))
-    tensor([0., 2.])
-    """
-    if code == IDENTITY:
-        return p.clone()
-    return {TANH: torch.tanh, SIGMOID: torch.sigmoid, RELU: torch.relu, SIN: torch.sin}[code](p)
-
-
 def activate(code: int, p: Tensor, digits: int | None) -> Tensor:
-    """Return the activation of pre-activations, as float64 numbers in fixed point of so many
-    digits.
+    """Return the activation of pre-activations in fixed point of so many digits.
 
-    Without digits they are plain float64 numbers.
+    Without digits it is by torch's own functions, in float64.
 
     >>> activate(TANH, torch.tensor([0.0, 0.5, -9.0], dtype=torch.float64), 8) * 256
     tensor([   0.,  118., -255.], dtype=torch.float64)
     """
     if digits is None:
-        return plain(code, p)
+        own = {TANH: torch.tanh, SIGMOID: torch.sigmoid, RELU: torch.relu, SIN: torch.sin}
+        return p.clone() if code == IDENTITY else own[code](p)
     rounder, top = grid.rounder(digits), 1.0 - 2.0**-digits
-    if code == TANH:
-        return tanh(p, rounder, top)
-    if code == SIGMOID:
-        return sigmoid(p, rounder, top)
-    if code == SIN:
-        return sin(p, rounder, top)
-    found = linear(p, rounder)
-    return found.clamp_(min=0.0) if code == RELU else found
+    if code in (TANH, SIGMOID, SIN):
+        return {TANH: tanh, SIGMOID: sigmoid, SIN: sin}[code](p, rounder, top)
+    # Linear units are cut off.
+    low = 0.0 if code == RELU else -LINEAR_BOUND
+    return _round(p.clone(), rounder).clamp_(low, LINEAR_BOUND)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +201,9 @@ class TorchLayer:
             cuda.step_into(X, S, (self.bias, self.leak, self.code), self.digits)
             return
         P = torch.mm(self.recurrent, X).add_(S).add_(self.bias)
-        S.copy_(self._leaked(X, self._activated(P)))
+        a = self.leak[:, None]
+        Z = ((1.0 - a) * X).add_(self._activated(P).mul_(a))
+        S.copy_(Z if self.digits is None else _round(Z, grid.rounder(self.digits)))
 
     def _activated(self, P: Tensor) -> Tensor:
         code, units = self.groups[0]
@@ -231,14 +214,6 @@ class TorchLayer:
             assert units is not None
             Y[units] = activate(code, P[units], self.digits)
         return Y
-
-    def _leaked(self, X: Tensor, Y: Tensor) -> Tensor:
-        a = self.leak[:, None]
-        Z = ((1.0 - a) * X).add_(Y.mul_(a))
-        if self.digits is None:
-            return Z
-        G = grid.rounder(self.digits)
-        return Z.add_(G).sub_(G)
 
 
 def through_layers(

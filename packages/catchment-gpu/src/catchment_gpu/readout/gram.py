@@ -45,24 +45,18 @@ class Products:
     def add(self, E: Tensor, *, largest: int) -> None:
         """Add E (R, n) of float64 or float16, integers of absolute value up to `largest`."""
         if E.dtype == torch.float16:
-            size = block_length(E)
+            (R, n), size = E.shape, block_length(E)
             if size:
-                self._reserve(E.shape[1] * largest**2)
-                self._add_short(E, size)
+                self._reserve(n * largest**2)
+                blocks = E.view(R, n // size, size).transpose(0, 1)
+                for part in torch.split(blocks, max(1, PRODUCT_NUMBERS // (R * R))):
+                    self.sums += _short_products(part).sum(0, dtype=torch.float64).to(torch.int64)
                 return
         step = max(1, EXACT // largest**2)
         for start in range(0, E.shape[1], step):
             part = E[:, start : start + step].to(torch.float64)
             self._reserve(part.shape[1] * largest**2)
             self.sums += torch.mm(part, part.T).to(torch.int64)
-
-    def _add_short(self, E: Tensor, size: int) -> None:
-        R, n = E.shape
-        blocks = E.view(R, n // size, size).transpose(0, 1)
-        together = max(1, PRODUCT_NUMBERS // (R * R))
-        for start in range(0, len(blocks), together):
-            part = blocks[start : start + together]
-            self.sums += _short_products(part).sum(0, dtype=torch.float64).to(torch.int64)
 
     def _reserve(self, more: int) -> None:
         if self.bound + more > ROOM:

@@ -131,12 +131,11 @@ def test_pooled_rows_in_floating_point(
             np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
 
 
-def test_forms_are_kept_and_the_oldest_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_form, "KEPT_FORMS", 2)
-    maps = [EchoState.of(Reservoir(units=n)) for n in (3, 4, 5)]
+def test_forms_are_kept_and_the_oldest_let_go() -> None:
+    maps = [EchoState.of(Reservoir(units=3 + n)) for n in range(torch_form.KEPT_FORMS + 1)]
     forms = [form_on(features, CPU) for features in maps]
-    assert form_on(maps[2], CPU) is forms[2]
-    assert form_on(maps[1], CPU) is forms[1]
+    for features, kept in list(zip(maps, forms, strict=True))[:0:-1]:
+        assert form_on(features, CPU) is kept
     assert form_on(maps[0], CPU) is not forms[0]
 
 

@@ -20,7 +20,7 @@ from catchment_lab.audit.attacks import (
     window_of as window_of,
 )
 from catchment_lab.audit.drive import Drive as Drive
-from catchment_lab.audit.trials import TRIALS as TRIALS, context_of as context_of
+from catchment_lab.audit.trials import TRIALS as TRIALS
 from catchment_lab.audit.views import (
     VIEWS as VIEWS,
     correlation as correlation,

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from catchment import Array
 from catchment.data import Recording
-from catchment.features import EchoState, FeatureMap, Reservoir
+from catchment.features import FeatureMap, Reservoir
 from catchment.privacy import Clip, GaussianNoise
 from catchment.privacy.dp import Clipped, rounded_normal
 from catchment.readout import RidgeStatistics, accumulate
@@ -34,9 +34,9 @@ MOST_STEPS = 200_000
 PLAIN_ROWS = 20.0
 
 
-def standard_features() -> EchoState:
+def standard_features() -> FeatureMap:
     """Return the features of the standard configuration: 100 units on three channels."""
-    return EchoState.of(Reservoir(units=100, inputs=3, leak_rate=0.3, seed=1))
+    return Reservoir(units=100, inputs=3, leak_rate=0.3, seed=1).features()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +63,6 @@ class Setting:
         The plan's noise. If None, what noise of epsilon 4 would do is shown.
     plasticity
         Whether clients also adapt the reservoir by intrinsic plasticity.
-    bottleneck
-        Numbers per prompt, if clients also ask a language model on a server; 0 if not.
     """
 
     features: FeatureMap = field(default_factory=standard_features)
@@ -78,7 +76,6 @@ class Setting:
     rows_per_feature: float = 20.0
     noise: GaussianNoise | None = None
     plasticity: bool = True
-    bottleneck: int = 16
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -90,8 +87,6 @@ class Setting:
             raise ValueError(f"n_inputs is {self.n_inputs}; pass the channels of a recording")
         if self.steps <= self.features.washout:
             raise ValueError(f"{self.steps} steps end within the washout; audit longer recordings")
-        if self.bottleneck < 0:
-            raise ValueError(f"bottleneck is {self.bottleneck}; pass 0 for no prompts, or more")
         if self.n_classes == 1:
             raise ValueError("n_classes is 1; pass 2 or more, or 0 for a forecast")
 
@@ -131,8 +126,8 @@ class World:
     @cached_property
     def drive(self) -> Drive:
         """The reservoir, differentiable; only attacks that need one ask for it."""
-        assert isinstance(self.setting.features, EchoState)
-        return Drive(self.setting.features)
+        features: Any = self.setting.features
+        return Drive(features)
 
     def rows(self, u: Array) -> Array:
         """Return the feature rows (n, F) of one recording."""

@@ -72,7 +72,6 @@ def _setting(source: Path, data: Path | None) -> Setting:
         rows_per_feature=secure.rows_per_feature if secure else 20.0,
         noise=noise[0] if noise else None,
         plasticity=False,
-        bottleneck=0,
     )
 
 

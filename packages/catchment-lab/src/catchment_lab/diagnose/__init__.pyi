@@ -1,4 +1,3 @@
-from catchment_lab.diagnose.reasons import Reason as Reason
 from catchment_lab.diagnose.served import how_served as how_served, keep_worst as keep_worst
 from catchment_lab.diagnose.words import (
     served_in_words as served_in_words,
@@ -7,23 +6,20 @@ from catchment_lab.diagnose.words import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment_lab.diagnose.compare import (
-    ChannelShift as ChannelShift,
-    ClassShift as ClassShift,
-    class_shifts as class_shifts,
-)
-from catchment_lab.diagnose.reasons import Served as Served
 from catchment_lab.diagnose.served import (
+    ChannelShift as ChannelShift,
+    Quantity as Quantity,
+    Served as Served,
     as_the_server_knows as as_the_server_knows,
+    class_shifts as class_shifts,
     read_confusions as read_confusions,
     read_served as read_served,
     trained_without as trained_without,
     without as without,
 )
-from catchment_lab.diagnose.words import score_lines as score_lines
+from catchment_lab.diagnose.words import score_lines as score_lines, standing_out as standing_out
 
 __all__ = [
-    "Reason",
     "how_served",
     "keep_worst",
     "served_in_words",

@@ -1,4 +1,4 @@
-"""Why one person is served as they are: their recordings, a model that may judge them, the others.
+"""How one person is served: their score, their recordings beside the others', the worst of them.
 
 The model is one that has not learned from what it is tested on. The run's own has not seen its test
 clients. For somebody who trained it their statistics are taken off the sum, which is the model of a
@@ -7,6 +7,10 @@ was is enough to hide a turned sensor or another unit. Then, and where nothing b
 the algorithm does not add, a model is trained again: of the other folds, which is the one that the
 run's own score is of, or of all others.
 
+What counts as far is taken from people, not from steps, which are far from independent: distances
+are in units of how much people differ, 1.4826 times the median absolute deviation between them,
+which a few odd ones do not widen, and at least a twentieth of what is usual within a person.
+
 Computed where the data are. Where only a server is, it says what the server knows.
 """
 
@@ -14,42 +18,319 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BeforeValidator, PlainSerializer, PlainValidator, TypeAdapter
 
 from catchment import Array, Integers, load
-from catchment.data import Preprocessing, Recording, Scaler, find_files
-from catchment.engine import Source, data_of
+from catchment.data import Recording, Scaler, find_files
+from catchment.engine import data_of
 from catchment.errors import CatchmentError, FederationError
 from catchment.federation import RunFolder, messages_of, read_run, targets_of
 from catchment.federation.measure import Score, Scores, metrics
-from catchment.federation.runs import DATABASE, MODEL, SETTLED, Run, draw, unlearn_from_run
+from catchment.federation.runs import (
+    DATABASE,
+    MODEL,
+    SETTLED,
+    DrawnRecording,
+    Run,
+    draw,
+    unlearn_from_run,
+)
 from catchment.plans import Beside, PlanData, PlanFile, plan_of
 from catchment.readout import ClassCounts, ErrorSums, Predictor, read_for
-from catchment_lab.diagnose.compare import (
-    Person,
-    channel_shifts,
-    class_shifts,
-    evenly,
-    quantities,
-)
-from catchment_lab.diagnose.reasons import Served, WorstRecording, fitted_line, reasons
 
 log = logging.getLogger(__name__)
 MOST_OTHERS = 40  # people whose recordings are looked at, evenly spread
+MOST_RECORDINGS = 400  # of one person
+MOST_STEPS = 60_000
 N_DRAWN = 3
+NORMAL = 1.4826  # median absolute deviation of a normal distribution to its standard deviation
+LEAST = 0.05
+FAR = 3.0  # deviations between people
+RATE = "steps per second"
 HOW = {
     "equality": "an equality in integers",
     "summed-anew": "the others' were summed anew",
     "subtracted": "exact but for rounding",
 }
+
+# JSON has null for what is no number.
+Number = Annotated[float, BeforeValidator(lambda one: math.nan if one is None else one)]
+Counts = Annotated[
+    Integers,
+    PlainValidator(lambda one: np.array(one, dtype=np.int64)),
+    PlainSerializer(lambda one: one.tolist()),
+]
+Drawing = Annotated[
+    DrawnRecording,
+    PlainValidator(DrawnRecording.from_dict),
+    PlainSerializer(DrawnRecording.to_dict),
+]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One number of a person's recordings and the others' median."""
+
+    name: str
+    own: Number
+    others: Number
+
+
+@dataclass(frozen=True)
+class ChannelShift:
+    """One channel of one person beside the others'.
+
+    Parameters
+    ----------
+    mean, others_mean
+        The person's mean, and the median of the others' means.
+    mean_shift
+        Their difference in between-person standard deviations of the others' means.
+    spread, spread_ratio
+        The person's standard deviation, and how many times the others' median that is.
+    spread_shift
+        Its logarithm in between-person standard deviations.
+    missing, others_missing
+        Shares of missing values.
+    usual
+        The larger of both shifts of the furthest other person but one.
+    """
+
+    name: str
+    mean: Number
+    others_mean: Number
+    mean_shift: Number
+    spread: Number
+    spread_ratio: Number
+    spread_shift: Number
+    missing: float
+    others_missing: float
+    usual: Number = 0.0
+
+    @property
+    def far(self) -> float:
+        """The larger of both shifts."""
+        return max(abs(self.mean_shift), abs(self.spread_shift))
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether it lies further off than others do; one other odd person does not hide that."""
+        return self.far > max(FAR, 1.5 * self.usual)
+
+
+@dataclass(frozen=True)
+class ClassShift:
+    """Shares of each class among a person's rows and among the others'."""
+
+    name: str
+    share: float
+    others: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class WorstRecording:
+    """One recording of a person by its number: what it was taken for how often, or its error."""
+
+    number: int
+    words: str
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """How one person is served, beside the others; `served_in_words` says it.
+
+    Parameters
+    ----------
+    value, rows
+        The person's score, by a model that has not learned from what it is tested on, and of how
+        many rows it is.
+    how
+        Which model that is.
+    others
+        Everybody else's score, by name.
+    confusion, others_confusion
+        Counts (K, K), rows true classes; of the others together where they are known.
+    notes
+        What is not known, and why.
+    """
+
+    client: str
+    metric: str
+    value: Number
+    rows: int
+    how: str
+    others: Mapping[str, Number] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    confusion: Counts | None = None
+    others_confusion: Counts | None = None
+    quantities: tuple[Quantity, ...] = ()
+    channels: tuple[ChannelShift, ...] = ()
+    classes: tuple[ClassShift, ...] = ()
+    worst: tuple[WorstRecording, ...] = ()
+    drawn: tuple[Drawing, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def more_is_better(self) -> bool:
+        return self.metric == "accuracy"
+
+    @property
+    def median(self) -> float:
+        """The others' median; NaN without others."""
+        known = [value for value in self.others.values() if not math.isnan(value)]
+        return float(np.median(known)) if known else math.nan
+
+    @property
+    def gap(self) -> float:
+        """By how much the person is worse off than the others' median."""
+        return self.gain(self.value, self.median)
+
+    def gain(self, before: float, after: float) -> float:
+        """Return by how much one score is better than another."""
+        return after - before if self.more_is_better else before - after
+
+    @property
+    def is_badly_served(self) -> bool:
+        """Whether the gap is larger than what is usual between the others."""
+        known = np.array([value for value in self.others.values() if not math.isnan(value)])
+        if not len(known):
+            return False
+        least = 0.03 if self.more_is_better else 0.1 * abs(self.median)
+        return bool(self.gap > max(least, 1.5 * float(between(known[:, None])[0])))
+
+    @property
+    def place(self) -> int:
+        """1 for the worst off of all, equal ones counted before."""
+        return 1 + sum(self.gain(self.value, other) < 0 for other in self.others.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        plain: dict[str, Any] = json.loads(TypeAdapter(Served).dump_json(self))
+        return plain
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Served:
+        """Return what `to_dict` made a dictionary of."""
+        return TypeAdapter(Served).validate_python(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Person:
+    """One person's recordings in numbers; arrays are (I,).
+
+    `about` has how many there are, how long and how fast, by name, where it is known.
+    """
+
+    mean: Array
+    spread: Array
+    missing: Array
+    about: dict[str, float]
+
+    @classmethod
+    def of(cls, recordings: Sequence[Recording]) -> Person:
+        """Return what at least one raw recording is like.
+
+        >>> one = Person.of([Recording([[0.0], [2.0], [np.nan]], times=[0.0, 0.5, 1.0])])
+        >>> one.mean, one.spread, one.missing.round(2), one.about["steps per second"]
+        (array([1.]), array([1.]), array([0.33]), 2.0)
+        """
+        some = [recordings[k] for k in evenly(len(recordings), MOST_RECORDINGS)]
+        u = np.concatenate([one.u for one in some])
+        u = u[:: max(1, -(-len(u) // MOST_STEPS))]
+        known = ~np.isnan(u)
+        n = np.maximum(known.sum(axis=0), 1)
+        mean = np.where(known, u, 0.0).sum(axis=0) / n
+        spread = np.sqrt(np.where(known, (u - mean) ** 2, 0.0).sum(axis=0) / n)
+        about = {
+            "recordings": float(len(recordings)),
+            "steps in a recording": float(np.median([one.n_steps for one in recordings])),
+            "missing values, %": 100 * float(1.0 - known.mean()),
+        }
+        steps = [np.diff(one.times) for one in some if one.times is not None and one.n_steps > 1]
+        if steps:
+            about[RATE] = float(np.median([1 / np.median(one) for one in steps]))
+            seconds = [one.sum() + np.median(one) for one in steps]
+            about["seconds in a recording"] = float(np.median(seconds))
+        return cls(mean, spread, 1.0 - known.mean(axis=0), about)
+
+
+def evenly(n: int, most: int) -> Integers:
+    """Return at most so many of the numbers below n, evenly spread.
+
+    >>> evenly(10, 3), evenly(2, 3)
+    (array([0, 4, 9]), array([0, 1]))
+    """
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
+
+
+def between(values: Array, within: Array | float = 0.0) -> Array:
+    """Return how much people differ: robust deviations (I,) of values (n, I), one row a person.
+
+    Parameters
+    ----------
+    within
+        What is usual within a person; the deviation is at least a twentieth of it.
+
+    >>> between(np.array([[1.0], [2.0], [3.0], [90.0]])).round(3)
+    array([1.483])
+    """
+    middle = np.median(values, axis=0)
+    deviation = NORMAL * np.median(np.abs(values - middle), axis=0)
+    tiny = 1e-9 * np.abs(middle) + np.finfo(float).tiny
+    return np.asarray(np.maximum(np.maximum(deviation, LEAST * np.asarray(within)), tiny))
+
+
+def channel_shifts(
+    person: Person, others: Sequence[Person], names: Sequence[str]
+) -> tuple[ChannelShift, ...]:
+    """Return every channel of a person beside at least two others'.
+
+    >>> rng = np.random.default_rng(0)
+    >>> people = [Person.of([Recording(rng.normal(size=(99, 1)))]) for _ in range(4)]
+    >>> odd = Person.of([Recording(5 * rng.normal(size=(99, 1)))])
+    >>> shift = channel_shifts(odd, people, ["load"])[0]
+    >>> shift.stands_out, round(shift.spread_ratio, 1)
+    (True, 5.6)
+    """
+    every = (person, *others)
+    means, spreads = (np.array([getattr(one, k) for one in every]) for k in ("mean", "spread"))
+    middle, typical = np.median(means[1:], axis=0), np.median(spreads[1:], axis=0)
+    logs = np.log(np.maximum(spreads, 1e-12 + 1e-6 * typical))
+    mean_shifts = (means - middle) / between(means[1:], typical)
+    spread_shifts = (logs - np.median(logs[1:], axis=0)) / between(logs[1:], 1.0)
+    far = np.maximum(np.abs(mean_shifts), np.abs(spread_shifts))[1:]
+    ratio = np.where(typical > 0, spreads[0] / np.where(typical > 0, typical, 1.0), np.nan)
+    columns = (means[0], middle, mean_shifts[0], spreads[0], ratio, spread_shifts[0])
+    lost = (person.missing, np.mean([one.missing for one in others], axis=0))
+    numbers = np.array([*columns, *lost, np.sort(far, axis=0)[-2]])
+    return tuple(ChannelShift(name, *numbers[:, k].tolist()) for k, name in enumerate(names))
+
+
+def class_shifts(
+    own: Sequence[int], others: Sequence[int], names: Sequence[str]
+) -> tuple[ClassShift, ...]:
+    """Return the shares of classes from counts of rows.
+
+    >>> class_shifts([1, 3], [5, 5], ["a", "b"])[1]
+    ClassShift(name='b', share=0.75, others=0.5, rows=3)
+    """
+    mine, theirs = max(sum(own), 1), max(sum(others), 1)
+    return tuple(
+        ClassShift(name, a / mine, b / theirs, int(a))
+        for name, a, b in zip(names, own, others, strict=True)
+    )
 
 
 def how_served(
@@ -61,7 +342,7 @@ def how_served(
     use: Iterable[Callable[..., Any]] = (),
     threads: int | None = None,
 ) -> Served:
-    """Return how one person is served by a run's model, and likely reasons.
+    """Return how one person is served by a run's model, beside the others.
 
     Parameters
     ----------
@@ -108,8 +389,8 @@ def how_served(
         assert held is not None
         judge = trained_without(file, held, client, threads)
     notes = (f"the others' recordings are not here ({missing})",) if held is None else ()
-    about = About(run, client, held, *judge, read_confusions(folder, len(run.classes)))
-    return about.served(recordings, notes)
+    counts = read_confusions(folder, len(run.classes))
+    return _served(run, client, held, judge, counts, recordings, notes)
 
 
 def keep_worst(
@@ -145,7 +426,7 @@ def keep_worst(
         return
     try:
         counts = {k: one.counts.confusion for k, one in known.items() if one.counts is not None}
-        found = About(read_run(store.folder), client, held, *judge, counts).served(recordings)
+        found = _served(read_run(store.folder), client, held, judge, counts, recordings)
         content = json.dumps(found.to_dict(), separators=(",", ":"), allow_nan=False)
         store.insert("served", [(client, content)], replace=True)
     except (CatchmentError, ValueError, ArithmeticError) as error:
@@ -313,157 +594,115 @@ class RowByRow:
         counts = ClassCounts.of_scores(self.y, self.outputs) if self.classes else None
         return Score(ErrorSums.of(self.y, self.outputs), counts)
 
-    @property
-    def wrong(self) -> Array:
-        """Whether each row is wrong, (n,), or its mean squared error."""
-        if self.classes is None:
-            return np.asarray(((self.y - self.outputs) ** 2).mean(axis=1))
-        wrong = self.y.argmax(axis=1) != self.outputs.argmax(axis=1)
-        return np.asarray(wrong, dtype=np.float64)
-
     def worst(self) -> tuple[WorstRecording, ...]:
-        """Return the worst recordings: by wrong rows, or by their root mean squared error.
-
-        Of those equally wrong the one that is further off comes first, by a hair. One mistake three
-        times over shows less than three mistakes.
-        """
-        each = self.wrong
-        if self.classes:
-            true = np.take_along_axis(self.outputs, self.y.argmax(axis=1)[:, None], axis=1)[:, 0]
-            each = each + 1e-3 * np.clip(self.outputs.max(axis=1) - true, 0.0, 10.0)
+        """Return the worst recordings: by wrong rows, or by their root mean squared error."""
+        wrong = ((self.y - self.outputs) ** 2).mean(axis=1)
+        if self.classes is not None:
+            wrong = (self.y.argmax(axis=1) != self.outputs.argmax(axis=1)).astype(np.float64)
         found = []
         for k in np.unique(self.source):
-            bad = float(each[self.source == k].mean())
-            score = bad if self.classes else float(np.sqrt(bad))
-            found.append(WorstRecording(int(k), self._taken_for(k), score))
-        found.sort(key=lambda one: (-one.score, one.number))
-        first = {one.words: one for one in reversed(found)}.values()
-        shown = sorted(found, key=lambda one: (one not in first, -one.score))[:N_DRAWN]
-        return tuple(sorted(shown, key=lambda one: (-one.score, one.number)))
-
-    def _taken_for(self, number: int) -> str:
-        here = self.source == number
-        n, wrong = int(here.sum()), self.wrong[here]
-        if self.classes is None:
-            return f"{n} rows, root mean squared error {np.sqrt(wrong.mean()):.3g}"
-        truth, said = (
-            self.classes[int(np.bincount(one[here].argmax(axis=1)).argmax())]
-            for one in (self.y, self.outputs)
-        )
-        if n == 1:
-            return f"{truth}, taken for {said}" if wrong[0] else f"{truth}, right"
-        return f"{int(wrong.sum())} of {n} rows wrong; mostly {truth}, mostly taken for {said}"
+            bad = wrong[self.source == k]
+            score = float(bad.mean()) if self.classes else float(np.sqrt(bad.mean()))
+            words = f"{len(bad)} rows, root mean squared error {score:.3g}"
+            if self.classes is not None:
+                truth, taken = (
+                    self.classes[int(np.bincount(one[self.source == k].argmax(axis=1)).argmax())]
+                    for one in (self.y, self.outputs)
+                )
+                words = f"{int(bad.sum())} of {len(bad)} rows wrong; mostly {truth}, "
+                words += f"mostly taken for {taken}"
+                if len(bad) == 1:
+                    words = f"{truth}, taken for {taken}" if bad[0] else f"{truth}, right"
+            found.append(WorstRecording(int(k), words, score))
+        return tuple(sorted(found, key=lambda one: (-one.score, one.number))[:N_DRAWN])
 
 
-@dataclass(frozen=True, eq=False)
-class About:
-    """All that is needed to say how a client is served, but its recordings."""
-
-    run: Run
-    client: str
-    held: PlanData | None
-    model: Predictor
-    how: str
-    confusions: Mapping[str, Integers]
-
-    def served(self, recordings: Sequence[Recording], notes: tuple[str, ...] = ()) -> Served:
-        """Return how the client is served on raw recordings with targets."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd recordings lie beyond what a map expects
-            return self._served(recordings, notes)
-
-    def _served(self, recordings: Sequence[Recording], notes: tuple[str, ...]) -> Served:
-        model, metric = self.model, self.run.metric
-        rows = RowByRow.of(model, recordings, self.client)
+def _served(
+    run: Run,
+    client: str,
+    held: PlanData | None,
+    judge: Judge,
+    confusions: Mapping[str, Integers],
+    recordings: Sequence[Recording],
+    notes: tuple[str, ...] = (),
+) -> Served:
+    """Return how a client is served on raw recordings with targets."""
+    model, how = judge
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # odd recordings lie beyond what a map expects
+        rows = RowByRow.of(model, recordings, client)
         if not len(rows.y):
             raise ValueError(
-                f"no row of {self.client} has a target to compare with; pass files that have it"
+                f"no row of {client} has a target to compare with; pass files that have it"
             )
-        score, worst, wrong = rows.score, rows.worst(), rows.wrong
-        counts = None if score.counts is None else score.counts.confusion
-        tested = self.run.scores.get(self.client, {}).get(metric)
+        score, worst, steady = rows.score, rows.worst(), _scaled_by(model, recordings)
+        tested = run.scores.get(client, {}).get(run.metric)
         if tested is not None and not np.isclose(tested, score.value, atol=5e-4):
             notes += (
                 f"The run's own test had {tested:.3g} here, by a model without several people at "
                 "once; the rest of this is by the model named above.",
             )
-        steady = _scaled_by(model, recordings)
+        rest = [counts for name, counts in confusions.items() if name != client]
         found = Served(
-            self.client,
+            client,
             "accuracy" if model.classes else "NRMSE",
             score.value,
             score.errors.n,
-            self.how,
-            {n: s[metric] for n, s in self.run.scores.items() if n not in ("", self.client)},
+            how,
+            {n: s[run.metric] for n, s in run.scores.items() if n not in ("", client)},
             model.classes or (),
-            counts,
-            self._others_confusion(counts),
+            None if score.counts is None else score.counts.confusion,
+            np.asarray(np.sum(rest, axis=0)) if rest else None,
             worst=worst,
-            drawn=tuple(draw(steady, [recordings[one.number]], self.client) for one in worst),
-            line=self._line(rows),
-            recordings=tuple(
-                (int(k), int(wrong[rows.source == k].sum()), int((rows.source == k).sum()))
-                for k in (np.unique(rows.source) if model.classes else ())
-            ),
+            drawn=tuple(draw(steady, [recordings[one.number]], client) for one in worst),
             notes=notes,
         )
-        found = self._compared(found, recordings, rows)
-        return replace(found, reasons=reasons(found))
-
-    def _compared(self, found: Served, recordings: Sequence[Recording], rows: RowByRow) -> Served:
-        """Return the same with the person's recordings beside those of two others or more."""
-        others = [list(data_of(one)()) for one in self._others()]
-        if len(others) < 2:
-            return found
-        own, people = Person.of(recordings), [Person.of(one) for one in others]
-        channels = self.model.channels or tuple(f"channel {k}" for k in range(len(own.mean)))
-        numbers = quantities(own, people)
-        if self.model.preprocessing.rate is not None:  # all are brought to one
-            numbers = tuple(one for one in numbers if one.name != "steps per second")
-        found = replace(found, quantities=numbers, channels=channel_shifts(own, people, channels))
-        if rows.classes is None:
-            return found
-        counts = np.zeros(len(rows.classes))
-        for one in (one for several in others for one in several):
-            y = one.among(rows.classes).y
-            counts += 0 if y is None else np.nan_to_num(np.atleast_2d(y)).sum(axis=0)
-        own_rows = rows.y.sum(axis=0).round().astype(int).tolist()
-        shifts = class_shifts(own_rows, counts.round().astype(int).tolist(), rows.classes)
-        return replace(found, classes=shifts if counts.any() else ())
-
-    def _others(self) -> list[Source]:
-        """Return the raw recordings of some of the others that can be used."""
-        if self.held is None:
-            return []
-        test, train = self.held.test, self.held.train
-        names = [name for name in self.held.names if name != self.client]
-        chosen = [names[k] for k in evenly(len(names), MOST_OTHERS)]
-        some = [train[name] if name in train else test[name] for name in chosen]
-        return [source for source in some if _is_usable(source, self.model.preprocessing)]
-
-    def _others_confusion(self, own: Integers | None) -> Integers | None:
-        rest = [counts for name, counts in self.confusions.items() if name != self.client]
-        if rest:
-            return np.asarray(np.sum(rest, axis=0))
-        total = self.run.confusion
-        if total is None or own is None or self.client not in self.run.scores:
-            return total
-        left = total - own
-        return left if (left >= 0).all() else None
-
-    def _line(self, rows: RowByRow) -> tuple[float, float, float] | None:
-        alone = rows.classes is None and rows.y.shape[1] == 1
-        if not alone or self.model.preprocessing.horizon is not None:
-            return None
-        return fitted_line(rows.y[:, 0], rows.outputs[:, 0])
+        return _compared(found, model, recordings, rows, _others(held, client, model))
 
 
-def _is_usable(source: Source, preprocessing: Preprocessing) -> bool:
-    """Return whether recordings can be read and prepared; a run leaves out others, and says so."""
-    try:
-        return bool(preprocessing.inputs(list(data_of(source)())))
-    except (CatchmentError, ValueError, OSError):
-        return False
+def _compared(
+    found: Served,
+    model: Predictor,
+    recordings: Sequence[Recording],
+    rows: RowByRow,
+    others: Sequence[Sequence[Recording]],
+) -> Served:
+    """Return the same with the person's recordings beside those of two others or more."""
+    if len(others) < 2:
+        return found
+    own, people = Person.of(recordings), [Person.of(one) for one in others]
+    channels = model.channels or tuple(f"channel {k}" for k in range(len(own.mean)))
+    numbers = []
+    for name, value in own.about.items():
+        if name != RATE or model.preprocessing.rate is None:  # else all are brought to one
+            known = [one.about[name] for one in people if name in one.about]
+            numbers.append(Quantity(name, value, float(np.median(known)) if known else math.nan))
+    shifts = channel_shifts(own, people, channels)
+    found = replace(found, quantities=tuple(numbers), channels=shifts)
+    if rows.classes is None:
+        return found
+    counts = np.zeros(len(rows.classes))
+    for one in (one for several in others for one in several):
+        y = one.among(rows.classes).y
+        counts += 0 if y is None else np.nan_to_num(np.atleast_2d(y)).sum(axis=0)
+    own_rows, theirs = (x.round().astype(int).tolist() for x in (rows.y.sum(axis=0), counts))
+    classes = class_shifts(own_rows, theirs, rows.classes) if counts.any() else ()
+    return replace(found, classes=classes)
+
+
+def _others(held: PlanData | None, client: str, model: Predictor) -> list[list[Recording]]:
+    """Return the raw recordings of some of the others that can be read and prepared."""
+    names = [] if held is None else [name for name in held.names if name != client]
+    found = []
+    for name in (names[k] for k in evenly(len(names), MOST_OTHERS)):
+        assert held is not None
+        try:
+            every = list(data_of(held.train.get(name, held.test.get(name, ())))())
+            if model.preprocessing.inputs(every):
+                found.append(every)
+        except (CatchmentError, ValueError, OSError):
+            continue  # a run leaves them out, and says so
+    return found
 
 
 def _scaled_by(model: Predictor, recordings: Sequence[Recording]) -> Predictor:

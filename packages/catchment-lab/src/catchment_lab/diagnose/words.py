@@ -13,14 +13,18 @@ import numpy as np
 from catchment import replace_file
 from catchment.federation.runs import DrawnRecording, Run
 from catchment.report import dot_chart, figure, page, score, signal_chart
-from catchment_lab.diagnose.compare import ChannelShift
-from catchment_lab.diagnose.reasons import Served, said, times
-from catchment_lab.diagnose.served import read_served
+from catchment_lab.diagnose.served import RATE, ChannelShift, Served, read_served
 
-HEURISTIC = (
-    "These are rules of thumb, the likeliest first: they say where to look and prove nothing."
-)
-NOTHING = "Nothing stands out"
+NOTHING = "nothing"
+FAR_RATE = 1.15
+FEW_ROWS = 50
+UNITS = {
+    "m/s² for g": 9.80665,
+    "thousandths of a unit": 1000.0,
+    "degrees for radians": 180 / np.pi,
+    "km/h for m/s": 3.6,
+    "hundredths of a unit": 100.0,
+}
 MOST_SHOWN = 6
 MOST_CLIENTS = 30  # in the chart of scores
 
@@ -37,13 +41,12 @@ def served_in_words(one: Served) -> str:
 def _parts(one: Served) -> dict[str, list[str]]:
     """Return what there is to say after the score, by heading."""
     return {
-        "Likely reasons": conclusion_lines(one),
+        "What stands out": standing_out(one),
         "What was taken for what": confusion_lines(one),
         "Their recordings beside the others'": [
             f"{q.name}: {_short(q.own)}; the others' median is {_short(q.others)}"
             for q in one.quantities
         ],
-        "Their channels": list(map(channel_line, far_channels(one))),
         "Their classes": class_lines(one),
         "Their worst recordings": [f"recording {w.number + 1}: {w.words}" for w in one.worst],
     }
@@ -128,8 +131,7 @@ def _chart(one: Served) -> str:
 
 
 def _wrapped(line: str) -> str:
-    begin = "     " if line[:1].isdigit() or line.startswith(" ") else "  "
-    return textwrap.fill(line, 100, initial_indent="  ", subsequent_indent=begin + "  ")
+    return textwrap.fill(line, 100, initial_indent="  ", subsequent_indent="    ")
 
 
 def score_lines(one: Served) -> list[str]:
@@ -154,28 +156,53 @@ def _place(one: Served, n: int) -> str:
     return f"the {place}{ending or 'th'} worst of {n}"
 
 
-def conclusion_lines(one: Served) -> list[str]:
-    """Return likely reasons with what supports them and what to do, or that nothing stands out."""
+def standing_out(one: Served) -> list[str]:
+    """Return what differs from the others, a sentence each: where to look first, and no proof.
+
+    >>> alike = {"ann": 0.9, "ben": 0.92, "cem": 0.88}
+    >>> standing_out(Served("dan", "accuracy", 0.5, 6, "", alike))
+    ['3 of 6 rows are right: the true accuracy may be 18.8 % to 81.2 %']
+    """
     if math.isnan(one.value):
         return []
     if not one.others:
-        return [f"{NOTHING}: nobody else was tested, so that there is nothing to compare with."]
-    if not one.is_badly_served and not one.reasons:
-        return [f"{NOTHING}: {one.client} is served about as the others are."]
-    if not one.reasons:
-        return [
-            f"{NOTHING}: {one.client} is served worse than usual, and none of the faults that are "
-            "looked for here (unit, rate, labels, classes, gaps, few rows, unlike inputs) explains "
-            "it."
-        ]
-    lines = []
-    for k, reason in enumerate(one.reasons, start=1):
-        lines += [f"{k}. {reason.name}: {reason.words}", f"   To do: {reason.action}."]
-    return [*lines, HEURISTIC]
+        return [f"{NOTHING}: nobody else was tested, so that there is nothing to compare with"]
+    if not one.is_badly_served and not (one.more_is_better and one.gap > 0.03):
+        return [f"{NOTHING}: {one.client} is served about as the others are"]
+    lines = [
+        f"{q.name}: {_short(q.own)} where the others have {_short(q.others)}; write rate = "
+        f"{_short(q.others)} into [preprocessing], which brings all to one"
+        for q in one.quantities
+        if q.name == RATE and not 1 / FAR_RATE < q.own / q.others < FAR_RATE
+    ]
+    far = [c for c in one.channels if c.stands_out or c.missing > max(0.15, 3 * c.others_missing)]
+    lines += map(channel_line, sorted(far, key=lambda c: -c.far)[:MOST_SHOWN])
+    lines += confusion_lines(one, mostly=True)
+    having = [c.name for c in one.classes if c.rows]
+    if len(having) == 1 and len(one.classes) > 1:
+        lines.append(f"all their rows are {having[0]}: one class alone decides their score")
+    if one.more_is_better and 0 < one.rows < FEW_ROWS:
+        from scipy.stats import binomtest
+
+        right = round(one.value * one.rows)
+        ends = binomtest(right, one.rows).proportion_ci(0.95, method="wilson")
+        low, high = (said(end, "accuracy") for end in (ends.low, ends.high))
+        lines.append(
+            f"{right} of {one.rows} rows are right: the true accuracy may be {low} to {high}"
+        )
+    return lines or [
+        f"{NOTHING} of what is looked at here, though {one.client} is served worse than usual"
+    ]
 
 
-def confusion_lines(one: Served) -> list[str]:
-    """Return the confusions that cost most, beside how often others have them."""
+def confusion_lines(one: Served, *, mostly: bool = False) -> list[str]:
+    """Return the confusions that cost most, beside how often others have them.
+
+    Parameters
+    ----------
+    mostly
+        Only classes most of whose rows are taken for another one, unlike the others'.
+    """
     counts, others = one.confusion, one.others_confusion
     if counts is None:
         return []
@@ -184,44 +211,35 @@ def confusion_lines(one: Served) -> list[str]:
     order = np.argsort(-wrong, axis=None, kind="stable")[:MOST_SHOWN]
     lines = []
     for i, j in zip(*np.unravel_index(order, counts.shape), strict=True):
-        if not wrong[i, j]:
-            break
-        text = f"{one.names[i]} taken for {one.names[j]}: {counts[i, j]} of {sizes[i]}"
-        if others is not None and others[i].sum():
-            text += f" ({100 * counts[i, j] / sizes[i]:.0f} %; of the others' "
-            text += f"{100 * others[i, j] / others[i].sum():.0f} %)"
-        lines.append(text)
-    return lines or ["nothing: every row is right"]
-
-
-def far_channels(one: Served) -> list[ChannelShift]:
-    """Return the channels that stand out, the furthest first; the furthest one if none does."""
-    order = sorted(one.channels, key=lambda c: -_far(c))
-    return [c for c in order if c.stands_out][:MOST_SHOWN] or order[:1]
-
-
-def _far(c: ChannelShift) -> float:
-    return max(abs(c.mean_shift), abs(c.spread_shift))
+        n, known = counts[i, j], others is not None and others[i].sum()
+        usual = others[i, j] / others[i].sum() if others is not None and known else 0.0
+        most = sizes[i] >= 5 and n > 0.5 * sizes[i] and n > 2 * usual * sizes[i]
+        if wrong[i, j] and (most or not mostly):
+            text = f"{one.names[i]} taken for {one.names[j]}: {n} of {sizes[i]}"
+            beside = f" ({100 * n / sizes[i]:.0f} %; of the others' {100 * usual:.0f} %)"
+            lines.append(text + (beside if known else ""))
+    return lines or ([] if mostly else ["nothing: every row is right"])
 
 
 def channel_line(c: ChannelShift) -> str:
-    """Return in a sentence how a channel differs from the others'.
+    """Return in a sentence how a channel differs from the others', and which unit would do that.
 
-    >>> print(channel_line(ChannelShift("ax", 2, 1, 5, 3.1, 3.1, 7, 0.6, 0.1, 0.2, 0, 0)))
-    ax has 3.1 times the spread of the others; its mean is 2 (theirs 1), 5.0 between-person
-    deviations above; Kolmogorov-Smirnov distance 0.60 (between others 0.10, at most 0.20)
+    >>> print(channel_line(ChannelShift("ax", 2, 1, 5, 2.1, 2.1, 7, 0, 0, 1.2)))
+    ax has 2.1 times the others' spread; its mean is 2 (theirs 1), 5.0 between-person deviations
+    above
     """
-    way = "above" if c.mean_shift > 0 else "below"
-    text = (
-        f"{c.name} has {times(c.spread_ratio)} times the spread of the others; its mean is "
-        f"{_short(c.mean)} (theirs {_short(c.others_mean)}), {abs(c.mean_shift):.1f} "
-        f"between-person deviations {way}; Kolmogorov-Smirnov distance {c.distance:.2f} (between "
-        f"others {c.usual:.2f}, at most {c.most:.2f})"
+    text = f"{c.name} has {times(c.spread_ratio)} times the others' spread"
+    ratio = abs(math.log(c.spread_ratio)) if c.spread_ratio > 0 else 0.0
+    near = [unit for unit, factor in UNITS.items() if abs(ratio - math.log(factor)) < 0.25]
+    if near:
+        text += f" (another unit? {near[0]} is {times(UNITS[near[0]])})"
+    text += (
+        f"; its mean is {_short(c.mean)} (theirs {_short(c.others_mean)}), "
+        f"{abs(c.mean_shift):.1f} between-person deviations "
+        f"{'above' if c.mean_shift > 0 else 'below'}"
     )
-    if not c.stands_out:
-        text += "; no channel stands out, this one lies furthest"
     if c.missing > 0.01 or c.others_missing > 0.01:
-        text += f"; {100 * c.missing:.0f} % missing (theirs {100 * c.others_missing:.0f} %)"
+        text += f"; {100 * c.missing:.0f} % missing (theirs {100 * c.others_missing:.1f} %)"
     return text
 
 
@@ -242,3 +260,23 @@ def class_lines(one: Served) -> list[str]:
 
 def _short(value: float) -> str:
     return "not known" if math.isnan(value) else times(value)
+
+
+def times(factor: float) -> str:
+    """Return a factor as people say it.
+
+    >>> times(9.8123), times(1234.5), times(0.01234)
+    ('9.81', '1,234', '0.0123')
+    """
+    return f"{factor:,.0f}" if factor >= 100 else f"{factor:.3g}"
+
+
+def said(value: float, metric: str) -> str:
+    """Return a score as people say it.
+
+    >>> said(0.876, "accuracy"), said(0.1234, "NRMSE")
+    ('87.6 %', '0.123')
+    """
+    if math.isnan(value):
+        return "not known"
+    return f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.3g}"

@@ -42,16 +42,14 @@ def test_thin_clients_leak_in_the_clear_and_not_behind_the_rules() -> None:
     assert found["membership"]["secure + noise"] < 0.85
     assert found["plasticity"]["plain"] == 1.0
     assert found["plasticity"]["secure aggregation"] == 0.0
-    assert found["prompts"]["plain"] == found["prompts"]["secure + row rule"] == 1.0
-    assert found["prompts"]["secure + noise"] < 0.5
 
 
 def test_a_thin_sum_gives_every_client_away() -> None:
-    setting = Setting(features=features(), n_clients=3, steps=10, plasticity=False, bottleneck=0)
+    setting = Setting(features=features(), n_clients=3, steps=10, plasticity=False)
     found = scores(setting)
     assert found["sequences"]["secure aggregation"] == 1.0
     assert found["sequences"]["secure + row rule"] == 0.0
-    assert {"plasticity", "prompts"}.isdisjoint(found)
+    assert "plasticity" not in found
 
 
 def test_thick_clients_do_not_leak_their_sequences() -> None:
@@ -77,7 +75,7 @@ def test_a_map_of_ones_own_is_attacked_by_all_that_needs_no_reservoir() -> None:
     own = OwnStatistics()
     report = audit(Setting(features=own, n_inputs=3, sequences=12, n_classes=3, secure=True))
     assert [finding.attack for finding in report.findings] == ["labels", "difference", "membership"]
-    assert report.not_applicable == ("sequences", "windows", "plasticity", "prompts")
+    assert report.not_applicable == ("sequences", "windows", "plasticity")
     assert "not applicable to this map: sequences, windows" in report.left_out.lower()
     labels, difference, membership = report.findings
     assert labels.leaks("plain")
@@ -127,7 +125,6 @@ def test_generated_clients_differ_and_repeat() -> None:
         ({"steps": 3}, "within the washout"),
         ({"n_classes": 1}, "n_classes is 1"),
         ({"n_inputs": -1}, "n_inputs is -1"),
-        ({"bottleneck": -1}, "bottleneck is -1"),
     ],
 )
 def test_settings_are_checked(wrong: dict[str, int], said: str) -> None:
@@ -176,7 +173,7 @@ def test_the_command_audits_a_plan_with_a_map_of_ones_own(tmp_path: Path) -> Non
     (said,) = [line for line in done.output.splitlines() if "Not applicable to this map" in line]
     assert said.count(".") == 1
     as_json = json.loads(CliRunner().invoke(app, ["audit", str(plan), "--json"]).output)
-    assert as_json["not_applicable"] == ["sequences", "windows", "plasticity", "prompts"]
+    assert as_json["not_applicable"] == ["sequences", "windows", "plasticity"]
 
 
 SECURE = """

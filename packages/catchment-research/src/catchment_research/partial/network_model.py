@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from scipy.special import softmax
 from torch import nn
 
 from catchment import Array
@@ -26,7 +27,6 @@ from catchment.readout import (
     around,
     around_of,
     refuse_device,
-    softmax,
     to_bytes,
     typed,
 )
@@ -145,7 +145,7 @@ class NetworkModel(Predictor):
         return found
 
     def probabilities(self, scores: Array) -> Array:
-        return softmax(scores)
+        return np.asarray(softmax(scores, axis=1))
 
     def prepared_by(
         self, preprocessing: Preprocessing, channels: Sequence[str] | None = None

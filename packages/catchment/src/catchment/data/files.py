@@ -366,25 +366,24 @@ def cache_directory() -> Path:
     return Path.home() / ".cache" / "catchment"
 
 
-def data_directories(directory: Path | str | None = None) -> tuple[Path, ...]:
+def data_directories(
+    directory: Path | str | None = None, variable: str = ENVIRONMENT
+) -> tuple[Path, ...]:
     """Return the directories that are searched, first the one that wins.
 
     >>> [path.name for path in data_directories("my/data")]
     ['data']
     """
-    return _directories(directory, ENVIRONMENT, cache_directory())
+    own = cache_directory() if variable == ENVIRONMENT else cache_directory() / "models"
+    if directory is not None:
+        return (Path(directory).expanduser(),)
+    named = os.environ.get(variable)
+    return (Path(named).expanduser(), own) if named else (own,)
 
 
 def model_directories(directory: Path | str | None = None) -> tuple[Path, ...]:
     """Return the directories that are searched for pretrained models, first the one that wins."""
-    return _directories(directory, MODELS_ENVIRONMENT, cache_directory() / "models")
-
-
-def _directories(directory: Path | str | None, variable: str, last: Path) -> tuple[Path, ...]:
-    if directory is not None:
-        return (Path(directory).expanduser(),)
-    named = os.environ.get(variable)
-    return (Path(named).expanduser(), last) if named else (last,)
+    return data_directories(directory, MODELS_ENVIRONMENT)
 
 
 _URI = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)

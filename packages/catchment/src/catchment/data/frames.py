@@ -289,9 +289,14 @@ class Rows:
                 rows = rows[order_of(self.times[rows])]
                 seconds, epoch = seconds_of(self.times[rows]), epoch_of(self.times[rows])
             own = None if self.y is None else self.y[rows]
+            if own is not None and not self.per_step:  # the one row that all known ones are
+                known = own[~np.isnan(own).any(axis=1)]
+                if len(known) and not (known == known[0]).all():
+                    raise SettingError("the target changes from row to row", "per_step", True)
+                own = (known if len(known) else own)[0]
             return Recording(
                 self.u[rows],
-                own if own is None or self.per_step else the_same(own),
+                own,
                 per_step=self.per_step,
                 times=seconds,
                 channels=self.channels,
@@ -415,12 +420,3 @@ def _keys(frame: Frame | Mapping[str, Any], name: str) -> list[str]:
     values = _column(frame, name)
     refuse_missing(values, name)
     return [str(key) for key in values.tolist()]
-
-
-def the_same(y: Array) -> Array:
-    """Return the one row that all rows of targets (T, K) are, where they are known."""
-    known = y[~np.isnan(y).any(axis=1)]
-    if len(known) and not (known == known[0]).all():
-        raise SettingError("the target changes from row to row", "per_step", True)
-    first: Array = (known if len(known) else y)[0]
-    return first

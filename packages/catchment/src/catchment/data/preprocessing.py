@@ -8,11 +8,9 @@ and evaluation, `inputs` for prediction; both give the same inputs to the bit.
 Only the scale is fitted to data. Its moments add (`catchment.data.scaling`), so many owners fit
 one scale by one sum, and `fitted` puts its numbers in.
 
-Prepare a recording that comes in segments, without the steps that came before.
-
-What a later segment needs of earlier ones is kept: the last value of each channel, with which a gap
-is filled, and raw steps that wait, for inputs ahead in time, for the first value of a channel, or
-for the rest of their window. All else is done with and forgotten.
+What a later segment of a recording needs of earlier ones is kept: the last value of each channel,
+with which a gap is filled, and raw steps that wait, for inputs ahead in time, for the first value
+of a channel, or for the rest of their window. All else is done with and forgotten.
 """
 
 from __future__ import annotations
@@ -246,7 +244,8 @@ class Preprocessing:
         >>> Preprocessing(horizon=(1, 24), known=[1], calendar=("hour",)).n_inputs(2)
         8
         """
-        return n_channels + len(self.horizons) * len(self.known) + COLUMNS * len(self.calendar)
+        ahead = len(self.horizons) * len(self.known) if self.known else 0
+        return n_channels + ahead + COLUMNS * len(self.calendar)
 
     @property
     def scaler(self) -> Scaler | None:
@@ -256,7 +255,7 @@ class Preprocessing:
     @property
     def is_fitted(self) -> bool:
         """Whether there is nothing left to fit, so that recordings can be prepared."""
-        return self.scaler is not None or self.scale != "federated"
+        return self.scale != "federated"
 
     @property
     def by_duration(self) -> bool:
@@ -312,7 +311,7 @@ class Preprocessing:
         >>> forecast.u.ravel().tolist(), forecast.y.ravel().tolist()
         ([1.0, 2.0, 3.0], [2.0, 3.0, nan])
         """
-        if self._changes_nothing:
+        if self == RAW:
             return list(recordings)
         return list(map(_RECORDING, self._prepared(recordings, targets=True)))
 
@@ -325,7 +324,7 @@ class Preprocessing:
         >>> [part.n_steps for part in preprocessing.stream([Recording([0.0] * 5)])]
         [2, 2]
         """
-        if self._changes_nothing:
+        if self == RAW:
             return recordings
         chunk = None if self.scaler is None and self.scale == "own" else CHUNK
         return map(_RECORDING, self._prepared(recordings, targets=True, chunk=chunk))
@@ -338,7 +337,7 @@ class Preprocessing:
         >>> [(segment.u.ravel().tolist(), segment.start, segment.seconds) for segment in ready]
         [([-1.0], 0, 5.0), ([1.0], 1, 6.0)]
         """
-        if self._changes_nothing:
+        if self == RAW:
             return [
                 Prepared(one if one.y is None else replace(one, y=None), source, 0)
                 for source, one in enumerate(recordings)
@@ -404,12 +403,6 @@ class Preprocessing:
             scale = Scaler(np.array(scale["mean"], float), np.array(scale["scale"], float))
         return cls(**{**settings, "scale": scale})
 
-    @property
-    def _changes_nothing(self) -> bool:
-        # Missing inputs are then refused by the map, which looks for them anyway.
-        given = (self.gaps, self.rate, self.window, self.horizon, self.calendar, self.scale)
-        return given == ("error", None, None, None, (), "none")
-
     def _prepared(
         self, recordings: Iterable[Recording], *, targets: bool = False, chunk: int | None = None
     ) -> Iterator[Prepared]:
@@ -450,7 +443,7 @@ class Preprocessing:
             if targets and self.horizon is not None:
                 y = self.targets_ahead(steady, steady.u, f"recording {source}")
                 steady = replace(steady, y=y, per_step=True)
-            if self.looks_around:
+            if self.known or self.calendar:
                 steady = self._looking_around(steady, source, alone=alone)
             for start, segment in fill_recording(steady, self.gaps, source, silent=np.nan):
                 # Segments share a recording's weight, windows do not.
@@ -484,10 +477,18 @@ class Preprocessing:
 
     def _scaled(self, segments: list[Prepared]) -> list[Prepared]:
         """Return segments with scaled inputs, and zeros, which drive nothing, for silent ones."""
-        if self.scale == "recording":  # also where gaps leave several segments of one
+        if not self.is_fitted:
+            raise ValueError(
+                'the scale is "federated" and not fitted yet; fit it with '
+                "preprocessing.fitted(moments), where moments are the sum of "
+                'preprocessing.moments(...) over training clients, or pass scale="own"'
+            )
+        scaler = self.scaler
+        if scaler is None and self.scale == "recording":  # also where gaps leave several segments
             each, by_source = replace(self, scale="own"), groupby(segments, attrgetter("source"))
             return [one for _, same in by_source for one in each._scaled(list(same))]
-        scaler = self._scaler(segments)
+        if segments and (scaler is None or self.known or self.calendar) and self.scale != "none":
+            scaler = self._scaler(segments)
         scaled = []
         for segment in segments:
             raw = segment.recording.u
@@ -500,18 +501,9 @@ class Preprocessing:
             scaled.append(segment)
         return scaled
 
-    def _scaler(self, segments: list[Prepared]) -> Scaler | None:
+    def _scaler(self, segments: list[Prepared]) -> Scaler:
         """Return what scales the channels and what is known ahead, but not the calendar."""
-        scaler = self.scaler
-        if not self.is_fitted:
-            raise ValueError(
-                'the scale is "federated" and not fitted yet; fit it with '
-                "preprocessing.fitted(moments), where moments are the sum of "
-                'preprocessing.moments(...) over training clients, or pass scale="own"'
-            )
-        if not segments or (scaler is None and self.scale == "none"):
-            return None
-        first = segments[0].recording
+        scaler, first = self.scaler, segments[0].recording
         n = first.n_inputs - self.n_inputs(0)
         if scaler is None:
             scaler = Scaler.from_moments(Moments.of([segment.u[:, :n] for segment in segments]))

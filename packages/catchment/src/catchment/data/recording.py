@@ -68,17 +68,31 @@ class Recording:
             object.__setattr__(self, "y", frozen(y.view()))
             object.__setattr__(self, "per_step", y.ndim == 2)
         if type(self.weight) is not float:
-            object.__setattr__(self, "weight", _weight(self.weight))
+            weight = as_numbers(self.weight, "weight")
+            if weight.ndim:
+                raise ValueError(f"weight has shape {weight.shape}; pass one number for all steps")
+            object.__setattr__(self, "weight", float(weight))
         if not 0 <= self.weight <= LARGEST:
             raise ValueError(f"weight is {self.weight}; pass a finite number that is not negative")
         if self.times is not None:
             object.__setattr__(self, "times", frozen(_times(self.times, len(u)).view()))
         if self.epoch is not None:
-            object.__setattr__(self, "epoch", _epoch(self.epoch, self.times))
+            epoch = as_numbers(self.epoch, "epoch")
+            if epoch.ndim or not np.isfinite(epoch):
+                raise ValueError(
+                    f"epoch is {self.epoch!r}; pass one number of seconds since 1 January 1970"
+                )
+            object.__setattr__(self, "epoch", None if self.times is None else float(epoch))
         if self.channels is not None:
             object.__setattr__(self, "channels", _channels(self.channels, u.shape[1]))
         if self.classes is not None:
-            object.__setattr__(self, "classes", _classes(self.classes, self.y))
+            names = None if self.y is None else tuple(map(str, self.classes))
+            if self.y is not None and len(set(names or ())) != self.y.shape[-1]:
+                raise ValueError(
+                    f"{len(set(names or ()))} different classes are named for {self.y.shape[-1]} "
+                    "columns of targets; name each column once"
+                )
+            object.__setattr__(self, "classes", names)
         if self.first_step < 0 or not (self.name or (self.first_step == 0 and not self.goes_on)):
             raise ValueError(
                 f"first_step is {self.first_step} and goes_on is {self.goes_on} of a recording "
@@ -236,13 +250,6 @@ def _nearly(n_values: int, n_steps: int) -> bool:
     return off > 0 and n_steps >= 16 and off <= max(3, n_steps // 10)
 
 
-def _weight(value: Any) -> float:
-    weight = as_numbers(value, "weight")
-    if weight.ndim:
-        raise ValueError(f"weight has shape {weight.shape}; pass one number for all steps")
-    return float(weight)
-
-
 def _times(value: Any, n_steps: int) -> Array:
     if np.asarray(value).dtype.kind in "mM":
         raise ValueError(
@@ -268,31 +275,12 @@ def _times(value: Any, n_steps: int) -> Array:
     return times
 
 
-def _epoch(value: Any, times: Array | None) -> float | None:
-    epoch = as_numbers(value, "epoch")
-    if epoch.ndim or not np.isfinite(epoch):
-        raise ValueError(f"epoch is {value!r}; pass one number of seconds since 1 January 1970")
-    return None if times is None else float(epoch)
-
-
 def _channels(value: Any, n_inputs: int) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else tuple(value)
     if len(names) != n_inputs or not all(isinstance(name, str) for name in names):
         raise ValueError(f"channels are {names} for {n_inputs} inputs; pass one name for each")
     if len(set(names)) != len(names):
         raise ValueError(f"channels are {names}; two of them have one name, so rename one")
-    return names
-
-
-def _classes(value: Any, y: Array | None) -> tuple[str, ...] | None:
-    if y is None:
-        return None
-    names = tuple(map(str, value))
-    if len(set(names)) != y.shape[-1]:
-        raise ValueError(
-            f"{len(set(names))} different classes are named for {y.shape[-1]} columns of targets; "
-            "name each column once"
-        )
     return names
 
 

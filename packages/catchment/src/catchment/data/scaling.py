@@ -5,14 +5,12 @@ all about a public origin: `Moments`. They add, so one scaler for a federation c
 the scaler of the pooled data. The server sees these three numbers per channel, summed over clients
 under secure aggregation, each client's otherwise.
 
-Moments are exact (`catchment.data.scaling`): a value is rounded to 60 binary digits after the
-point, and nothing after it. Mean and deviation are then rounded once, correctly. So a scaler has
-the same bits in any order of rows, recordings and clients, with any number of threads, and on any
-processor; and so has what it scales, by one subtraction and one division per number.
+Moments are exact: a value is rounded to 60 binary digits after the point, and nothing after it.
+Mean and deviation are then rounded once, correctly. So a scaler has the same bits in any order of
+rows, recordings and clients, with any number of threads, and on any processor; and so has what it
+scales, by one subtraction and one division per number.
 
 A scaler must never see test data: fit it on training clients, and apply it to all.
-
-Sums and sums of squares of numbers without rounding: the same bits in any order, on any machine.
 
 A number is rounded once, to 60 binary digits after the point (ties to even), and must be below 2^40
 in absolute value. It is then split into pieces of 20 binary digits,

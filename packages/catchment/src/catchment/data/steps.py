@@ -1,22 +1,17 @@
-"""Recordings whose steps are filled, brought to one rate, or cut into windows.
+"""Recordings whose steps are filled, brought to one rate, cut into windows, or told the time.
 
 Missing targets need nothing: their rows leave the statistics.
 
-What lies ahead in time: targets at several horizons, and channels that are known beforehand.
+Targets ahead in time are the predicted channels at each horizon, horizon by horizon. A channel that
+is known beforehand (a price list, a timetable, a weather forecast) becomes further inputs: its
+value at each horizon. Rows at the end of a recording in which nothing but such channels has a value
+are the future; they are looked up, and are no steps of their own.
 
-Targets are the predicted channels at each horizon, horizon by horizon. A channel that is known
-beforehand (a price list, a timetable, a weather forecast) becomes further inputs: its value at each
-horizon. Rows at the end of a recording in which nothing but such channels has a value are the
-future; they are looked up, and are no steps of their own.
-
-Hour, weekday and season of every step as sine and cosine, for readouts that know the clock.
-
-Each has its period and half of it, so that a linear readout can tell morning from evening and
-weekend from Wednesday. One turn is a day, a week from Monday on, and 365.2425 days from 1 January;
-the clock is the recording's own, whatever its time zone.
-
-Sines and cosines are sums of products in one order, and so the same bits on every machine: those of
-mathematical libraries differ in their last.
+Hour, weekday and season of every step are sines and cosines, each of its period and of half of it,
+so that a linear readout can tell morning from evening and weekend from Wednesday. One turn is a
+day, a week from Monday on, and 365.2425 days from 1 January; the clock is the recording's own,
+whatever its time zone. They are sums of products in one order, and so the same bits on every
+machine: those of mathematical libraries differ in their last.
 """
 
 from __future__ import annotations
@@ -135,7 +130,13 @@ def resample(recording: Recording, rate: float) -> Recording:
         )
     y = recording.y
     if y is not None and recording.per_step:
-        y = _nearest(place, y, n_steps) if are_classes(y) else _lines(place, y, n_steps)
+        if are_classes(y):
+            points = np.arange(float(n_steps))
+            nearest, apart = _neighbors(place, points)
+            y = y[nearest]
+            y[apart & (np.abs(place[nearest] - points) > _NEAR)] = np.nan
+        else:
+            y = _lines(place, y, n_steps)
     return replace(
         recording,
         u=_lines(place, recording.u, n_steps),
@@ -177,14 +178,6 @@ def _line(place: Array, values: Array, n_steps: int) -> Array:
     hit = np.abs(place[nearest] - grid) <= _NEAR
     line[hit] = values[nearest[hit]]
     return line
-
-
-def _nearest(place: Array, rows: Array, n_steps: int) -> Array:
-    grid = np.arange(float(n_steps))
-    nearest, apart = _neighbors(place, grid)
-    taken: Array = rows[nearest]
-    taken[apart & (np.abs(place[nearest] - grid) > _NEAR)] = np.nan
-    return taken
 
 
 def _neighbors(place: Array, grid: Array) -> tuple[Integers, Booleans]:

@@ -332,12 +332,16 @@ def wearable_user(
             f"windows_per_user is {windows_per_user} and steps is {steps}; both must be positive"
         )
     rng, n = seeded_generator(seed, user, 0), len(ACTIVITIES)
+    amplitude, tempo = float(rng.lognormal(0.0, 0.25)), float(rng.lognormal(0.0, 0.10))
+    noise, axis = float(rng.lognormal(math.log(0.07), 0.4)), rng.normal(size=3)
+    (x, y, z), angle = axis / np.linalg.norm(axis), float(rng.normal(0.0, 0.18))
+    K = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])  # of a rotation (Rodrigues)
     person = SimpleNamespace(
-        amplitude=float(rng.lognormal(0.0, 0.25)),
-        tempo=float(rng.lognormal(0.0, 0.10)),
-        noise=float(rng.lognormal(math.log(0.07), 0.4)),
+        amplitude=amplitude,
+        tempo=tempo,
+        noise=noise,
         # How the device lies on the body, and the constant error of its gyroscope.
-        orientation=_rotation(rng.normal(size=3), float(rng.normal(0.0, 0.18))),
+        orientation=np.eye(3) + math.sin(angle) * K + (1.0 - math.cos(angle)) * (K @ K),
         turning_bias=rng.normal(0.0, 0.02, size=3),
         # Factors per activity and channel; shifts of the impacts per channel.
         swing_gait=rng.lognormal(0.0, 0.15, size=(n, 6)),
@@ -382,11 +386,3 @@ def _window(person: Any, label: int, steps: int, rng: np.random.Generator) -> Ar
     noise = person.noise * rng.normal(size=(steps, 6))
     u: Array = measured + noise * np.array([1.0, 1.0, 1.0, 2.0, 2.0, 2.0])
     return u
-
-
-def _rotation(axis: Array, angle: float) -> Array:
-    """Return the rotation matrix (3, 3) about an axis (Rodrigues)."""
-    x, y, z = axis / np.linalg.norm(axis)
-    K = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    rotation: Array = np.eye(3) + math.sin(angle) * K + (1.0 - math.cos(angle)) * (K @ K)
-    return rotation

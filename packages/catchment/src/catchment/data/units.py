@@ -278,16 +278,8 @@ def _days(path: Path, date: str) -> list[Piece]:
             f"a file has no column {date[:80]!r}, by which [data] in policy.toml parts the data; "
             "name another in date"
         )
-    days = _as_days(columns[date])
-    return [
-        Piece(str(day), _rows_digest(columns, np.flatnonzero(days == day)))
-        for day in np.unique(days).tolist()
-    ]
-
-
-def _as_days(column: NDArray[Any]) -> NDArray[np.str_]:
-    if column.dtype.kind == "M":
-        column = column.astype("datetime64[D]")
+    column = columns[date]
+    column = column.astype("datetime64[D]") if column.dtype.kind == "M" else column
     days = np.array([str(one)[:DAY] for one in column.tolist()], dtype=f"U{DAY}")
     try:
         days.astype("datetime64[D]")
@@ -298,7 +290,10 @@ def _as_days(column: NDArray[Any]) -> NDArray[np.str_]:
         ) from None
     if (days == "NaT").any():
         raise ValueError("the column that date in [data] of policy.toml names has rows without one")
-    return days
+    return [
+        Piece(str(day), _rows_digest(columns, np.flatnonzero(days == day)))
+        for day in np.unique(days).tolist()
+    ]
 
 
 def _rows_digest(columns: dict[str, NDArray[Any]], rows: NDArray[np.intp]) -> str:

@@ -39,6 +39,7 @@ R = TypeVar("R")
 Source = Sequence[Any] | Callable[[], Iterable[Any]]
 AnySource = Source | Elsewhere
 log = logging.getLogger(__name__)
+NOBODY = "there are no clients; pass at least one"
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +284,7 @@ def run_locally(
         data of one name are one unit, which must not change once it went into an exact sum.
     """
     if not clients:
-        raise ValueError("there are no clients; pass at least one")
+        raise ValueError(NOBODY)
     check_client_names(clients)
     if memories is None:
         memories = {} if plan.masking is None else plan.masking.memories
@@ -364,6 +365,8 @@ def shared_by(
     Those that cannot be read are left to the run, which names them. Devices are asked only if there
     are no recordings here, and know their classes by number: `classes` are their names.
     """
+    if not clients:
+        raise ValueError(NOBODY)
     devices = devices_of(clients)
     if len(devices) == len(clients):
         return _shared_by_devices([*devices.values()], classes)

@@ -49,7 +49,7 @@ from catchment.arrays import Array, Booleans, Integers, as_matrix, check_fields,
 from catchment.errors import ClippingWarning, IntegrityError
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Message
-from catchment.wire.kept import kept, kept_setting
+from catchment.wire.kept import KEPT, KEPT_SETTINGS
 
 KIND, CARRIED = "own_map", "carried"  # of the parts of a map, and of what goes on with a recording
 # The maps of this library by their names in plan files and in kept models: module and class.
@@ -106,6 +106,7 @@ class FeatureMap(ABC):
     version: ClassVar[Fact] = None  # another one wherever rows of the same settings change
     pools_always: ClassVar[bool] = False  # whether it is no map for a target per step
     n_more_inputs: ClassVar[int] = 0  # that a map within has
+    class_bits: ClassVar[int] = 8  # that bits of "auto" are where targets are classes
 
     def __post_init__(self) -> None:
         """Check the settings of a map that is a dataclass by the types of its fields."""
@@ -242,7 +243,7 @@ class FeatureMap(ABC):
 
         docs/concepts/integers.md says why.
         """
-        return 8 if classes else 24
+        return self.class_bits if classes else 24
 
     def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
         """Return the map bound to inputs of this many channels.
@@ -341,14 +342,7 @@ class FeatureMap(ABC):
     def refuse_segments(self) -> None:
         """Raise ValueError if the map needs recordings whole, as one without `go_on` does."""
         if type(self).go_on is FeatureMap.go_on:
-            raise self.needs_all()
-
-    def needs_all(self) -> ValueError:
-        """Return what to raise where a recording goes on that the map needs whole."""
-        return ValueError(
-            f"{name_of(self)} needs a recording whole, so that none can go on in a later "
-            "round; cut recordings into windows, or use EchoState, DiagonalReservoir or NVAR"
-        )
+            self.go_on(np.empty((0, 0)), 0, ())
 
     def go_on(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
         """Return the rows (n, F) of a recording's next steps u (T, I), and what to carry then.
@@ -365,7 +359,10 @@ class FeatureMap(ABC):
         carried
             What was carried after them; nothing at a recording's first step.
         """
-        raise self.needs_all()
+        raise ValueError(
+            f"{name_of(self)} needs a recording whole, so that none can go on in a later "
+            "round; cut recordings into windows, or use EchoState, DiagonalReservoir or NVAR"
+        )
 
     def at_end(self, steps: int, carried: Arrays) -> Array:
         """Return the rows (0 or 1, F) that a recording of so many steps gives at its end."""
@@ -555,15 +552,15 @@ class FeatureMap(ABC):
                 f"{name} is no dataclass; write @dataclass(frozen=True) above it, so that its "
                 "settings are known"
             )
-        facts: dict[str, Fact] = {"class": kept(name), "version": self.version}
+        facts: dict[str, Fact] = {"class": KEPT.get(name, name), "version": self.version}
         if self.bits is not None:
             facts["grid"] = self.bits
         arrays: list[NDArray[Any]] = []
         settings: dict[str, Fact] = {}
         for one in fields(self):
             if not one.metadata.get("local"):
-                value = getattr(self, one.name)
-                settings[kept_setting(one.name)] = told(value, f"{name}.{one.name}", arrays)
+                value, kept = getattr(self, one.name), KEPT_SETTINGS.get(one.name, one.name)
+                settings[kept] = told(value, f"{name}.{one.name}", arrays)
         return Message(KIND, facts | {"settings": settings}, tuple(arrays))
 
     def describes(
@@ -601,23 +598,19 @@ class FeatureMap(ABC):
 
         if not self.inner_maps:
             return self.parts().to_bytes() == parts.to_bytes()
-        facts = {"class": kept(name_of(self)), "version": self.version}
+        name = name_of(self)
+        facts = {"class": KEPT.get(name, name), "version": self.version}
         facts |= {} if self.bits is None else {"grid": self.bits}
         settings = parts.facts.get("settings")
         own = [one.name for one in fields(self) if not one.metadata.get("local")]
+        kept = {k: KEPT_SETTINGS.get(k, k) for k in own}
         return (
             parts.kind == KIND
             and {**parts.facts, "settings": None} == {**facts, "settings": None}
             and isinstance(settings, dict)
-            and settings.keys() == {*map(kept_setting, own)}
-            and all(
-                is_told(getattr(self, k), settings[kept_setting(k)], parts, adapted) for k in own
-            )
+            and settings.keys() == {*kept.values()}
+            and all(is_told(getattr(self, k), settings[kept[k]], parts, adapted) for k in own)
         )
-
-
-def _raise_unbound(features: FeatureMap) -> Any:
-    raise features.unbound()
 
 
 def handed(path: str) -> Any:
@@ -625,8 +618,8 @@ def handed(path: str) -> Any:
     return property(attrgetter(path))
 
 
-# Members of a map that is never bound itself: it stands for another.
-UNBOUND: Any = property(_raise_unbound)
+# Members of a map that is never bound itself: it stands for another, and knows no inputs.
+UNBOUND = handed("known_inputs")
 
 
 @dataclass(frozen=True, eq=False)

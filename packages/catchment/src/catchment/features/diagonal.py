@@ -54,7 +54,6 @@ Nonlinearity = Literal["products", "mix", "both", "none"]
 # What "auto" is, where every step has a target, and where a recording has one.
 MEMORY = {"step": (1.0, 10.0), "recording": (1.0, 30.0)}
 STATES = 0.15  # share of the units
-CLASS_BITS = 16  # of features, where targets are classes: they are far below their bounds
 BLOCK_STEPS = 4096  # steps whose rows are made together where rows are pooled
 
 
@@ -117,6 +116,7 @@ class DiagonalReservoir(FeatureMap):
     n_inputs: int | None = None
 
     standardize = True
+    class_bits = 16  # they are far below their bounds
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -147,9 +147,6 @@ class DiagonalReservoir(FeatureMap):
         pool = (None if per_step else "mean_std") if self.pool == "auto" else self.pool
         memory = MEMORY["step" if pool is None else "recording"]
         return {"pool": pool, "memory": memory if self.memory == "auto" else self.memory}
-
-    def auto_bits(self, classes: bool) -> int | None:
-        return CLASS_BITS if classes else super().auto_bits(classes)
 
     @property
     def streams(self) -> bool:
@@ -245,8 +242,7 @@ class DiagonalReservoir(FeatureMap):
         """Move a state over inputs u (T, I); return the rows (n, F) of the steps wanted (T,)."""
         warn_of_clipping(np.count_nonzero(np.abs(u) > LIMIT), u.size, LIMIT)
         drawn = self.wiring
-        part = np.empty((len(u), self.known_inputs))
-        round_inputs(np.ascontiguousarray(u, dtype=np.float64), part)
+        part = np.clip(np.ascontiguousarray(u), -LIMIT, LIMIT) + R_INPUT - R_INPUT
         rows = np.empty((int(np.count_nonzero(wanted)), self._n_base))
         weights = (drawn.W, drawn.shifts, drawn.turns, drawn.M, drawn.leak)
         run(part, wanted, *weights, *state, rows)
@@ -387,14 +383,6 @@ def on_circle(v, out):
     for i in range(len(v)):
         out[0, i] = grid_sin(PI * (0.5 - v[i]), R_BENT, TOP)
         out[1, i] = grid_sin(PI * v[i], R_BENT, TOP)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def round_inputs(u, out):
-    """Inputs rounded and cut off."""
-    for t in range(u.shape[0]):
-        for c in range(u.shape[1]):
-            out[t, c] = min(max(u[t, c], -LIMIT), LIMIT) + R_INPUT - R_INPUT
 
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")

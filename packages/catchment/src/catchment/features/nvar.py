@@ -26,7 +26,6 @@ DELAY_DIGITS = 22  # of inputs; their products have 50 bits
 R_DELAY = ROUND / 2**DELAY_DIGITS
 LARGEST = 50_000  # features
 LIMIT = 8.0  # largest absolute value of an input
-CLASS_BITS = 16  # of features, where targets are classes: products are far below their bounds
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,7 @@ class NVAR(FeatureMap):
     streams = True
     constant = True
     standardize = True
+    class_bits = 16  # products are far below their bounds
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,9 +78,6 @@ class NVAR(FeatureMap):
                 f"{self.delays} delays of {self.n_inputs} inputs have {self.n_features} features "
                 f"of order {self.order}; ask for fewer delays, {LARGEST} are the most"
             )
-
-    def auto_bits(self, classes: bool) -> int | None:
-        return CLASS_BITS if classes else super().auto_bits(classes)
 
     @property
     def _sizes(self) -> list[int]:

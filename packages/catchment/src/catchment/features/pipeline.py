@@ -114,18 +114,6 @@ def as_recordings(new: Recording | Array | Sequence[Recording | Array]) -> list[
     return found
 
 
-def spoken(n_bytes: float) -> str:
-    """Return a number of bytes as people say it.
-
-    >>> spoken(4e12), spoken(25_300_000_000), spoken(1_234_567), spoken(812)
-    ('4.0 TB', '25.3 GB', '1.2 MB', '812 B')
-    """
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n_bytes >= size:
-            return f"{n_bytes / size:,.1f} {unit}"
-    return f"{n_bytes:.0f} B"
-
-
 def refuse_large(
     one: FeatureMap, n_inputs: int, *, per_step: bool, classes: bool, remedy: str = ""
 ) -> None:
@@ -150,8 +138,11 @@ def refuse_large(
     numbers = F * (F + 1) // 2  # the sums of products of features, each pair once
     if 8 * numbers <= memory:
         return
+    takes, has = (
+        f"{n / 1e12:,.1f} TB" if n >= 1e12 else f"{n / 1e9:,.1f} GB" for n in (8 * numbers, memory)
+    )
     raise ValueError(
         f"the map has {F:,} features, whose Gram matrix of {numbers:,} numbers "
-        f"takes {spoken(8 * numbers)}, and this machine has {spoken(memory)}; take fewer units, "
+        f"takes {takes}, and this machine has {has}; take fewer units, "
         f"{remedy}or project the features to fewer (RandomProjection)"
     )

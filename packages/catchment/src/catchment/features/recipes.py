@@ -4,11 +4,8 @@ A recipe is a message: the name of the class and its settings as JSON, arrays be
 within as recipes of their own. Reading one imports nothing. What somebody else asks for is compared
 with one's own map before anything is built.
 
-"default" is what a plan or a call without a map gets, and "auto" chooses. For one target per
-recording the default is window statistics beside random convolutions from a seed: no data enter it,
-a recipe of some hundred bytes says it all, and on unseen people of four public sets it was at or
-near the top of all maps of its size. For a target per step it is a reservoir, which gives a row at
-every step for the work of one.
+"default" is what a plan or a call without a map gets, and "auto" chooses; docs/concepts/defaults.md
+says why.
 """
 
 from __future__ import annotations
@@ -19,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from math import comb
+from pkgutil import resolve_name
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -31,7 +29,7 @@ from catchment.errors import IntegrityError, UnknownMapError
 from catchment.features.base import KIND, LIBRARY, UNBOUND
 from catchment.features.base import FeatureMap as FeatureMap
 from catchment.wire import Fact, Message
-from catchment.wire.kept import renamed
+from catchment.wire.kept import TODAY
 
 # Maps that one may name; layers are made by a training, and nobody describes them.
 OFFERED = tuple(name for name in LIBRARY if name != "layers")
@@ -137,6 +135,7 @@ def label_of(features: FeatureMap) -> str:
     return f"{features.title()}, {features.n_features} features"
 
 
+@cache
 def library_class(name: str) -> type | None:
     """Return the class of a map of this library, None if there is none of this name.
 
@@ -191,7 +190,8 @@ def restored(parts: Message, classes: Iterable[type] = ()) -> FeatureMap:
         raise IntegrityError(
             f"there is no feature map of kind {parts.kind[:40]!r}; upgrade catchment"
         )
-    name, settings = renamed(str(parts.facts.get("class"))), parts.facts.get("settings")
+    name, settings = str(parts.facts.get("class")), parts.facts.get("settings")
+    name = TODAY.get(name, name)
     if not isinstance(settings, dict):
         raise IntegrityError(f"the map {name!r} lacks its settings")
     named = tuple(classes)
@@ -201,8 +201,10 @@ def restored(parts: Message, classes: Iterable[type] = ()) -> FeatureMap:
     kind: Any = library_class(name) or _found(name, named, only_named=guard is not None)
     try:
         values = map(partial(_value, arrays=parts.arrays, classes=named), settings.values())
-        names = [k if k in kind.__dataclass_fields__ else renamed(k) for k in settings]
-        made = known_map(kind(**dict(zip(names, values, strict=True))))
+        own, told = kind.__dataclass_fields__, {}
+        for k, one in zip(settings, values, strict=True):
+            told[k if k in own else TODAY.get(k, k)] = one
+        made = known_map(kind(**told))
     except (AttributeError, TypeError, KeyError, IndexError) as error:
         raise IntegrityError(f"the settings of the map {name!r} are not valid: {error}") from error
     if made.version != parts.facts.get("version"):
@@ -223,16 +225,13 @@ def imported(name: str) -> Any:
     if not module or not inside:
         raise ValueError(f"{name!r} names no class; write module:Class")
     try:
-        value: Any = importlib.import_module(module)
+        return resolve_name(name)
     except ImportError as error:
         raise ValueError(
             f"{name!r} cannot be imported ({error}); check the module's name"
         ) from error
-    for part in inside.split("."):
-        if not hasattr(value, part):
-            raise ValueError(f"{module} has no {inside!r}; check the name")
-        value = getattr(value, part)
-    return value
+    except AttributeError:
+        raise ValueError(f"{module} has no {inside!r}; check the name") from None
 
 
 def _found(name: str, classes: Iterable[type], *, only_named: bool) -> Any:

@@ -97,20 +97,22 @@ class WindowStatistics(FeatureMap):
 
     @property
     def n_features(self) -> int:
-        return self.known_inputs * len(KINDS) + self._n_pairs
+        I = self.known_inputs
+        return I * len(KINDS) + (I * (I - 1) // 2 if self.correlations else 0)
 
     @property
     def bounds(self) -> Array:
         one = [float(self.input_range)] * (2 + len(ORDER)) + [8.0] + [16.0] * N_BANDS
-        return np.array(one * self.known_inputs + [1.0] * self._n_pairs)
+        alone = one * self.known_inputs
+        return np.array(alone + [1.0] * (self.n_features - len(alone)))
 
     @property
     def cost(self) -> float:
-        return float(self.known_inputs * (BLOCK // 2 + 2 * len(KINDS)) + 2 * self._n_pairs)
+        return float(self.known_inputs * (BLOCK // 2) + 2 * self.n_features)
 
     def names(self) -> list[str]:
         """Return the name of every feature, in order."""
-        pairs = combinations(range(self.known_inputs), 2) if self._n_pairs else ()
+        pairs = combinations(range(self.known_inputs), 2) if self.correlations else ()
         return [f"{kind}_u{i}" for i in range(self.known_inputs) for kind in KINDS] + [
             f"correlation_u{i}_u{j}" for i, j in pairs
         ]
@@ -128,21 +130,18 @@ class WindowStatistics(FeatureMap):
         warn_of_clipping(sum(clipped), sum(map(np.size, us)), self.input_range, OR_WIDER)
         return rows
 
-    @property
-    def _n_pairs(self) -> int:
-        return self.known_inputs * (self.known_inputs - 1) // 2 if self.correlations else 0
-
     def _batch_rows(self, clipped: list[int], us: list[Array]) -> Array:
         """Return rows (n, F) of recordings of equal length; note how many values were cut off."""
         n, (T, I) = len(us), us[0].shape
+        n_pairs = I * (I - 1) // 2 if self.correlations else 0
         x = np.empty((n, I, T), dtype=np.int32)
         unit = 2.0**DIGITS
         most = np.floor(self.input_range * unit)
         for u, whole in zip(us, x, strict=True):
             clipped.append(rounded(u, whole, unit, most))
         center, sums, steps = np.empty((3, n, I), dtype=np.int64)
-        products = np.empty((n, I + self._n_pairs), dtype=np.int64)
-        moments(x, center, sums, steps, products, bool(self._n_pairs))
+        products = np.empty((n, I + n_pairs), dtype=np.int64)
+        moments(x, center, sums, steps, products, n_pairs > 0)
         one = np.empty((n, I, len(KINDS)))
         one[..., 0] = (center * T + sums) / (T * unit)
         # About an integer near the mean, whose distance to the mean is taken off here.
@@ -160,7 +159,7 @@ class WindowStatistics(FeatureMap):
         one[..., place] = logs * 2.0**-FRACTION - (DIGITS + 4)
         one[..., place + 1 :] = _bands(x.reshape(n * I, T)).reshape(n, I, N_BANDS)
         rows = [one.reshape(n, -1)]
-        if self._n_pairs:  # correlations (n, pairs) of channels, 0 where one of them is constant
+        if n_pairs:  # correlations (n, pairs) of channels, 0 where one of them is constant
             i, j = np.triu_indices(I, 1)
             covariance = (products[:, I:] - sums[:, i] * sums[:, j] / T) / T
             size = np.sqrt(variance[:, i]) * np.sqrt(variance[:, j])

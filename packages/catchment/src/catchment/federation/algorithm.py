@@ -353,6 +353,9 @@ class Algorithm(ABC, Generic[S, U, R_co]):
         state: S = deserialize(self.state_type | None, parts, trusted=True)
         return state
 
+    def check_turn(self, data: Data, context: RoundContext) -> None:
+        """Raise ValueError for a client that has nothing to add, before secrets are dealt."""
+
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients of one machine to serve at once, if that costs less."""
         return 1
@@ -404,20 +407,17 @@ class Algorithm(ABC, Generic[S, U, R_co]):
         return next(filter(None, map(_said, hints)), None) or self.upload_type
 
 
-def check_base(part: object, base: type) -> None:
-    """Raise TypeError if a part of a plan, or an engine, is not derived from its base class.
+def not_derived(part: object, base: type) -> TypeError:
+    """Return the error for a part of a plan, or an engine, that is not derived from its base.
 
-    >>> check_base(3, Algorithm)
-    Traceback (most recent call last):
-    TypeError: int is no Algorithm; write `class int(Algorithm)`, with Algorithm from
-    catchment.federation: its methods stay as they are
+    >>> print(not_derived(3, Algorithm))
+    int is no Algorithm; write `class int(Algorithm)`, with Algorithm from catchment.federation: ...
     """
-    if not isinstance(part, base):
-        name, wanted = type(part).__name__, base.__name__
-        raise TypeError(
-            f"{name} is no {wanted}; write `class {name}({wanted})`, with {wanted} from "
-            "catchment.federation: its methods stay as they are"
-        )
+    name, wanted = type(part).__name__, base.__name__
+    return TypeError(
+        f"{name} is no {wanted}; write `class {name}({wanted})`, with {wanted} from "
+        "catchment.federation: its methods stay as they are"
+    )
 
 
 @lru_cache(maxsize=256)

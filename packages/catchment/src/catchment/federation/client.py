@@ -86,17 +86,14 @@ class Request:
                 f"the server names round {round_} and seed {seed}; the plan has {agreed.rounds} "
                 f"rounds and seed {agreed.seed}"
             )
-        context = RoundContext(round_, (), seed, client, plan, told=digest_of(stage_inputs))
+        told = "" if stage_inputs is NOTHING else digest_of(stage_inputs)
+        context = RoundContext(round_, (), seed, client, plan, told=told)
         return cls(plan, context, str(facts.get("stage")), named["payload"], stage_inputs)
 
 
 def digest_of(stage_inputs: Message) -> str:
-    """Return the SHA-256 of what travels beside a request, the same on both sides.
-
-    >>> digest_of(NOTHING)
-    ''
-    """
-    return "" if stage_inputs is NOTHING else digest(stage_inputs.to_bytes()).hex()
+    """Return the SHA-256 of what travels beside a request, the same on both sides."""
+    return digest(stage_inputs.to_bytes()).hex()
 
 
 def refusal(error: Exception) -> bytes:
@@ -147,9 +144,15 @@ class Elsewhere(ABC):
 def devices_of(clients: Mapping[str, object]) -> dict[str, Elsewhere]:
     """Return the clients whose data are elsewhere; there are none among those read lazily.
 
-    ValueError if two of them are one device, whose data would count twice.
+    TypeError for what is no mapping; ValueError if two of them are one device, whose data would
+    count twice.
     """
     found: dict[str, Elsewhere] = {}
+    if not isinstance(clients, Mapping):
+        raise TypeError(
+            f"clients is a {type(clients).__name__}; pass a dict of recordings by the client's "
+            'name, {"ann": [...], "bob": [...]}'
+        )
     if isinstance(clients, LazyClients):
         return found
     named: dict[str, str] = {}
@@ -194,8 +197,11 @@ class Node(Generic[S, U, R]):
         try:
             request = Request.from_bytes(message, self.name, self.plan)
             masking, context = self.plan.masking, replace(request.context, ledger=self.ledger)
-            if masking is not None and isinstance(self.data, Elsewhere):
-                context = replace(context, vault=self.data.vault(self.plan, self.memory))
+            if masking is not None:
+                if isinstance(self.data, Elsewhere):
+                    context = replace(context, vault=self.data.vault(self.plan, self.memory))
+                elif request.stage in ("keys", "update"):
+                    self.plan.algorithm.check_turn(self.data, context)
             if request.stage != "update":
                 if masking is None:
                     raise IntegrityError(f"the plan has no stage {request.stage!r}")

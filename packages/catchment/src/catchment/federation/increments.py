@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.data.preprocessing import Preprocessing, Waiting, check_continuable, prepared_segment
+from catchment.data.preprocessing import Waiting, check_continuable, prepared_segment
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
 from catchment.features.base import Carried, FeatureMap
@@ -147,12 +147,18 @@ class Progress:
         )
 
 
+def asked_after(state: RidgeState, context: RoundContext) -> Message:
+    """Return which sum increments are added to, as clients are told."""
+    after = "" if state.total is None else state.total.digest()
+    return Asked(state.begun or context.plan, after, state.missed).parts()
+
+
 @dataclass(frozen=True, eq=False)
 class Increments:
     """What makes a client's increments: the map, the preparation and the kind of targets."""
 
     features: FeatureMap
-    preprocessing: Preprocessing
+    preprocessing: Any  # a `Preprocessing`, where the turn of a client has it
     classes: tuple[str, ...] | None = None
 
     def answer(self, received: Message, data: Data, context: RoundContext) -> RidgeStatistics:

@@ -42,7 +42,7 @@ from catchment.errors import (
     TooFewClientsError,
     UploadError,
 )
-from catchment.federation.algorithm import Additive, RoundContext, Tally, check_base
+from catchment.federation.algorithm import Additive, RoundContext, Tally, not_derived
 from catchment.federation.checks import LIMITS, Screen, ScreenState, check_total, claimed
 from catchment.federation.client import Request, digest_of
 from catchment.federation.messages import (
@@ -363,9 +363,9 @@ class Round:
     def sum(self, payload: Message) -> tuple[Additive, int]:
         """Return the sum of the answers to one request to everybody, and how many are in it."""
         cohort, limits = self.context.cohort, self.plan.limits
-        if limits is LIMITS and self.engine.has_data:
-            limits = replace(limits, over_median=1e300)
-        self.sums, self.screen = Sums(cohort), Screen(limits, len(cohort), self._refuse)
+        counted = limits is LIMITS and self.engine.has_data  # here, by whoever sums: no claims
+        self.sums = Sums(cohort)
+        self.screen = Screen(limits, 0 if counted else len(cohort), self._refuse)
         self.message = self.send("update", {"": payload}, len(cohort))[""]
         first = self._take_up() if self.keeper.keep_every < math.inf else 0
         blocks: list[tuple[str, ...]] = []
@@ -660,12 +660,13 @@ def run(
     onto
         The state of an earlier run, with which this one begins.
     """
-    check_base(engine, Engine)
+    if not isinstance(engine, Engine):
+        raise not_derived(engine, Engine)
     algorithm = plan.algorithm
     keeper = Keeper[S]() if keeper is None else keeper
     begun = algorithm.start() if onto is None else onto
     state, records = keeper.resume() or (begun, ())
-    told = digest_of(stage_inputs)
+    told = "" if stage_inputs is NOTHING else digest_of(stage_inputs)
     for number in range(len(records), plan.rounds):
         if algorithm.finished(state):
             break

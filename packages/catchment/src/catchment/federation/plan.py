@@ -23,12 +23,12 @@ from catchment.federation.algorithm import (
     Requirements,
     RoundContext,
     Tally,
-    check_base,
+    not_derived,
 )
 from catchment.federation.checks import Limits
 from catchment.federation.protection import Masking, Protection, Read
 from catchment.wire import Fact, Kind, Message, measured
-from catchment.wire.kept import kept, kept_setting
+from catchment.wire.kept import KEPT, KEPT_SETTINGS
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -79,9 +79,11 @@ class Plan(Generic[S, U, R]):
     )
 
     def __post_init__(self) -> None:
-        check_base(self.algorithm, Algorithm)
+        for k, part in enumerate((self.algorithm, *self.protections)):
+            base = Protection if k else Algorithm
+            if not isinstance(part, base):
+                raise not_derived(part, base)
         for k, part in enumerate(self.protections, start=1):
-            check_base(part, Protection)
             if part.hides and k < len(self.protections):
                 raise ValueError("secure aggregation must be the last of the protections")
         check_fields(self)
@@ -180,10 +182,10 @@ class Identified(Protocol):
 
 def describe(value: object) -> Fact:
     """Return a value's settings as plain JSON; frozen parts appear by their fingerprint."""
-    name = kept(type(value).__name__)
+    name = KEPT.get(type(value).__name__, type(value).__name__)
     match value:
         case str():
-            return kept(value)
+            return KEPT.get(value, value)
         case None | bool() | int() | float():
             return value
         # Before the protocols, against which a check takes long.
@@ -204,13 +206,13 @@ def describe(value: object) -> Fact:
         case Path():
             return value.name
         case _ if is_dataclass(value) and not isinstance(value, type):
-            inner, setting = {}, kept_setting if isinstance(value, FeatureMap) else kept
+            inner, names = {}, KEPT_SETTINGS if isinstance(value, FeatureMap) else KEPT
             for one in fields(value):
                 held = getattr(value, one.name)
                 # A setting that came later and is as if it had not: older plans keep their
                 # fingerprint.
                 as_before = one.metadata.get("later") and held == one.default
                 if not one.metadata.get("local") and not as_before:
-                    inner[setting(one.name)] = describe(held)
+                    inner[names.get(one.name, one.name)] = describe(held)
             return {name: inner}
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")

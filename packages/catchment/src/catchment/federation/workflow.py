@@ -18,12 +18,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from catchment.data.preprocessing import RAW, Preprocessing
 from catchment.data.scaling import Scaler
 from catchment.errors import IntegrityError
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.pipeline import suited
 from catchment.features.recipes import FeatureMap, building_only, restored
@@ -146,6 +145,8 @@ class Workflow:
     rounds, client_fraction, min_clients, protections, seed, limits
         As in `Plan`, for the training; limits for every stage, rounds if not
         given as many as the algorithm needs.
+    scores_adapted
+        Whether clients that are tested adapt the model to their own recordings and score both.
     """
 
     preprocessing: Preprocessing
@@ -163,6 +164,8 @@ class Workflow:
     protections: tuple[Protection, ...] = ()
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
+    scores_adapted: bool = False
+    n_targets: int | None = field(init=False)  # of every row, None if only the clients know
     n_channels: int = field(init=False)
     n_inputs: int = field(init=False)  # the channels, and what the preparation puts beside them
 
@@ -172,15 +175,10 @@ class Workflow:
         n_channels = self.channels if isinstance(self.channels, int) else len(self.channels)
         object.__setattr__(self, "n_channels", n_channels)
         object.__setattr__(self, "n_inputs", self.preprocessing.n_inputs(n_channels))
-
-    @property
-    def n_targets(self) -> int | None:
-        """How many targets every row has, None if only the clients know."""
-        if self.classes is not None:
-            return len(self.classes)
-        if self.preprocessing.horizon is not None:
-            return self.preprocessing.n_targets(self.channels)
-        return self.targets
+        n_targets = self.targets if self.classes is None else len(self.classes)
+        if self.classes is None and self.preprocessing.horizon is not None:
+            n_targets = self.preprocessing.n_targets(self.channels)
+        object.__setattr__(self, "n_targets", n_targets)
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -223,7 +221,7 @@ class Workflow:
             known = replace(known, preprocessing=scaling.result)
         if self.adapt is not None:
             adapted = engines.run(PLASTICITY, self.plan(PLASTICITY, known), known, folder)
-            maps: tuple[EchoState, ...] = cast(Any, known.maps)
+            maps: Any = known.maps
             known = replace(known, maps=(maps[0].reading(adapted.result),))
         plan = self.plan(TRAINING, known)
         return known, engines.run(TRAINING, plan, known, folder, onto=onto)
@@ -236,14 +234,14 @@ class Workflow:
     def fingerprint(self) -> str:
         """SHA-256 of all that is agreed on before the first stage; nothing is built for it."""
         lines = [_line(k + 1) for k in range(len(self.maps))]
-        maps = tuple(EchoState.of(one, pool=None if self.per_step else "mean") for one in lines)
+        maps = tuple(one.features(pool=None if self.per_step else "mean") for one in lines)
         described = {
             "prepare": self.preprocessing,
             "maps": self.maps,
             "channels": self.channels,
             "per_step": self.per_step,
             "adapt": None if self.adapt is None else (self.adapt(_line(1)), self.adapt_rounds),
-            "training": self._training(StageInputs(maps, RAW)),
+            "training": self.plan(TRAINING, StageInputs(maps, RAW)),
         }
         text = json.dumps(describe(described), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -305,6 +303,8 @@ class Workflow:
             mask = one.exact(of_few=stage == EVALUATION)
             masks = masks if mask is None else (mask,)
         exact: dict[str, Any] = {"protections": masks, "seed": self.seed, "limits": self.limits}
+        asked: dict[str, Any] = {"preprocessing": known.preprocessing or RAW}
+        asked |= {"client_fraction": self.client_fraction, "min_clients": self.min_clients}
         match stage:
             case "scaling":
                 scaling = FederatedScaling(
@@ -312,16 +312,18 @@ class Workflow:
                 )
                 return Plan(algorithm=scaling, **exact)
             case "plasticity" if self.adapt is not None:
-                return Plan(
-                    algorithm=self.adapt(_reservoir(known.maps)),
-                    rounds=self.adapt_rounds,
-                    client_fraction=self.client_fraction,
-                    preprocessing=known.preprocessing or RAW,
-                    min_clients=self.min_clients,
-                    **exact,
-                )
+                adapting = self.adapt(_reservoir(known.maps))
+                return Plan(algorithm=adapting, rounds=self.adapt_rounds, **exact, **asked)
             case "training":
-                return self._training(known)
+                algorithm = self.learn(known.maps)
+                return Plan(
+                    algorithm=algorithm,
+                    rounds=self.rounds or algorithm.requirements.rounds,
+                    channels=None if isinstance(self.channels, int) else self.channels,
+                    n_targets=self.n_targets,
+                    **exact | {"protections": self.protections},
+                    **asked,
+                )
         if place is not None and stage in (DELIVERY, EVALUATION):
             from catchment.federation.delivery import Delivery
             from catchment.federation.measure.evaluation import Evaluation
@@ -329,24 +331,10 @@ class Workflow:
             if stage == DELIVERY:
                 delivery = Delivery(sha256=known.model, place=place)
                 return Plan(algorithm=delivery, limits=self.limits)
-            tested = Evaluation(sha256=known.model, place=place, store_per_client=not masks)
+            told: dict[str, Any] = {"store_per_client": not masks, "adapted": self.scores_adapted}
+            tested = Evaluation(sha256=known.model, place=place, **told)
             return Plan(algorithm=tested, limits=self.limits, protections=masks)
         raise IntegrityError(f"the plan has no stage {stage[:40]!r}")
-
-    def _training(self, known: StageInputs) -> AnyPlan:
-        algorithm = self.learn(known.maps)
-        return Plan(
-            algorithm=algorithm,
-            rounds=self.rounds or algorithm.requirements.rounds,
-            client_fraction=self.client_fraction,
-            min_clients=self.min_clients,
-            protections=self.protections,
-            seed=self.seed,
-            limits=self.limits,
-            preprocessing=known.preprocessing or RAW,
-            channels=None if isinstance(self.channels, int) else self.channels,
-            n_targets=self.n_targets,
-        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -433,7 +421,6 @@ def _line(units: int) -> Reservoir:
 
 
 def _reservoir(maps: Maps) -> Reservoir:
-    match maps:
-        case (EchoState() as one,):
-            return one.reservoir
+    if len(maps) == 1 and isinstance(found := maps[0].reservoir, Reservoir):
+        return found
     raise ValueError("plasticity adapts one reservoir; use one EchoState map with it")

@@ -47,7 +47,6 @@ from catchment.federation.learn.automatic import (
     offered_maps,
     refuse_settings,
 )
-from catchment.federation.learn.personal import PersonalIncrements, PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.yule_walker import LOOKBACK, FederatedYuleWalker
 from catchment.federation.protection import LowRankUpload
@@ -91,7 +90,7 @@ from catchment.plans.settings import (
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.readout.detector import ANOMALY, NORMAL
-from catchment.readout.intervals import checked_cuts
+from catchment.readout.intervals import increasing
 from catchment.wire.kept import FIRST_WORDS, renamed_tables
 
 SECTIONS = (
@@ -273,7 +272,7 @@ def _check_intervals(file: PlanFile) -> None:
     """Raise ValueError if nobody could count errors of readouts without them."""
     if not file.run.intervals:
         raise ValueError("bands divide intervals; write intervals = true into [run], too")
-    checked_cuts(file.run.bands)
+    increasing(file.run.bands)
     if file.preprocessing.horizon is None and _some_classes(file) is not None:
         raise ValueError(
             "intervals are of numbers, and [data] has a label: its classes have probabilities; "
@@ -527,6 +526,7 @@ class PlanFile:
             per_step=per_step,
             targets=_n_targets(about),
             protections=protections,
+            scores_adapted=self.run.adapt,
             **self._plasticity(),
             **{name: getattr(self.run, name) for name in HOW_OFTEN},
         )
@@ -591,8 +591,6 @@ class PlanFile:
 
 def _settled(made: Any, *, hidden: bool) -> Algorithm[Any, Any, Any]:
     """Return what [learn] describes as the algorithm that it is for those who take part."""
-    if isinstance(made, PersonalReadouts) and made.ridge.carries:
-        return PersonalIncrements(ridge=made.ridge, method=made.method)
     if isinstance(made, FederatedAnomalyDetector | FederatedYuleWalker) and hidden:
         return replace(made, store_per_client=False)
     learner: Algorithm[Any, Any, Any] = made if isinstance(made, Algorithm) else made.algorithm()

@@ -61,7 +61,7 @@ from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.sums import RidgeState
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import EVERY, Result, model_of
-from catchment.federation.measure.adapted import ADAPTED_ROW, with_sums
+from catchment.federation.measure.adapted import adapted_row, with_sums
 from catchment.federation.measure.baselines import (
     Dummy,
     Outcome,
@@ -102,7 +102,7 @@ from catchment.federation.workflow import (
     Workflow,
 )
 from catchment.files import replace_file
-from catchment.plans.adapting import adapted_rows
+from catchment.plans.adapting import on_adapting
 from catchment.plans.data import FOLDS, About, Clients, PlanData
 from catchment.plans.file import NORMAL_PLAN, PlanFile, own_kinds
 from catchment.plugins import installed, plugin
@@ -111,7 +111,6 @@ from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_aggregation.client_store import FileMemory
 from catchment.privacy.secure_aggregation.protection import is_name
 from catchment.privacy.secure_aggregation.server_journal import Journal
-from catchment.readout.answers import output_names
 from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
@@ -122,7 +121,6 @@ Watch = Callable[[str, int, int, int], None]
 ANY = Limits(min_usable=0.0, over_median=1e9)  # a test leaves out whom it cannot test
 NOTHING_NEW = "nothing is new since the last time, and the run is as it was"
 FIRST = "nothing came before the first time, so that no model could be tested on what is new"
-SHOWN_STEPS = 300
 
 log = logging.getLogger(__name__)
 
@@ -237,7 +235,10 @@ class PlanRun:
         done = Done(known, result, model, scores)
         kept = result.plan.algorithm.kept(result.state)
         write_results(self.store, kept, scores, self.about.classes)
-        facts = planned | self._facts(done) | map_facts(kept, self._map_note)
+        flow, note = self.workflow, ""
+        if len(flow.maps) == 1 and self.file.map_name == "auto":  # why it chose none
+            note = self.file.offered(flow.n_inputs, flow.per_step, 1).note
+        facts = planned | self._facts(done) | map_facts(kept, note)
         self.store.write_facts({name: value for name, value in facts.items() if value})
         if map_sentence(facts):
             log.info("%s", map_sentence(facts))
@@ -323,13 +324,6 @@ class PlanRun:
             "upload": self.workflow.upload(done.known),
         }
 
-    @property
-    def _map_note(self) -> str:
-        """Why "auto" chose no map, if that is so."""
-        flow = self.workflow
-        alone = len(flow.maps) == 1 and self.file.map_name == "auto"
-        return self.file.offered(flow.n_inputs, flow.per_step, 1).note if alone else ""
-
     def finish(self, done: Done, beside: Iterable[Row] = ()) -> None:
         """Keep the comparison, unless nothing was tested, and that the run is over.
 
@@ -342,8 +336,13 @@ class PlanRun:
         if "finished" in self.store.facts():
             return
         rows, records = list(beside), done.result.records
-        after = [row for row in rows if row.name in ("centralized", ADAPTED_ROW)]
+        after = [row for row in rows if row.name == "centralized"]
         rows = [row for row in rows if row not in after]
+        adapted = adapted_row(done.scores)
+        after += [] if adapted is None else [adapted]
+        note = "" if adapted is None else adapted.note
+        told = {"adapted": note, "adaptable": on_adapting(self.file, self.about, done.model)}
+        self.store.write_facts({name: value for name, value in told.items() if value})
         if done.scores.total is not None:
             seconds = sum(record.seconds for record in records)
             rows.append(Row.of(self.file.own_row, Outcome(done.scores, records), seconds))
@@ -490,9 +489,10 @@ class Beside:
             self.models.update(dict.fromkeys(fold, model))
             watch = partial(self.watch, f"{name}, test") if self.watch else None
             scored: dict[str, Score] = {}
+            algorithm = Evaluation(model_under_test=model, adapted=self.file.run.adapt)
             try:
                 result = run_locally(
-                    Plan(algorithm=Evaluation(model_under_test=model), limits=ANY),
+                    Plan(algorithm=algorithm, limits=ANY),
                     {name: sources[name] for name in fold},
                     threads=self.threads,
                     workers=self.workers,
@@ -593,7 +593,6 @@ class Beside:
 
     def draw(self, store: RunFolder, model: Predictor, scores: Scores) -> None:
         """Keep what pictures of single clients need, unless the plan hides its clients."""
-        write_forecast(store, model, scores, self.held)
         if self.file.is_noisy or self.file.is_secret:
             return
         write_drawn(
@@ -705,7 +704,6 @@ def run_plan(
             rows = beside.shared_readout(done, week)
         elif not by_folds and "finished" not in store.facts():
             rows = beside.rows(workflow, done)
-        rows += adapted_rows(file, store, held, beside.models, done.model)
         plan_run.finish(done, rows)
         if file.is_secret and not file.carries:
             forget_clients(store, identities)
@@ -794,33 +792,6 @@ def begin_week(
         return Week(1, new)
     earlier = load(store.folder / EARLIER, use=own_kinds(file))
     return Week(number, new, earlier, json.loads(facts.get("rounds_before", "{}")))
-
-
-def write_forecast(store: RunFolder, model: Predictor, scores: Scores, held: PlanData) -> None:
-    """Keep a segment of the worst test client's targets and predictions, to be drawn.
-
-    The data are in this process; where clients are elsewhere this would stay with them. These
-    targets are as they are: a client that trains under noise is none of those that are tested.
-    """
-    if model.classes is not None or not model.per_step or not scores.by_client:
-        return
-    client, _ = scores.worst()
-    if client not in held.test:
-        return
-    first = model.preprocessing.apply(list(data_of(held.test[client])()))[0]
-    assert first.y is not None
-    y, guessed = first.y[model.washout :], model.outputs_of([first], client)[0]
-    known = ~np.isnan(y).any(axis=1)
-    y, guessed = y[known], guessed[known]
-    store.insert(
-        "forecast",
-        [
-            (client, step, name, float(y[step, k]), float(guessed[step, k]))
-            for step in range(min(SHOWN_STEPS, len(y)))
-            for k, name in enumerate(output_names(model))
-        ],
-        replace=True,
-    )
 
 
 def write_drawn(

@@ -6,22 +6,10 @@ a plan or a server says turns it off. Entries are chained by their SHA-256, so t
 missing or changed is noticed; that the whole memory was put back to an earlier copy, or erased with
 the private key, is not.
 
-Sums over different sets of clients can be subtracted: of X, Y and v + X + Y, each large and any two
-of them very different, three sums leave v alone. Comparing a set with each one before does not
-help. So the same data go into exact sums with one set of clients only, the one of the first sum;
-or into sums with noise, whose cost adds up. The sets of exact sums then have nobody in common or
-are the same, and no sums of such sets add up to one client.
-
-What the same data are is the owner's to say and nobody else's (`catchment.data.units`): a unit is
-known by its name and by its raw files, before a plan has chosen anything of it. A unit that was
-released and is not the same has changed: two sums of one set would differ by the new rows.
-Increments are parts of their own, by the steps of their recordings.
-
-What has left counts. An upload into a sum can be opened by others without this client, so it is
-entered as possibly released, with the clients that were there, before a byte of it goes out, and
-what comes later must agree with it as if it had been opened. A client that is lost afterwards may
-be asked again for the same set and for no other. Once enough clients have signed the set that is
-opened, that one takes its place: no other can be opened in that round.
+docs/concepts/client-ledger.md has the three promises: the same data, as their owner says which are
+the same (`catchment.data.units`), go into exact sums with one set of clients only; an upload that
+has left counts as if its sum had been opened; noise adds up. The sets of exact sums then have
+nobody in common or are the same, and no sums of such sets add up to one client.
 
 Scores of models are compared with scores only: they are sums of errors, not of statistics.
 Entries of an earlier form, which knew data by how a plan read them, are taken to be of all data.
@@ -42,6 +30,7 @@ from typing import Any, final
 from catchment.data.units import ALL, Piece, Units, piece_of
 from catchment.errors import BudgetError, IntegrityError, RuleError
 from catchment.federation.algorithm import Cost, Data, Ledger, Memory
+from catchment.privacy.dp.budget import TOLERANCE
 from catchment.privacy.dp.gaussian import epsilon_spent
 from catchment.privacy.policy import Policy
 
@@ -52,7 +41,6 @@ PENDING = f"{ROOT}/pending"  # where an earlier form kept uploads that had left
 SCORES = ("score", "comparison")  # the kinds of messages that say how well a model does
 NO_DATA = "none"  # what is told was made without reading any
 FEWEST_CLIENTS = 3  # in a sum that hides anyone
-TOLERANCE = 1e-4  # what the accountants may be off by
 PAGE = 256  # entries of the ledger that are kept, read and written together
 
 # Held while the ledger is read and written, never while an upload is made. Threads of one process

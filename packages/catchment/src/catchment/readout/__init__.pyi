@@ -98,7 +98,6 @@ from catchment.readout.model import (
     fitted_temperature as fitted_temperature,
     load_model as load_model,
     simplex_projection as simplex_projection,
-    softmax as softmax,
     solved_model as solved_model,
 )
 from catchment.readout.online import BLOCK as BLOCK
@@ -118,7 +117,6 @@ from catchment.readout.solve import (
     smallest_ridge as smallest_ridge,
     solve_path as solve_path,
     solve_readout as solve_readout,
-    squared_errors as squared_errors,
     warn_of_edge as warn_of_edge,
 )
 from catchment.readout.statistics import (

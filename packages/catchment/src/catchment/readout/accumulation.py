@@ -101,7 +101,7 @@ def accumulate(
         total = part if total is None else total + part
     if total is None:
         raise ValueError("no recordings were given; pass at least one with targets")
-    return _named(total, features, device, deterministic, row_stride)
+    return _named(features, device, deterministic, row_stride, total)
 
 
 def accumulate_each(
@@ -166,8 +166,10 @@ def accumulate_each(
             if place is not None and steps >= TOGETHER_STEPS:
                 side_by_side()
                 steps = 0
-        side_by_side()
-    return [_named(found[k], features, device, deterministic, row_stride) for k in sorted(found)]
+        if waiting:
+            side_by_side()
+    named = partial(_named, features, device, deterministic, row_stride)
+    return list(map(named, map(found.__getitem__, sorted(found))))
 
 
 def in_windows(
@@ -312,6 +314,9 @@ def _step_statistics(
     parts = features.stacked(
         [s.u for s in window], targets, roots, threads=n_threads, rounded=fixed is None
     )
+    if fixed is not None:
+        # Integers come to the same in any order: a sum for each thread is enough.
+        parts = [partial(_in_turn, parts[k::n_threads]) for k in range(min(n_threads, len(parts)))]
     if parts[1:]:
         every = ordered_map(partial(_moments, sums), parts, threads=n_threads)
         return sums.statistics(*reduce(_plus, every))
@@ -320,6 +325,10 @@ def _step_statistics(
     several = n_steps >= PARTS_FROM * features.n_features and (fixed is None or helped)
     with single_blas_thread():
         return sums.statistics(*_moments(sums, parts[0], PARTS if several else 1, helped=helped))
+
+
+def _in_turn(parts: Sequence[Part], n_buffers: int) -> Iterator[tuple[int, Array] | None]:
+    return chain.from_iterable(part(n_buffers) for part in parts)
 
 
 def _is_short(features: FeatureMap, sequence: Recording) -> bool:
@@ -413,6 +422,12 @@ def _alike(
         yield fixed, numbers
 
 
-def _named(one: RidgeStatistics, features: FeatureMap, *asked: Any) -> RidgeStatistics:
-    name = statistics_name(features, *asked)
+def _named(
+    features: FeatureMap,
+    device: str | None,
+    deterministic: bool,
+    row_stride: int,
+    one: RidgeStatistics,
+) -> RidgeStatistics:
+    name = statistics_name(features, device, deterministic, row_stride)
     return one if name == one.fingerprint else replace(one, fingerprint=name)

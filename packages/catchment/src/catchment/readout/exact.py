@@ -82,7 +82,7 @@ class ExactGram:
         for first in range(0, Z.shape[1], _MOST_COLUMNS):
             part = Z[:, first : first + _MOST_COLUMNS]
             # The numbers as they lie in memory, and how far rows and columns are apart.
-            (n, m), (down, on) = part.shape, (step // part.itemsize for step in part.strides)
+            (n, m), (down, on) = part.shape, np.floor_divide(part.strides, part.itemsize).tolist()
             size = (1 + (n - 1) * down + (m - 1) * on,)
             z = np.lib.stride_tricks.as_strided(part, size, (part.itemsize,))
             grown = add_whole(z, (down, on), m, *held, self.height, self.limit)
@@ -236,10 +236,10 @@ def statistics_of(
     edge, below = np.concatenate([first[None, F:][:F], M[1:F, F:]]), M[F:-1, F:]
     # The rows of Y' are pieces of K targets, each of so many units.
     K = len(below) // len(places)
-    pieces = [(p * K, PIECE * place) for p, place in enumerate(places)]
     target_sum, cross = below[:, -1].copy(), edge[:, :K].copy()
     target_gram = below[:, :K][np.triu_indices(K)]
     if places != (0,):
+        pieces = [(p * K, PIECE * place) for p, place in enumerate(places)]
         rows, both = below.tolist(), [(a, b, d + e) for a, d in pieces for b, e in pieces]
         target_sum = np.array([sum(rows[a + k][-1] << d for a, d in pieces) for k in range(K)], "O")
         parts = [integers.multiplied(edge[:, a : a + K], 1 << d) for a, d in pieces]

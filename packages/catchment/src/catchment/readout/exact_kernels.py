@@ -32,15 +32,11 @@ _ROUND_BITS = 0x4338000000000000
 _SPLIT = 26  # digits of the lower half of a float64 sum, so that both are below 2^51
 
 
-def _register_bytes() -> int:
-    """Return the width of this machine's vectors; narrower ones take several registers."""
-    return 64 if llvm.get_host_cpu_features().get("avx512f", False) else 32
-
-
+_known = llvm.get_host_cpu_features()  # of this processor; narrower vectors take several registers
 # A tile is HEIGHT rows by three vectors: 12 registers of 16, or 24 of 32.
-HEIGHT = 8 if _register_bytes() == 64 else 4
-LANES = _register_bytes() // 8
+HEIGHT = LANES = 8 if _known.get("avx512f", False) else 4
 WIDTH = 3 * LANES  # rows of a panel in float64; in float32 they are twice as many
+_CONVERTS = _known.get("avx512dq", False)  # float64 to int64, eight at once
 
 
 def _vector_at(builder, base, place, vector):
@@ -74,6 +70,8 @@ def _as_integers(builder, total, lanes):
     if total.type.element == ir.FloatType():
         narrow = ir.VectorType(ir.IntType(32), lanes)
         return builder.sext(builder.fptosi(total, narrow), whole)
+    if _CONVERTS:
+        return builder.fptosi(total, whole)
     vector = total.type
     magic = _same(vector, ROUND)
     shifted = builder.fadd(builder.fmul(total, _same(vector, 2.0**-_SPLIT)), magic)
@@ -85,16 +83,16 @@ def _as_integers(builder, total, lanes):
 
 
 @intrinsic
-def add_tile(typingctx, packed, left, right, count, total, place, apart):
+def add_tile(typingctx, packed, left, right, count, total, place, apart, vectors):
     """Add a tile of the product of two panels over `count` columns, a multiple of four.
 
-    HEIGHT rows of the panel at `left` times the panel at `right`, to rows of the flat total from
-    `place` on, so far `apart`.
+    HEIGHT rows of the panel at `left` times as many vectors of the panel at `right` as `vectors`
+    has entries, to rows of the flat total from `place` on, so far `apart`.
     """
-    signature = types.void(packed, left, right, count, total, place, apart)
+    signature = types.void(packed, left, right, count, total, place, apart, vectors)
     single = packed.dtype == types.float32
     lanes = 2 * LANES if single else LANES
-    width = 3 * lanes
+    width, beside = 3 * lanes, range(vectors.count)
 
     def codegen(context, builder, signature, args):
         left, right, count, place, apart = (args[k] for k in (1, 2, 3, 5, 6))
@@ -105,12 +103,12 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart):
         element, index = context.get_data_type(packed.dtype), ir.IntType(64)
         vector, whole = ir.VectorType(element, lanes), ir.VectorType(index, lanes)
         constant = partial(ir.Constant, index)
-        sums = [[cgutils.alloca_once(builder, vector) for _ in range(3)] for _ in range(HEIGHT)]
+        sums = [[cgutils.alloca_once(builder, vector) for _ in beside] for _ in range(HEIGHT)]
         for where in chain.from_iterable(sums):
             builder.store(_same(vector, 0.0), where)
 
         def add_column(a, b):
-            starts = [builder.add(b, constant(q * lanes)) for q in range(3)]
+            starts = [builder.add(b, constant(q * lanes)) for q in beside]
             places = [_vector_at(builder, k, start, vector) for start in starts]
             columns = [builder.load(one, align=4 if single else 8, typ=vector) for one in places]
             for r, row in enumerate(sums):
@@ -124,7 +122,7 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart):
         # What is added to lies far away: it is asked for before it is needed.
         lines = [builder.add(place, builder.mul(apart, constant(r))) for r in range(HEIGHT)]
         for line in lines:
-            for first in range(0, width, 8):
+            for first in range(0, lanes * len(beside), 8):
                 _prefetch(builder, builder.gep(sums_to, [builder.add(line, constant(first))]))
         end = builder.mul(count, constant(width))
         with cgutils.for_range_slice(builder, constant(0), end, constant(4 * width)) as (at, _):
@@ -142,7 +140,66 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart):
     return signature, codegen
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@intrinsic
+def lay_rows(typingctx, z, place, apart, scale, most, row, packed, to, width, count, energies, at):
+    """Lay out LANES rows of `count` columns, a multiple of LANES, as integers.
+
+    They begin at `place` of the flat z. `apart` is how far rows are apart, the numbers of each
+    being neighbors; in a tuple it is how far columns are apart. Numbers are multiplied by `scale`,
+    rounded, and cut off at `most`, both from `row` on. Columns go to `to`, `width` apart, and the
+    sums of the rows' squares to energies from `at` on.
+    """
+    kinds = (z, place, apart, scale, most, row, packed, to, width, count, energies, at)
+    by_rows = isinstance(apart, types.Integer)
+
+    def codegen(context, builder, signature, args):
+        place, apart, row, to, width, count, at = (args[k] for k in (1, 2, 5, 7, 8, 9, 11))
+        z, scale, most, k, energies = (
+            context.make_array(signature.args[q])(context, builder, value=args[q]).data
+            for q in (0, 3, 4, 6, 10)
+        )
+        constant = partial(ir.Constant, ir.IntType(64))
+        vector = ir.VectorType(ir.DoubleType(), LANES)
+        narrow = ir.VectorType(context.get_data_type(packed.dtype), LANES)
+        if not by_rows:
+            apart = builder.extract_value(apart, 0)
+
+        def load(base, first):
+            return builder.load(_vector_at(builder, base, first, vector), align=8, typ=vector)
+
+        factors, limits, magic = load(scale, row), load(most, row), _same(vector, ROUND)
+        lowest = builder.fsub(_same(vector, -0.0), limits)
+        squares = cgutils.alloca_once(builder, vector)
+        builder.store(_same(vector, 0.0), squares)
+        half, every = LANES // 2, range(LANES)
+        mixed = [[first + q // 2 + q % 2 * LANES for q in every] for first in (0, half)]
+        orders = [ir.Constant(ir.VectorType(ir.IntType(32), LANES), order) for order in mixed]
+        with cgutils.for_range_slice(builder, constant(0), count, constant(LANES)) as (j, _):
+            here = builder.add(place, j if by_rows else builder.mul(j, apart))
+            far = [builder.add(here, builder.mul(apart, constant(q))) for q in every]
+            lines = [load(z, first) for first in far]
+            # Mixed with the line half of them below it, so often, rows have become columns.
+            for _ in range(half.bit_length() if by_rows else 0):
+                pairs = [(lines[q // 2], lines[q // 2 + half], orders[q % 2]) for q in every]
+                lines = [builder.shuffle_vector(*pair) for pair in pairs]
+            for q, line in enumerate(lines):
+                value = builder.fsub(builder.fadd(builder.fmul(line, factors), magic), magic)
+                value = builder.select(builder.fcmp_ordered("<", value, limits), value, limits)
+                value = builder.select(builder.fcmp_ordered(">", value, lowest), value, lowest)
+                square = builder.fmul(value, value, flags=("contract",))
+                before = builder.load(squares, typ=vector)
+                builder.store(builder.fadd(before, square, flags=("contract",)), squares)
+                where = builder.add(to, builder.mul(builder.add(j, constant(q)), width))
+                value = value if narrow == vector else builder.fptrunc(value, narrow)
+                builder.store(value, _vector_at(builder, k, where, narrow), align=4)
+        total = _vector_at(builder, energies, at, vector)
+        builder.store(builder.load(squares, typ=vector), total, align=8)
+        return context.get_dummy_value()
+
+    return types.void(*kinds), codegen
+
+
+@njit(nogil=True, cache=True)
 def lay_out(z, apart, m, scale, most, packed, width, energies):
     """Lay out z (n, m) as panels of integers in `packed`, its columns filled up to a multiple of 4.
 
@@ -151,20 +208,28 @@ def lay_out(z, apart, m, scale, most, packed, width, energies):
     """
     n, padded = len(scale), (m + 3) // 4 * 4
     height = -(-n // width) * width
-    packed[: height * padded] = 0.0
+    packed[n // width * width * padded : height * padded] = 0.0
     energies[: -(-m // PIECE) * height] = 0.0
-    for i in range(n):
-        row, base = z[i * apart[0] :], i // width * width * padded + i % width
-        factor, limit = scale[i], most[i]
+    for i in range(0, n, LANES):
+        base, tall = i // width * width * padded + i % width, min(LANES, n - i)
+        packed[base // padded * padded + m * width : (i // width + 1) * width * padded] = 0.0
         for piece in range(0, m, PIECE):
-            energy = 0.0
-            for j in range(piece, min(piece + PIECE, m)):
-                value = np.rint(row[j * apart[1]] * factor)
-                value = value if value < limit else limit
-                value = value if value > -limit else -limit
-                packed[base + j * width] = value
-                energy += value * value
-            energies[piece // PIECE * height + i] = energy
+            start, to = i * apart[0] + piece * apart[1], base + piece * width
+            at, count, done = piece // PIECE * height + i, min(PIECE, m - piece), 0
+            if tall == LANES and 1 in apart:
+                done = count // LANES * LANES
+                held = scale, most, i, packed, to, width, done, energies, at
+                if apart[1] == 1:
+                    lay_rows(z, start, apart[0], *held)
+                else:
+                    lay_rows(z, start, (apart[1],), *held)
+            for j in range(done, count):
+                for r in range(i, i + tall):
+                    value = np.rint(z[start + (r - i) * apart[0] + j * apart[1]] * scale[r])
+                    value = value if value < most[r] else most[r]
+                    value = value if value > -most[r] else -most[r]
+                    packed[to + j * width + r - i] = value
+                    energies[at + r - i] += value * value
 
 
 @njit(nogil=True, cache=True)
@@ -189,32 +254,37 @@ def find_peaks(energies, n_pieces, height, size, peaks):
 
 
 @njit(nogil=True, cache=True)
-def add_panels(packed, count, width, total, height, left, right, n_pieces, limit):
+def add_panels(packed, count, width, total, height, left, right, n_pieces, limit, n):
     """Add the product of all panels to the upper triangle of a flat total (height, height).
 
     `left` and `right` are the peaks of rows HEIGHT and `width` at a time; `limit` is what products
-    of two of them must stay below.
+    of two of them must stay below. Of rows from n on, and below the diagonal, little is computed.
     """
+    lanes = width // 3
     for q in range(height // width):
-        b = q * count * width
-        for i in range(0, (q + 1) * width, HEIGHT):
-            a = i // width * count * width + i % width
-            g, place = i // HEIGHT, i * height + q * width
-            if left[n_pieces, g] * right[n_pieces, q] < limit:
-                add_tile(packed, a, b, count, total, place, height)
-                continue
+        b, end = q * width, min(q * width + width, n)
+        for i in range(0, end, HEIGHT):
+            a, g, skip = i // width * count * width + i % width, i // HEIGHT, max(i - b, 0) // lanes
+            vectors, place = -(-(end - b) // lanes) - skip, i * height + b + skip * lanes
             first = 0
             while first < n_pieces:
                 # The pieces whose products fit one sum, one at the least.
                 above, beside, last = left[first, g], right[first, q], first + 1
+                if left[n_pieces, g] * right[n_pieces, q] < limit:
+                    last = n_pieces
                 while last < n_pieces:
                     above, beside = above + left[last, g], beside + right[last, q]
                     if above * beside >= limit:
                         break
                     last += 1
-                skip, end = first * PIECE, min(last * PIECE, count)
-                at, beyond = a + skip * width, b + skip * width
-                add_tile(packed, at, beyond, end - skip, total, place, height)
+                at, beyond = first * PIECE, b * count + skip * lanes + first * PIECE * width
+                rest, held = min(last * PIECE, count) - at, (total, place, height)
+                if vectors == 3:
+                    add_tile(packed, a + at * width, beyond, rest, *held, (0, 0, 0))
+                elif vectors == 2:
+                    add_tile(packed, a + at * width, beyond, rest, *held, (0, 0))
+                else:
+                    add_tile(packed, a + at * width, beyond, rest, *held, (0,))
                 first = last
 
 
@@ -237,7 +307,8 @@ def add_whole(z, apart, m, scale, most, packed, width, energies, total, height, 
         n_pieces, padded = -(-count // PIECE), (count + 3) // 4 * 4
         find_peaks(energies, n_pieces, height, HEIGHT, left)
         grown += find_peaks(energies, n_pieces, height, width, right)
-        add_panels(packed, padded, width, total, height, left, right, n_pieces, square)
+        limits = left, right, n_pieces, square
+        add_panels(packed, padded, width, total, height, *limits, len(scale))
     return grown
 
 
@@ -249,21 +320,35 @@ def times_packed(matrix, digits, floats, whole, about):
     and to `about` (K, n) in float64.
     """
     n, end = digits.shape[1], 0
-    row_floats = np.empty(n)
-    for i in range(n):
-        row = matrix[end : end + n - i]
-        end += n - i
-        row_floats[i:] = row
+    float_a, float_b = np.empty((2, n))
+    for i in range(0, n, 2):
+        # Two rows at once, so that what they are multiplied with and added to is read once.
+        m, row = n - i - 2, matrix[end : end + n - i]
+        for k in range(len(digits) if m < 0 else 0):
+            whole[k, i] += row[0] * digits[k, i]
+            about[k, i] += row[0] * floats[k, i]
+        if m < 0:
+            break
+        corner, below, a = row[0], row[1], row[2:]
+        last, b = matrix[end + n - i], matrix[end + n - i + 1 : end + 2 * (n - i) - 1]
+        end += 2 * (n - i) - 1
+        for j in range(m):
+            float_a[j], float_b[j] = a[j], b[j]
         for k in range(len(digits)):
             x, y, to, near = digits[k, i:], floats[k, i:], whole[k, i:], about[k, i:]
-            total, sum_ = row[0] * x[0], row_floats[i] * y[0]
-            for j in range(1, len(row)):
-                total += row[j] * x[j]
-                sum_ += row_floats[i + j] * y[j]
-                to[j] += row[j] * x[0]
-                near[j] += row_floats[i + j] * y[0]
-            to[0] += total
-            near[0] += sum_
+            total_a, total_b = corner * x[0] + below * x[1], below * x[0] + last * x[1]
+            sum_a, sum_b = corner * y[0] + below * y[1], below * y[0] + last * y[1]
+            for j in range(m):
+                total_a += a[j] * x[j + 2]
+                total_b += b[j] * x[j + 2]
+                sum_a += float_a[j] * y[j + 2]
+                sum_b += float_b[j] * y[j + 2]
+                to[j + 2] += a[j] * x[0] + b[j] * x[1]
+                near[j + 2] += float_a[j] * y[0] + float_b[j] * y[1]
+            to[0] += total_a
+            to[1] += total_b
+            near[0] += sum_a
+            near[1] += sum_b
 
 
 @njit(nogil=True, cache=True)

@@ -31,11 +31,11 @@ three classes are sums over four, and those of a client with the fourth are adde
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -143,19 +143,6 @@ class CosineHead(Head):
 
 
 HEADS: dict[str, type] = {"lda": LDA, "cosine": CosineHead}
-
-
-def head_of(described: Mapping[str, Any] | None) -> Head | None:
-    """Return the head that a plan describes by the name of its class; None if it names none.
-
-    >>> head_of({"LDA": {"shrinkage": 0.5}}).shrinkage
-    0.5
-    """
-    if described is None:
-        return None
-    ((name, settings),) = described.items()
-    made: Head = {kind.__name__: kind for kind in HEADS.values()}[name](**settings)
-    return made
 
 
 def class_means(statistics: RidgeStatistics) -> tuple[Array, Array]:

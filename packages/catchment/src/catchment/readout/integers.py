@@ -59,7 +59,10 @@ def added_all(some: Sequence[Whole], others: Sequence[Whole]) -> list[Whole]:
     >>> added_all([np.array([1]), np.array([2])], [np.array([3]), np.array([4])])
     [array([4]), array([6])]
     """
-    if all(map(is_plain, (*some, *others))):
+    plain = True  # as compiled kernels take arrays: int64, one number beside the other
+    for one in (*some, *others):
+        plain = plain and one.dtype == np.int64 and one.flags.c_contiguous and one.flags.writeable
+    if plain:
         from catchment.readout.exact_kernels import add_int64
 
         total = np.empty(sum(map(np.size, some)), dtype=np.int64)
@@ -71,12 +74,6 @@ def added_all(some: Sequence[Whole], others: Sequence[Whole]) -> list[Whole]:
                 start += one.size
             return found
     return list(map(added, some, others))
-
-
-def is_plain(array: Whole) -> bool:
-    """Return whether compiled kernels take an array: int64, one number beside the other."""
-    flags = array.flags
-    return array.dtype == np.int64 and flags.c_contiguous and flags.writeable
 
 
 def subtracted(one: Whole, other: Whole) -> Whole:

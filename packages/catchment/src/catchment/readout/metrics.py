@@ -109,11 +109,18 @@ class ClassCounts(Summable):
     @classmethod
     def of_labels(cls, target: Any, predicted: Any, n_classes: int) -> ClassCounts:
         """Return the counts of class numbers (n,) against predicted class numbers (n,)."""
-        y, guess = _class_numbers(target, n_classes), _class_numbers(predicted, n_classes)
-        if len(y) != len(guess):
-            raise ValueError(f"there are {len(y)} targets and {len(guess)} predictions")
-        flat = np.bincount(y * n_classes + guess, minlength=n_classes**2)
-        return cls(flat.reshape(n_classes, n_classes).astype(np.int64))
+        if len(target) != len(predicted):
+            raise ValueError(f"there are {len(target)} targets and {len(predicted)} predictions")
+        pairs = np.array([target, predicted])
+        within = pairs.dtype.kind in "iu" and pairs.ndim == 2 and (pairs >= 0).all()
+        if pairs.size and not (within and (pairs < n_classes).all()):
+            raise ValueError(
+                f"labels have shape {pairs.shape[1:]} and type {pairs.dtype}; pass integers from 0 "
+                f"to {n_classes - 1}, one per row"
+            )
+        found = cls.zero(n_classes)
+        np.add.at(found.confusion, tuple(pairs.astype(np.int64)), 1)
+        return found
 
     @classmethod
     def of_scores(cls, target: Any, scores: Any) -> ClassCounts:
@@ -200,23 +207,6 @@ def _pair(target: Any, predicted: Any) -> tuple[Array, Array]:
     guess = guess[known]
     refuse_nonfinite(guess, "predictions")
     return y[known], guess
-
-
-def _class_numbers(labels: Any, n_classes: int) -> Integers:
-    numbers = np.asarray(labels)
-    if numbers.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        raise ValueError(
-            f"labels have shape {numbers.shape} and type {numbers.dtype}; "
-            f"pass integers from 0 to {n_classes - 1}, one per row"
-        )
-    if numbers.min() < 0 or numbers.max() >= n_classes:
-        raise ValueError(
-            f"labels reach from {numbers.min()} to {numbers.max()}; "
-            f"they must be from 0 to {n_classes - 1}"
-        )
-    return numbers.astype(np.int64)
 
 
 def _share(part: Integers, whole: Integers) -> Array:

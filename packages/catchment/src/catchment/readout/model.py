@@ -31,12 +31,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from catchment.arrays import Array, Integers, frozen
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.errors import FingerprintError, IntegrityError
-from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings, refuse_large
+from catchment.features.pipeline import Pipeline, as_pipeline, refuse_large
 from catchment.features.recipes import AutoMap, FeatureMap, label_of
 from catchment.readout.accumulation import accumulate
 from catchment.readout.device import device_for, same_features, statistics_name, torch_form
@@ -187,7 +188,7 @@ class Model(Predictor):
         """Return the class probabilities (n, K) of rows of scores."""
         if self.temperature is None:
             return simplex_projection(scores)
-        return softmax(scores / self.temperature)
+        return np.asarray(softmax(scores / self.temperature, axis=1))
 
     def classify(self, new: New, *, device: str | None = None) -> list[str]:
         """Return the name of the class of each recording."""
@@ -345,6 +346,7 @@ class PersonalModels(Predictor):
     maps: Mapping[str, FeatureMap] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for client in self.clients:
             self.of(client)  # raises now if a readout does not fit its map
 
@@ -449,6 +451,7 @@ class OpenSetModel(Predictor):
     threshold: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 < self.threshold < np.inf:
             raise ValueError(f"threshold is {self.threshold}; pass a finite number above 0")
         if self.model.classes is None or UNKNOWN in self.model.classes:
@@ -456,27 +459,7 @@ class OpenSetModel(Predictor):
                 f"the model has the classes {self.model.classes}; it needs some, none of them "
                 f"called {UNKNOWN!r}"
             )
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Those of the model, and "unknown" after them."""
-        return (*(self.model.classes or ()), UNKNOWN)
-
-    @property
-    def n_outputs(self) -> int:
-        return len(self.classes)
-
-    def novelty(self, new: New) -> list[Array]:
-        """Return for each raw recording how far its rows (n,) are from the nearest class.
-
-        1 is the threshold: what is above it is unknown.
-        """
-        found: list[list[Array]] = [[] for _ in as_recordings(new)]
-        segments = self.preprocessing.inputs(as_recordings(new))
-        rows = self.features.rows([segment.recording.u for segment in segments])
-        for segment, z in zip(segments, rows, strict=True):
-            found[segment.source].append(self.known.nearest(z) / self.threshold)
-        return [np.concatenate(parts) if parts else np.zeros(0) for parts in found]
+        object.__setattr__(self, "classes", (*self.model.classes, UNKNOWN))
 
     def outputs_of(
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
@@ -617,16 +600,6 @@ def target_range(statistics: RidgeStatistics, deviations: float = 6.0) -> Array 
     return np.array([mean - spread, mean + spread])
 
 
-def softmax(scores: Array) -> Array:
-    """Return positive rows (n, K) that sum to 1, in the proportions of the exponentials.
-
-    >>> softmax(np.array([[0.0, 0.0]]))
-    array([[0.5, 0.5]])
-    """
-    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
-
-
 def simplex_projection(scores: Array) -> Array:
     """Return the nearest rows (n, K) that are not negative and sum to 1.
 
@@ -667,7 +640,7 @@ def fitted_temperature(scores: Array, labels: Integers, weight: Array | None = N
 
     def too_sharp(temperature: float) -> bool:
         # The likelihood is concave in 1/temperature; its slope is this difference.
-        return float((softmax(scores / temperature) * weighted).sum()) > aimed
+        return float((softmax(scores / temperature, axis=1) * weighted).sum()) > aimed
 
     low, high = 1e-6, 1e6
     for _ in range(80):

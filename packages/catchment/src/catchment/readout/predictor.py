@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -19,7 +20,7 @@ from scipy.special import ndtri
 from catchment.arrays import Array
 from catchment.data.preprocessing import Prepared, Preprocessing
 from catchment.data.recording import Recording
-from catchment.features.base import FeatureMap
+from catchment.features.base import FeatureMap, handed
 from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings
 from catchment.readout import storage
 from catchment.readout.intervals import Intervals, check_probability
@@ -41,34 +42,28 @@ class Predictor(ABC):
 
     before: Pipeline | FeatureMap
     model: Model | None = None
+    channels: tuple[str, ...] | None = None  # names of the inputs, in their order, if known
+    columns: Mapping[str, str] = MappingProxyType({})  # how files name what is no channel
+    classes: tuple[str, ...] | None = None  # names of the outputs if they are classes
+    deviation: Array | None = None  # (K,) root mean squared error on rows left out, where known
+    intervals: Intervals | None = None  # errors on clients without a part in it, if counted
     judged_by: ClassVar[tuple[str, ...]] = ("probability",)  # columns beside the name of a class
     needs_labels: ClassVar[bool] = True  # whether files without labels cannot be compared with it
     other_class: ClassVar[str | None] = None  # what it calls recordings of no class that it knows
 
+    def __post_init__(self) -> None:
+        if self.model is not None:
+            for name in ("before", "channels", "columns", "classes", "deviation", "intervals"):
+                object.__setattr__(self, name, getattr(self.model, name))
+
     @cached_property
     def pipeline(self) -> Pipeline:
         """Everything before what was learned."""
-        return as_pipeline(self.before) if self.model is None else self.model.pipeline
+        return as_pipeline(self.before)
 
-    @property
-    def features(self) -> FeatureMap:
-        """The feature map."""
-        return self.pipeline.features
-
-    @property
-    def preprocessing(self) -> Preprocessing:
-        """What happens to a raw recording first."""
-        return self.pipeline.preprocessing
-
-    @property
-    def channels(self) -> tuple[str, ...] | None:
-        """Names of the input channels, in their order, if they are known."""
-        return None if self.model is None else self.model.channels
-
-    @cached_property  # which a field without a plain default may take the place of
-    def columns(self) -> Mapping[str, str]:
-        """How files name what is no channel."""
-        return {} if self.model is None else self.model.columns
+    features: FeatureMap = handed("pipeline.features")
+    preprocessing: Preprocessing = handed("pipeline.preprocessing")  # of a raw recording, first
+    per_step: bool = handed("features.per_step")  # whether every step gives a row, or a segment
 
     @property
     def n_inputs(self) -> int | None:
@@ -76,34 +71,16 @@ class Predictor(ABC):
         return self.features.n_inputs
 
     @property
-    def classes(self) -> tuple[str, ...] | None:
-        """Names of the outputs if they are classes."""
-        return None if self.model is None else self.model.classes
-
-    @property
-    def n_outputs(self) -> int:
-        """Columns K of its outputs."""
-        return len(self.classes or ()) if self.model is None else self.model.n_outputs
-
-    @property
-    def per_step(self) -> bool:
-        """Whether every step after the washout gives a row; else there is one per segment."""
-        return self.features.per_step
-
-    @property
     def washout(self) -> int:
         """Steps at the start of each segment that give no row."""
         return self.features.washout
 
     @property
-    def deviation(self) -> Array | None:
-        """(K,) root mean squared error on rows left out, where it is known."""
-        return None if self.model is None else self.model.deviation
-
-    @property
-    def intervals(self) -> Intervals | None:
-        """Errors on clients that had no part in it, if they were counted."""
-        return None if self.model is None else self.model.intervals
+    def n_outputs(self) -> int:
+        """Columns K of its outputs."""
+        if self.model is None or self.classes is not None:
+            return len(self.classes or ())
+        return self.model.n_outputs
 
     @property
     def clients(self) -> tuple[str, ...]:
@@ -181,9 +158,7 @@ class Predictor(ABC):
     def outputs(self, new: New, client: str = "", *, device: str | None = None) -> list[Array]:
         """Return the outputs (rows, K) of each raw recording, those of its segments joined."""
         recordings = as_recordings(new)
-        found: list[list[Array]] = []
-        for _ in recordings:
-            found.append([np.zeros((0, self.n_outputs))])
+        found = [[np.zeros((0, self.n_outputs))] for _ in recordings]
         for segment, y in self.segments(recordings, client, device=device):
             found[segment.source].append(y)
         return list(map(np.concatenate, found))

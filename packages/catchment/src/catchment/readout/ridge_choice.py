@@ -216,7 +216,7 @@ def choose_by_gcv(
         K, known = statistics.n_targets, statistics.n_rows > 0
         errors = statistics.target_moments() / statistics.weight if known else np.zeros(K)
         return RidgeChoice(np.ones(1), errors[None], np.ones(K) if per_output else 1.0)
-    tried = _tried(statistics, ridges)
+    tried = ridge_grid(statistics) if ridges is None else _given(ridges)
     if ridges is None:
         low, high = float(tried[0]), float(tried[-1])
         tried = _geometric(low, high * statistics.n_features, N_GCV)
@@ -293,7 +293,7 @@ def choose_by_blocks(
         path = solve_path(total - block, some, intercept=intercept, scale=scale)
         return path_errors(block, path)
 
-    tried = _tried(acted_on, ridges)
+    tried = ridge_grid(acted_on) if ridges is None else _given(ridges)
     errors = np.array(list(ordered_map(partial(held_out, tried), filled, threads=threads)))
     mean = errors.sum(axis=0) / weights.sum()
     more = _smaller(acted_on, tried, mean) if ridges is None else tried[:0]
@@ -322,9 +322,7 @@ def _smaller(statistics: RidgeStatistics, tried: Array, errors: Array) -> Array:
     return _geometric(limit, float(tried[0]), n_more + 1)[:-1]
 
 
-def _tried(statistics: RidgeStatistics, ridges: Sequence[float] | Array | None) -> Array:
-    if ridges is None:
-        return ridge_grid(statistics)
+def _given(ridges: Sequence[float] | Array) -> Array:
     tried = np.asarray(ridges, dtype=np.float64)
     if tried.ndim != 1 or len(tried) == 0:
         raise ValueError(f"ridges have shape {tried.shape}; pass a list of at least one ridge")

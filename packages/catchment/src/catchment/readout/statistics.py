@@ -25,7 +25,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -119,6 +119,7 @@ def packed_length(size: int) -> int:
     return size * (size + 1) // 2
 
 
+@lru_cache(maxsize=64)
 def matrix_size(length: int) -> int:
     """Return n for a packed length n(n+1)/2.
 
@@ -255,6 +256,7 @@ _sums_of = attrgetter(*SUMS)
 _HEAVIEST = 2**53  # whole weights up to here are exact
 
 
+@lru_cache(maxsize=64)
 def shapes_of(n_features: int, n_targets: int) -> tuple[tuple[int, ...], ...]:
     """Return the shapes of the sums, as they travel."""
     F, K = n_features, n_targets
@@ -449,14 +451,11 @@ class RidgeStatistics(Structure):
             sums[name] = getattr(self, name).astype(np.float64) * scale
         return replace(self, fixed=None, **sums)
 
-    def __add__(self, other: RidgeStatistics) -> RidgeStatistics:
-        return self._combined(other, 1)
-
     def __sub__(self, other: RidgeStatistics) -> RidgeStatistics:
         """Return the statistics without the other's rows, which must be among these."""
-        return self._combined(other, -1)
+        return self.__add__(other, -1)
 
-    def _combined(self, other: RidgeStatistics, sign: int) -> RidgeStatistics:
+    def __add__(self, other: RidgeStatistics, sign: int = 1) -> RidgeStatistics:
         """Return the sum or the difference, exact and in the finer of two units in fixed point."""
         self._refuse_mixing(other)
         n_rows, weight = self.n_rows + sign * other.n_rows, self.weight + sign * other.weight

@@ -21,9 +21,10 @@ t, for which what is multiplied is z(t - H).
 
 Inputs are integers of 16 bits, 12 of them binary digits; their products are added as integers of
 64 bits. All are divided by the number of values, so that no spectrum is negative and no error of
-any weights is. Values that are missing are passed over; pairs that are there, and those that are
-not, are counted, and r(k) is enlarged by their share. A series that comes in segments needs its
-last L + H - 1 values only.
+any weights is: it is that on the series with zeros before and after it, and exceeds that on the
+series by what a few steps of T add. Values that are missing are passed over; pairs that are there,
+and those that are not, are counted, and r(k) is enlarged by their share. A series that comes in
+segments needs its last L + H - 1 values only.
 """
 
 from __future__ import annotations

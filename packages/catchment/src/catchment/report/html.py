@@ -16,7 +16,6 @@ from html import escape
 from importlib import resources
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -29,7 +28,7 @@ from catchment.federation.messages import Record, Refusal
 from catchment.federation.messages import left_out as refused_in
 from catchment.federation.runs.folder import PLAN
 from catchment.federation.runs.ledger import explain, map_scores, say_bytes, thin_clients
-from catchment.federation.runs.read import Run, lasting, read_run
+from catchment.federation.runs.read import Run, folds_of_run, lasting, read_run
 from catchment.federation.runs.read import worst_client as worst_of
 from catchment.federation.workflow import EVALUATION, PLASTICITY, TRAINING
 from catchment.files import replace_file
@@ -68,15 +67,17 @@ def metric_name(run: Run) -> str:
 
 def lead(run: Run) -> str:
     """Return in one sentence what was run, and on how many clients of those asked."""
-    facts = run.facts
-    when = facts.get("started", "")[:10]
-    words = [
-        f"{facts.get('algorithm', 'A plan')} on {facts.get('source', 'data')}",
-        _trained(run.rounds.get(TRAINING, ())),
-        _tested(run),
-        *([when] if when else []),
-    ]
-    return f"{', '.join(words)}."
+    facts, trained = run.facts, _fewest(run)[1]
+    if len({record.n_used for record in run.rounds.get(TRAINING, ())}) > 1:
+        trained = f"at least {trained}"
+    n, tested = sum(bool(name) for name in run.scores), "nobody was tested"
+    for one in run.rounds.get(EVALUATION, ())[-1:]:
+        tested = f"{_share(one)} {'was' if one.n_used == 1 else 'were'} tested"
+    if n and EVALUATION not in run.rounds:
+        tested = f"{n:,} were tested, each by a model that had not seen them"
+    what = f"{facts.get('algorithm', 'A plan')} on {facts.get('source', 'data')}"
+    words = (what, trained or "nobody has trained yet", tested, facts.get("started", "")[:10])
+    return f"{', '.join(filter(None, words))}."
 
 
 def data_lines(run: Run) -> list[str]:
@@ -91,63 +92,33 @@ def data_lines(run: Run) -> list[str]:
 
 def fold_scores(run: Run) -> list[float]:
     """Return the score of each fold, where a run was tested by folds and wrote them down."""
-    scores = (one.get("score") if isinstance(one, dict) else one for one in _folds(run))
-    return [math.nan if value is None else float(value) for value in scores]
+    scores = (one.score for one in folds_of_run(run.facts))
+    return [math.nan if value is None else value for value in scores]
 
 
-def _folds(run: Run) -> list[Any]:
-    """Return what is known of each fold: its score, or that among other things by name."""
-    found: list[Any] = json.loads(run.facts.get("folds", "[]"))
-    return found
-
-
-def _untested(run: Run) -> dict[str, str]:
-    """Return whom no fold could test, and why."""
-    found: dict[str, str] = {}
-    for one in _folds(run):
-        if isinstance(one, dict):
-            found |= one.get("untested", {})
-    return found
-
-
-def _trained(training: Sequence[Record]) -> str:
-    fewest = min(training, key=lambda record: record.n_used - record.n_asked, default=None)
-    if fewest is None:
-        return "nobody has trained yet"
-    least = "at least " if len({record.n_used for record in training}) > 1 else ""
-    return f"{least}{_of(fewest)} trained"
-
-
-def _tested(run: Run) -> str:
-    records = run.rounds.get(EVALUATION, ())
-    if records:
-        one = records[-1]
-        return f"{_share(one)} {'was' if one.n_used == 1 else 'were'} tested"
-    n = sum(bool(name) for name in run.scores)
-    return (
-        f"{n:,} were tested, each by a model that had not seen them" if n else "nobody was tested"
-    )
-
-
-def _of(record: Record) -> str:
-    return f"{_share(record)} {'client' if record.n_asked == 1 else 'clients'}"
+def _fewest(run: Run) -> tuple[Record | None, str]:
+    """Return the round of the training with the fewest answers, and how many trained in it."""
+    training = run.rounds.get(TRAINING, ())
+    one = min(training, key=lambda record: record.n_used - record.n_asked, default=None)
+    if one is None:
+        return None, ""
+    return one, f"{_share(one)} {'client' if one.n_asked == 1 else 'clients'} trained"
 
 
 def _share(record: Record) -> str:
-    if record.n_used == record.n_asked:
-        return f"{record.n_used:,}"
-    return f"{record.n_used:,} of {record.n_asked:,}"
+    whole = "" if record.n_used == record.n_asked else f" of {record.n_asked:,}"
+    return f"{record.n_used:,}{whole}"
 
 
 def left_out(run: Run, number: int) -> tuple[str, list[Markup]]:
     """Return how many trained, and who did not or was not tested, and why, if anybody."""
-    training = run.rounds.get(TRAINING, ())
-    fewest = min(training, key=lambda record: record.n_used - record.n_asked, default=None)
+    fewest, trained = _fewest(run)
     found: dict[str, Refusal] = {}
     for one in sorted(refused_in(run.rounds), key=lambda one: one.stage != TRAINING):
         found.setdefault(one.client, one)
-    for name, reason in _untested(run).items():
-        found.setdefault(name, Refusal(name, "", reason, EVALUATION))
+    for fold in folds_of_run(run.facts):
+        for name, reason in fold.untested.items():
+            found.setdefault(name, Refusal(name, "", reason, EVALUATION))
     silent = 0
     if fewest is not None:
         silent = fewest.n_asked - fewest.n_used - len({r.client for r in fewest.refused})
@@ -161,7 +132,7 @@ def left_out(run: Run, number: int) -> tuple[str, list[Markup]]:
         told.append(Markup(more))
     if silent > 0:
         told.append(Markup(f"{silent:,} did not answer to the end"))
-    return "" if fewest is None else f"{_of(fewest)} trained", told
+    return trained, told
 
 
 def refusals(run: Run) -> list[tuple[str, int, Refusal]]:
@@ -254,7 +225,6 @@ MOST_CLIENTS = 30  # in a chart with a row each
 SOME_CLIENTS = 20  # of more than that: the worst, below a mark for each
 MOST_MARKS = 2000  # of clients without a row
 FEW_CLIENTS = 9  # in a chart no taller than others
-MOST_OUTPUTS = 3
 MOST_BESIDE = 10  # classes of a confusion that has half of the page
 SHARES, ERRORS = (0.0, 1.0), (0.0, math.inf)
 
@@ -361,28 +331,6 @@ def ridge_path(run: Run) -> Iterator[str]:
     yield figure(
         "Choosing the ridge", chart, "Error on what was left out, for every ridge on the path."
     )
-
-
-def forecasts(run: Run) -> Iterator[str]:
-    """Yield the worst client's true and predicted numbers that no other picture shows."""
-    drawn = run.forecast
-    if drawn is None:
-        return
-    steps = np.arange(len(drawn.target), dtype=np.float64)
-    for k, output in enumerate(drawn.outputs[:MOST_OUTPUTS]):
-        if k == 0 and any(one.client == drawn.client for one in run.drawn):
-            continue
-        chart = line_chart(
-            [
-                Line(steps, drawn.target[:, k], "s0", "true"),
-                Line(steps, drawn.predicted[:, k], "s1", "predicted"),
-            ],
-            label=f"true and predicted values of {drawn.client}",
-            x_label="step",
-            y_label=output,
-        )
-        caption = f"The worst test client, {drawn.client}. Where clients are elsewhere, this "
-        yield figure("Predictions", chart, f"{caption}picture stays with them.")
 
 
 def confusion(run: Run) -> Iterator[str]:
@@ -508,7 +456,6 @@ def _pictures(run: Run, number: int) -> Markup:
         by_fold or path,
         signals(run, number),
         path if by_fold else [],
-        forecasts(run),
         confusion(run),
         figures_by_round(run),
     )

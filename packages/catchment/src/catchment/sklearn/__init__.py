@@ -38,7 +38,7 @@ from __future__ import annotations
 
 # For the other packages and the tests; may change without notice.
 from catchment.sklearn.adaptive import AdaptiveClassifier
-from catchment.sklearn.base import EchoStateFeatures, SequenceScaler
+from catchment.sklearn.base import EchoStateFeatures
 from catchment.sklearn.base import PreparedEstimator as PreparedEstimator
 from catchment.sklearn.base import found_layout as found_layout
 from catchment.sklearn.base import leave_one_out as leave_one_out
@@ -56,7 +56,6 @@ __all__ = [
     "EchoStateFeatures",
     "EchoStateForecaster",
     "EchoStateRegressor",
-    "SequenceScaler",
     "TimeSeriesClassifier",
     "YuleWalkerForecaster",
 ]

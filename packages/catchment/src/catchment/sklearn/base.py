@@ -27,7 +27,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
@@ -42,7 +42,7 @@ from catchment.arrays import (
 )
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
-from catchment.data.scaling import Moments, Scaler
+from catchment.data.scaling import Scaler
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.run import Pool
@@ -173,7 +173,10 @@ def read_inputs(
     [(3, 1), (3, 1), (3, 1)]
     """
     if not several(X, pooled=pooled):
-        _refuse_conversions(X)
+        refuse_mask(X, "X")
+        # What scikit-learn would make numbers of, dates and text; it refuses sparse and complex.
+        if not issparse(X) and (array := np.asarray(X)).dtype.kind not in "fiubc":
+            refuse_conversions(array, "X")
         finite = "allow-nan" if allow_nan else True
         matrix = validate_data(
             estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=finite
@@ -203,34 +206,6 @@ def read_inputs(
             )
     validate_data(estimator, held[0], reset=reset, skip_check_array=True)
     return Given(parts, "list", pooled, tuple(names))
-
-
-def _refuse_shapes(X: Any) -> None:
-    """Raise ValueError for what holds no recordings, or holds them in a way that nobody knows."""
-    shape = X.shape if isinstance(X, np.ndarray) else ()
-    if len(shape) > 3:
-        raise ValueError(
-            f"X has {len(shape)} axes, of shape {shape}; pass an array (n, time, channels), a list "
-            "of arrays (time, channels), or a matrix"
-        )
-    if (isinstance(X, list | tuple) and not X) or (len(shape) == 3 and not X.size):
-        raise ValueError(f"X holds no recordings ({shape or X}); pass at least one, with steps")
-    frames = [one for one in (X if isinstance(X, list | tuple) else [X]) if hasattr(one, "columns")]
-    for frame in frames:
-        names = [str(name) for name in frame.columns]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"X has two columns called {twice!r}; rename one, or leave it out")
-
-
-def _refuse_conversions(X: Inputs) -> None:
-    """Raise ValueError for what scikit-learn would make numbers of: masks, dates, text."""
-    if issparse(X):
-        return  # refused by scikit-learn, as complex numbers are
-    refuse_mask(X, "X")
-    if not isinstance(X, np.ndarray) or X.dtype.kind not in "fiubc":
-        array = np.asarray(X)
-        if array.dtype.kind != "c":
-            refuse_conversions(array, "X")
 
 
 def several(X: Inputs, *, pooled: bool) -> bool:
@@ -379,17 +354,34 @@ class PreparedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class ReadingEstimator(PreparedEstimator):
-    """What everything that is given sequences shares: how it reads X."""
+class SequenceEstimator(PreparedEstimator, ABC):
+    """What estimators share whatever their feature map is: reading X, rows of features, threads."""
 
     layout: Layout = "auto"
+    n_jobs: int | None = None
+
+    @abstractmethod
+    def _description(self) -> FeatureMap | str:
+        """Return the map that the settings describe."""
 
     def _oriented(self, X: Inputs, y: Any = None, *, reset: bool, per_step: bool = False) -> Inputs:
         """Return X with time before channels; with `reset`, note on the estimator how it lay.
 
         With `per_step` a target that is an array has a value for every step.
         """
-        _refuse_shapes(X)
+        shape = X.shape if isinstance(X, np.ndarray) else ()
+        if len(shape) > 3:
+            raise ValueError(
+                f"X has {len(shape)} axes, of shape {shape}; pass an array (n, time, channels), a "
+                "list of arrays (time, channels), or a matrix"
+            )
+        held: Any = X if isinstance(X, list | tuple) else [X]
+        if not held or (len(shape) == 3 and 0 in shape):
+            raise ValueError(f"X holds no recordings ({shape or X}); pass at least one, with steps")
+        for frame in held:
+            names = [str(name) for name in getattr(frame, "columns", ())]
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise ValueError(f"X has two columns called {twice!r}; rename one, or leave it out")
         steps = steps_of(y) if per_step and several(X, pooled=True) else None
         if reset:
             self.layout_ = found = found_layout(X, self.layout, steps=steps)
@@ -420,17 +412,6 @@ class ReadingEstimator(PreparedEstimator):
         turned = self._oriented(X, reset=False)
         given = self._read(turned, pooled=self.pooled_, reset=False)
         return replace(given, turned=turned is not X)
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class SequenceEstimator(ReadingEstimator, ABC):
-    """What estimators share whatever their feature map is: its rows of features, and threads."""
-
-    n_jobs: int | None = None
-
-    @abstractmethod
-    def _description(self) -> FeatureMap | str:
-        """Return the map that the settings describe."""
 
     def _pooling(self) -> object:
         """Return "auto", None for a sample per step, or anything else for one per sequence."""
@@ -487,8 +468,13 @@ class ReservoirEstimator(PreparedEstimator):
         """Return the map that the settings describe, summed up by this pool."""
         own = {"seed", "pool", "segments", "n_inputs", "matrices"}
         settings = {f.name: getattr(self, f.name) for f in fields(EchoState) if f.name not in own}
-        seed = seed_of(self.random_state)
-        return EchoState(seed=seed, pool=pool, segments=segments, **settings)
+        state = self.random_state
+        drawn = (
+            state
+            if isinstance(state, int | np.integer)
+            else check_random_state(state).randint(2**31 - 1)
+        )
+        return EchoState(seed=int(drawn), pool=pool, segments=segments, **settings)
 
 
 @dataclass(eq=False, repr=False)
@@ -587,81 +573,6 @@ class EchoStateFeatures(TransformerMixin, EchoStateEstimator):  # type: ignore[m
         return np.asarray(names, dtype=object)
 
 
-@dataclass(eq=False, repr=False)
-class SequenceScaler(OneToOneFeatureMixin, TransformerMixin, ReadingEstimator):  # type: ignore[misc]
-    """Channels of mean 0 and standard deviation 1 over all steps of `fit`, without gaps.
-
-    What `StandardScaler` is for tables: its numbers are those of `StandardScaler` on the steps of
-    all sequences one below the other. The estimators of this library do the same inside; it is for
-    others that follow. A matrix is one sequence with a row per step; arrays (n, a, b) and lists of
-    arrays hold several, and come back as they lay. `catchment.sklearn` says how `layout` is found.
-
-    Parameters
-    ----------
-    gaps
-        What replaces NaN: "hold", the value before it; "interpolate"; or, to refuse it, "error".
-    scale
-        Whether channels are scaled; else only gaps are filled.
-    layout
-        Which axis of a sequence is time: "time_first", "channels_first", or "auto".
-
-    Attributes
-    ----------
-    mean_, scale_
-        (I,) what is taken off each channel, and what it is then divided by.
-    prepare_
-        The fitted `Preprocessing`, for a `Pipeline` of the library.
-    n_features_in_
-        Channels.
-
-    >>> X = np.arange(12.0).reshape(2, 2, 3)
-    >>> scaler = SequenceScaler(layout="channels_first").fit(X)
-    >>> scaler.mean_
-    array([4., 7.])
-    >>> scaler.transform(X)[:, 0].mean(), scaler.transform(X).shape
-    (np.float64(0.0), (2, 2, 3))
-    """
-
-    def fit(self, X: Inputs, y: object = None) -> Self:
-        """Take mean and standard deviation of every channel; y is not used."""
-        return self._learn(X, reset=True)
-
-    def partial_fit(self, X: Inputs, y: object = None) -> Self:
-        """Take more sequences into account: the numbers are those of one fit on all of them."""
-        return self._learn(X, reset=not hasattr(self, "moments_"))
-
-    def transform(self, X: Inputs) -> NDArray[Any]:
-        """Return X without gaps and scaled, arranged as it was; of a list, an array of arrays."""
-        check_is_fitted(self, "prepare_")
-        given = self._given(X)
-        segments = self.prepare_.inputs(given.recordings())
-        return given.arranged(
-            np.concatenate([segment.u for segment in segments]), turned=given.turned
-        )
-
-    def inverse_transform(self, X: Inputs) -> NDArray[Any]:
-        """Return scaled sequences in the units of `fit`; gaps that were filled stay filled."""
-        check_is_fitted(self, "prepare_")
-        given = self._given(X)
-        return given.arranged(
-            np.concatenate(given.inputs) * self.scale_ + self.mean_, turned=given.turned
-        )
-
-    def _learn(self, X: Inputs, *, reset: bool) -> Self:
-        self.pooled_ = False
-        given = self._read(self._oriented(X, reset=reset), pooled=False, reset=reset)
-        preprocessing = self._prepare()
-        new = preprocessing.moments(given.recordings())
-        self.moments_: Moments = new if reset else self.moments_ + new
-        self.prepare_: Preprocessing = (
-            preprocessing.fitted(self.moments_) if self.scale else preprocessing
-        )
-        self.mean_, self.scale_ = np.zeros(self.n_channels_), np.ones(self.n_channels_)
-        if (scaler := self.prepare_.scaler) is not None:
-            self.mean_, self.scale_ = scaler.mean, scaler.scale
-        return self
-
-
 def count_jobs(n_jobs: int | None) -> int:
     """Return the number of threads that scikit-learn's n_jobs asks for.
 
@@ -673,17 +584,6 @@ def count_jobs(n_jobs: int | None) -> int:
     if n_jobs is None:
         return 1
     return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
-
-
-def seed_of(state: int | np.random.RandomState | None) -> int:
-    """Return the seed that a random state is, or draws.
-
-    >>> seed_of(3)
-    3
-    """
-    if isinstance(state, int | np.integer):
-        return int(state)
-    return int(check_random_state(state).randint(2**31 - 1))
 
 
 def follows_data(pool: object, X: Inputs, y: Any, *, matrix_pooled: bool) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 from sklearn.base import ClassifierMixin, OutlierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import assert_all_finite
@@ -18,7 +19,7 @@ from catchment.arrays import Array, Integers
 from catchment.data.frames import missing_values
 from catchment.features.recipes import AutoMap, FeatureMap, known_map
 from catchment.readout.detector import MahalanobisDetector
-from catchment.readout.model import Model, fitted_temperature, softmax
+from catchment.readout.model import Model, fitted_temperature
 from catchment.readout.statistics import RidgeStatistics
 from catchment.sklearn.base import (
     EchoStateEstimator,
@@ -96,7 +97,7 @@ class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mis
     def predict_proba(self, X: Inputs) -> NDArray[Any]:
         """Return probabilities (n, K), arranged like X."""
         given, scores = self._scores(X)
-        return given.arranged(softmax(scores / self.temperature_))
+        return given.arranged(softmax(scores / self.temperature_, axis=1))
 
     def predict(self, X: Inputs) -> NDArray[Any]:
         """Return labels (n,), arranged like X."""

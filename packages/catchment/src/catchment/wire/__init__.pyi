@@ -39,7 +39,7 @@ from catchment.wire.structure import (
 
 # For the other packages and the tests; may change without notice.
 from catchment.wire.bits import packed as packed, unpacked as unpacked
-from catchment.wire.kept import renamed as renamed
+from catchment.wire.kept import TODAY as TODAY
 from catchment.wire.messages import (
     CHUNK as CHUNK,
     FEWEST as FEWEST,

@@ -2,7 +2,10 @@
 
 A class or a setting may get a better name; what was written under the older one must stay readable,
 and a fingerprint must stay what it was. So models, messages and plans' fingerprints keep the name
-of the first release, and this table is the one place that knows both.
+of the first release, and these tables are the one place that knows both.
+
+>>> KEPT.get("standardize"), TODAY.get("standardise")
+('standardise', 'standardize')
 """
 
 import re
@@ -47,7 +50,7 @@ KEPT = CLASSES | MAPS | RIDGES | SETTINGS
 KEPT |= {"client_fraction": "share", "standardized": "standardised"}
 # Settings of maps and reservoirs only: `bits` is also one of what is rounded on its way.
 KEPT_SETTINGS = KEPT | {"bits": "grid"}
-_NEW = {old: new for new, old in KEPT_SETTINGS.items()}
+TODAY = {old: new for new, old in KEPT_SETTINGS.items()}
 # Words that plans had in the first release: keys of a table or of any, and values.
 OLD_WORDS = {
     **{f".{old}": new for new, old in SETTINGS.items()},
@@ -74,45 +77,18 @@ FIRST_WORDS = {
 }
 
 
-def kept(name: str) -> str:
-    """Return a name as files and messages have it.
-
-    >>> kept("standardize"), kept("seed")
-    ('standardise', 'seed')
-    """
-    return KEPT.get(name, name)
-
-
-def kept_setting(name: str) -> str:
-    """Return the name of a map's setting as files and messages have it.
-
-    >>> kept_setting("bits"), kept("bits")
-    ('grid', 'bits')
-    """
-    return KEPT_SETTINGS.get(name, name)
-
-
 def today(facts: dict[str, Any]) -> dict[str, Any]:
     """Return facts under the names of today; for `json.loads(text, object_hook=today)`.
 
     >>> today({"share": 0.5, "seed": 1})
     {'client_fraction': 0.5, 'seed': 1}
     """
-    found = {renamed(name): value for name, value in facts.items()}
+    found = {TODAY.get(name, name): value for name, value in facts.items()}
     if isinstance(found.get("ridge"), str):
-        found["ridge"] = renamed(found["ridge"])
+        found["ridge"] = TODAY.get(found["ridge"], found["ridge"])
     if "devices" in found:
         found["deterministic"] = found.pop("devices") == "same"
     return found
-
-
-def renamed(name: str) -> str:
-    """Return the name of today for one that a file or a message has.
-
-    >>> renamed("standardise"), renamed("seed")
-    ('standardize', 'seed')
-    """
-    return _NEW.get(name, name)
 
 
 def renamed_tables(

@@ -23,7 +23,6 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,15 +77,25 @@ class Message:
 
     def to_bytes(self) -> bytes:
         """Return the value as one message; equal values give equal bytes."""
-        entries, flat = [], []
+        entries: list[list[Any]] = []
+        flat: list[bytes | memoryview] = []
         for array in self.arrays:
-            entry, content = _written(array)
-            entries.append(entry)
-            flat.append(content)
+            if not (array.flags.c_contiguous and array.ndim and array.dtype.str[0] in "<|"):
+                contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+                array = contiguous.reshape(array.shape)  # a number would have become a vector
+            entries.append([_code(array.dtype), array.shape])
+            flat.append(array.reshape(-1).view(np.uint8).data)
+            if entries[-1][0] == PACKED and array.size > CHUNK:
+                from catchment.wire.bits import packed
+
+                content = packed(array)
+                if len(content) < array.nbytes:
+                    entries[-1].append(len(content))
+                    flat[-1] = content
         version = VERSION if 3 in map(len, entries) else WITHOUT_PACKING
         header = {"kind": self.kind, "facts": self.facts, "arrays": entries}
         text = _canonical(header).encode()
-        pieces: list[bytes | memoryview] = [struct.pack("<I", len(text)), text, *flat]
+        pieces = [struct.pack("<I", len(text)), text, *flat]
         body = hashlib.sha256()
         for piece in pieces:
             body.update(piece)
@@ -129,9 +138,18 @@ class Message:
             raise IntegrityError(
                 f"the header promises {layout.n_bytes} bytes of arrays, {len(payload)} came"
             )
-        arrays = tuple(map(_read, layout.arrays, repeat(payload)))
+        arrays: list[NDArray[Any]] = []
+        for one in layout.arrays:
+            if one.packed:
+                from catchment.wire.bits import unpacked
+
+                numbers = unpacked(payload[one.start : one.end], math.prod(one.shape))
+                arrays.append(numbers.reshape(one.shape))
+            else:
+                held: NDArray[Any] = np.ndarray(one.shape, one.dtype, payload, one.start)
+                arrays.append(held.astype(one.native))
         # A copy: what is remembered of a header is nobody's to change.
-        return cls(layout.kind, deepcopy(layout.facts), arrays)
+        return cls(layout.kind, deepcopy(layout.facts), tuple(arrays))
 
     def as_read(self) -> Message | None:
         """Return what is read of the message of this value, without reading it.
@@ -354,28 +372,3 @@ def _code(dtype: np.dtype[Any]) -> str:
     if code not in _TYPES:
         raise TypeError(f"arrays of {dtype} do not travel; use one of {', '.join(_TYPES)}")
     return code
-
-
-def _written(array: NDArray[Any]) -> tuple[list[Any], bytes | memoryview]:
-    """Return what the header says of an array, and its bytes."""
-    if not (array.flags.c_contiguous and array.ndim and array.dtype.str[0] in "<|"):
-        contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        array = contiguous.reshape(array.shape)  # a number would have become a vector
-    code = _code(array.dtype)
-    if code == PACKED and array.size > CHUNK:
-        from catchment.wire.bits import packed
-
-        content = packed(array)
-        if len(content) < array.nbytes:
-            return [code, array.shape, len(content)], content
-    return [code, array.shape], array.reshape(-1).view(np.uint8).data
-
-
-def _read(placed: _Placed, payload: memoryview) -> NDArray[Any]:
-    if placed.packed:
-        from catchment.wire.bits import unpacked
-
-        numbers = unpacked(payload[placed.start : placed.end], math.prod(placed.shape))
-        return numbers.reshape(placed.shape)
-    array: NDArray[Any] = np.ndarray(placed.shape, placed.dtype, payload, placed.start)
-    return array.astype(placed.native)

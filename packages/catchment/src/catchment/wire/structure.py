@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError, UploadError
-from catchment.wire.kept import kept
+from catchment.wire.kept import KEPT
 from catchment.wire.messages import NOTHING, Fact, Message, join, split
 
 T = TypeVar("T")
@@ -103,7 +103,33 @@ class Structure:
 
     def parts(self) -> Message:
         """Return the value as it travels."""
-        return _apart(layout(type(self)), self)
+        shape, held = layout(type(self)), vars(self)
+        numbers = [float(held[part.name]) for part in shape.numbers]
+        arrays: list[NDArray[Any]] = [np.array(numbers)] if numbers else []
+        facts: dict[str, Fact] = {}
+        for part in shape.own:
+            value = held[part.name]
+            if part.form == "fact":
+                if not (LATER in part.marks and value == part.otherwise()):
+                    facts[part.kept] = _fact(value)
+            elif part.form == "array":
+                arrays.append(np.asarray(value))
+            else:
+                arrays.extend(value)
+                if len(shape.many) > 1:
+                    facts[f"n_{part.kept}"] = len(value)
+        own = Message(shape.kind.name, facts, tuple(arrays))
+        if not shape.inside:
+            return own
+        named = {"": own} if facts or arrays else {}
+        for part in shape.inside:
+            value = held[part.name]
+            if part.form == "nested":
+                named |= {} if value is None else {part.kept: serialize(value)}
+            else:
+                pairs = sorted(value.items()) if part.form == "named" else enumerate(value)
+                named |= {f"{part.kept}/{key}": serialize(one) for key, one in pairs}
+        return join(shape.kind.name, named)
 
     @classmethod
     def from_message(cls, parts: Message, *, trusted: bool = False) -> Self:
@@ -129,11 +155,11 @@ class Summable(Structure):
     """
 
     def __add__(self, other: Self) -> Self:
-        return cast(Self, _combined(self, other, add))
+        return cast(Self, plus(self, other))
 
     def __sub__(self, other: Self) -> Self:
         """Return the value without another that was added."""
-        return cast(Self, _combined(self, other, sub))
+        return cast(Self, plus(self, other, sub))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and equal(self, other)
@@ -208,8 +234,8 @@ def kind_of(hint: Any) -> Kind:
     made: type = get_origin(hint) or hint
     if issubclass(made, Structure) and made.KIND.name:
         return made.KIND
-    name = kept(made.__name__.lstrip("_"))
-    return Kind(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower())
+    name = made.__name__.lstrip("_")
+    return Kind(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", KEPT.get(name, name)).lower())
 
 
 def _layout(hint: Any) -> Layout:
@@ -277,7 +303,7 @@ def _part(made: type, field: Field[Any], hint: Any) -> Part:
             "text, or dataclasses of these"
         )
     shape = next((mark for mark in marks if isinstance(mark, Shape | Triangle)), None)
-    known = (field.name, kept(field.name), form, content, marks, optional, field)
+    known = (field.name, KEPT.get(field.name, field.name), form, content, marks, optional, field)
     return Part(*known, shape, dtype_of(content))
 
 
@@ -403,7 +429,7 @@ def measured(value: object) -> Iterator[Measured]:
         case tuple() | list():
             inside = value
         case _ if is_dataclass(value):
-            if counted := marked(value, ROWS):
+            if counted := marked(type(value), ROWS):
                 yield Measured(int(vars(value)[counted]), bind_sizes(value))
             else:
                 inside = [vars(value)[field.name] for field in fields(value)]
@@ -411,13 +437,15 @@ def measured(value: object) -> Iterator[Measured]:
         yield from measured(one)
 
 
-def marked(value: object, mark: Mark) -> str:
-    """Return the name of the field of a value that has a mark beside it, or nothing."""
-    made: Any = type(value)
+def _marked(made: Any, mark: Mark) -> str:
+    """Return the name of the field of a dataclass that has a mark beside it, or nothing."""
     for name, marks in marks_of(made).items():
         if mark in marks:
             return name
     return ""
+
+
+marked: Callable[[Any, Mark], str] = lru_cache(maxsize=512)(_marked)
 
 
 def places_of(value: object, mark: Mark) -> list[int]:
@@ -471,8 +499,11 @@ def is_whole(value: object) -> bool:
     return all(is_whole(vars(value)[part.name]) for part in adds if GATHERED not in part.marks)
 
 
-def plus(one: T, other: T) -> T:
+def plus(one: Any, other: Any, how: Callable[[Any, Any], Any] = add) -> Any:
     """Return the sum of two values: by their own `+`, field by field if they have none.
+
+    With `sub` it is the first without the second, which was added; ValueError if a count would be
+    negative.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -485,16 +516,6 @@ def plus(one: T, other: T) -> T:
     Traceback (most recent call last):
     catchment.errors.UploadError: values of unit 'm' and 'km' do not add
     """
-    return cast(T, _combined(one, other, add))
-
-
-def minus(one: T, other: T) -> T:
-    """Return a value without another that was added; ValueError if a count would be negative."""
-    return cast(T, _combined(one, other, sub))
-
-
-def _combined(one: Any, other: Any, how: Any) -> Any:
-    """Return what `how` makes of two values, field by field if they have no way of their own."""
     made: Any = type(one)
     name, by_fields = _BY_FIELDS[how]
     if not is_dataclass(one) or getattr(made, name, by_fields) is not by_fields:
@@ -521,26 +542,26 @@ def _combined(one: Any, other: Any, how: Any) -> Any:
         elif part.form in ("arrays", "listed"):
             if len(a) != len(b):
                 raise UploadError("shape", f"{len(b)} {part.name} do not add to {len(a)}")
-            values[part.name] = tuple(_combined(x, y, how) for x, y in zip(a, b, strict=True))
+            values[part.name] = tuple(plus(x, y, how) for x, y in zip(a, b, strict=True))
         elif a is None or b is None:
             if a is not b:
                 raise UploadError("kind", f"a value with {part.name} and one without do not add")
             values[part.name] = None
         else:
-            values[part.name] = _combined(a, b, how)
+            values[part.name] = plus(a, b, how)
     return made(**values)
 
 
 def _by_key(part: Part, one: Mapping[Any, Any], other: Mapping[Any, Any], how: Any) -> Any:
     if POOLED in part.marks and how is add:
-        both = {key: _combined(one[key], v, how) if key in one else v for key, v in other.items()}
+        both = {key: plus(one[key], v) if key in one else v for key, v in other.items()}
         return {**one, **both}
     if one.keys() != other.keys():
         raise UploadError(
             "different",
             f"{part.name} {_short(sorted(other))} do not add to {_short(sorted(one))}",
         )
-    return {key: _combined(held, other[key], how) for key, held in one.items()}
+    return {key: plus(held, other[key], how) for key, held in one.items()}
 
 
 def _short(value: object) -> str:
@@ -593,40 +614,7 @@ def serialize(value: object) -> Message:
             return Message("number", {}, (np.array(float(value)),))
     if defines(type(value), "parts"):
         return cast(Any, value).parts()  # type: ignore[no-any-return]
-    return _apart(layout(type(value)), value)
-
-
-def _apart(shape: Layout, value: object) -> Message:
-    numbers = []
-    for part in shape.numbers:
-        numbers.append(float(vars(value)[part.name]))
-    arrays: list[NDArray[Any]] = [np.array(numbers)] if numbers else []
-    facts: dict[str, Fact] = {}
-    several = len(shape.many) > 1
-    for part in shape.own:
-        held = vars(value)[part.name]
-        if part.form == "fact":
-            if not (LATER in part.marks and held == part.otherwise()):
-                facts[part.kept] = _fact(held)
-        elif part.form == "array":
-            arrays.append(np.asarray(held))
-        else:
-            arrays.extend(held)
-            if several:
-                facts[f"n_{part.kept}"] = len(held)
-    own = Message(shape.kind.name, facts, tuple(arrays))
-    inside = shape.inside
-    if not inside:
-        return own
-    named = {"": own} if facts or arrays else {}
-    for part in inside:
-        held = vars(value)[part.name]
-        if part.form == "nested":
-            named |= {} if held is None else {part.kept: serialize(held)}
-        else:
-            pairs = sorted(held.items()) if part.form == "named" else enumerate(held)
-            named |= {f"{part.kept}/{key}": serialize(one) for key, one in pairs}
-    return join(shape.kind.name, named)
+    return Structure.parts(cast(Any, value))
 
 
 def _fact(value: Any) -> Fact:

@@ -12,7 +12,7 @@ from catchment import Array, Recording
 from catchment.engine import run_locally
 from catchment.features import NVAR
 from catchment.federation import ByRound, Plan
-from catchment.federation.learn import FederatedRidge, PersonalIncrements
+from catchment.federation.learn import FederatedRidge
 from catchment.federation.measure import RoundScores, drifts, round_scores
 from catchment.readout import RidgeStatistics
 
@@ -113,40 +113,10 @@ def fleet(n_weeks: int, changed: str = "") -> dict[str, ByRound]:
 FEATURES = NVAR(3, washout=3).build(1, per_step=True)
 
 
-@pytest.mark.parametrize("method", ["towards", "mixed"])
-def test_personal_readouts_over_weeks(method: str) -> None:
+def test_whose_errors_grow_is_named() -> None:
     ridge = FederatedRidge(features=FEATURES, ridge=0.1, increments="new", false_positive_rate=0.05)
-    plan = Plan(algorithm=PersonalIncrements(ridge=ridge, method=method), rounds=8)  # type: ignore[arg-type]
-    done = run_locally(plan, fleet(8, "c3"))
-    assert {one.client for one in ridge.drifts(done.state.shared) if one.round == 7} == {"c3"}
-    # The shared sums are those of a run without personal readouts.
-    plain = run_locally(Plan(algorithm=ridge, rounds=8), fleet(8, "c3")).state.total
-    assert done.state.shared.total is not None
-    assert plain is not None
-    assert done.state.shared.total.digest() == plain.digest()
-    u = np.random.default_rng(5).normal(size=200)
-    truth = np.convolve(u, [0.7, 0.3])[:200]
-    for name, slope in (("c0", 1.0), ("c4", 3.0)):
-        errors = [
-            float(np.mean((model.predict(u)[:, 0] - slope * truth[3:]) ** 2))
-            for model in (done.result.model, done.result.of(name))
-        ]
-        assert errors[1] < 0.1 * errors[0]
-
-
-def test_a_step_is_chosen_by_what_came_later() -> None:
-    ridge = FederatedRidge(features=FEATURES, ridge=0.1, increments="new")
-    state = run_locally(Plan(algorithm=PersonalIncrements(ridge=ridge), rounds=2), fleet(2)).state
-    assert state.own == {}  # judged once
-    known = FEATURES.rows([fleet(2)["c0"].at(1)[0].u])[0]
-    y = fleet(2)["c0"].at(1)[0].y
-    shared = run_locally(Plan(algorithm=ridge), fleet(2)).state.readout
-    assert y is not None
-    assert shared is not None
-    error = float(np.sum((known @ shared.weights + shared.intercept - y[3:]) ** 2))
-    np.testing.assert_allclose(state.judged["c0"].errors[0, 0], error, rtol=1e-8)
-    with pytest.raises(ValueError, match="pass increments='new'"):
-        PersonalIncrements(ridge=FederatedRidge(features=FEATURES))
+    done = run_locally(Plan(algorithm=ridge, rounds=8), fleet(8, "c3"))
+    assert {one.client for one in ridge.drifts(done.state) if one.round == 7} == {"c3"}
 
 
 def test_a_sum_alone_is_judged_as_a_whole() -> None:

@@ -265,8 +265,12 @@ def survey(
     >>> found.roles.time, found.rate, [str(problem) for problem in found.problems]
     ('t', 10.0, ["cy.csv: column 'ax' is not numeric: it has 'fast' in row 2; mend it"])
     """
-    paths = find_files(files)
-    opened, problems = _opened(paths, client_by)
+    paths, opened, problems = find_files(files), list[Table](), list[Problem]()
+    for path in paths:
+        try:
+            opened.append(Table(path, read_columns(path), client_by))
+        except (ValueError, OSError) as error:
+            problems.append(_problem(path, error))
     tables = {one.path: {n: facts_of(v) for n, v in one.columns.items()} for one in opened}
     by: ClientBy = "column" if client is not None else client_by
     roles = Roles(tuple(listed(inputs)), label, tuple(listed(target)), client, by, recording, time)
@@ -290,7 +294,10 @@ def survey(
         except ValueError as error:
             problems.append(_problem(table.path, error))
             continue
-        unsorted += [table.path.name] if _is_unsorted(table, roles) else []
+        if roles.time is not None and roles.client is None and roles.recording is None:
+            times = table.columns[roles.time]
+            with suppress(TypeError):
+                unsorted += [table.path.name] * bool((times[1:] < times[:-1]).any())
         for name, own in found.items():
             held.setdefault(name, []).extend((table.path, one) for one in own)
     clients = tuple(_seen_client(name, held[name]) for name in sorted(held))
@@ -300,17 +307,6 @@ def survey(
     return Survey(
         tuple(paths), roles, tables, clients, tuple(problems), tuple(unsorted), named, per_step
     )
-
-
-def _opened(paths: Sequence[Path], client_by: str) -> tuple[list[Table], list[Problem]]:
-    """Return the files that can be read, and what is wrong with the others."""
-    opened, problems = list[Table](), list[Problem]()
-    for path in paths:
-        try:
-            opened.append(Table(path, read_columns(path), client_by))
-        except (ValueError, OSError) as error:
-            problems.append(_problem(path, error))
-    return opened, problems
 
 
 def _problem(path: Path, error: Exception) -> Problem:
@@ -349,14 +345,6 @@ def _recordings(
         (own,) = found.values()
         return {table.client: own}
     return found
-
-
-def _is_unsorted(table: Table, roles: Roles) -> bool:
-    if roles.time is not None and roles.client is None and roles.recording is None:
-        times = table.columns[roles.time]
-        with suppress(TypeError):
-            return bool((times[1:] < times[:-1]).any())
-    return False
 
 
 def _label_texts(values: NDArray[Any]) -> list[str | None]:

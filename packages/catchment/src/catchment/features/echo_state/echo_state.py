@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
@@ -55,7 +55,7 @@ from catchment.features.echo_state.settings import (
 from catchment.features.echo_state.weights import DEFAULT_RANGE, ROUND, layer_arrays, layers_of
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Message
-from catchment.wire.kept import kept, today
+from catchment.wire.kept import KEPT, today
 
 KIND = "echo_state"
 
@@ -184,9 +184,6 @@ class EchoState(FeatureMap):
             raise ValueError("no features are chosen; set bias, input or state")
         if self.segments > 1 and self.pool is None:
             raise ValueError(f"segments is {self.segments}; pass a pool with more than 1")
-        self._check_grids()
-
-    def _check_grids(self) -> None:
         grid_digits(None if self.bits == "auto" else self.bits, "bits")
         if self.input_range != "auto":
             power_of_two(self.input_range, "input_range")
@@ -374,9 +371,9 @@ class EchoState(FeatureMap):
     def settings(self) -> dict[str, Fact]:
         """Return everything but the reservoir, ready for JSON."""
         names = Reading.__annotations__
-        found: dict[str, Fact] = {kept(name): getattr(self, name) for name in names}
+        found: dict[str, Fact] = {KEPT.get(name, name): getattr(self, name) for name in names}
         if self.feature_bits is None:
-            del found[kept("feature_bits")]
+            del found[KEPT["feature_bits"]]
         return found
 
     def parts(self) -> Message:
@@ -403,8 +400,20 @@ class EchoState(FeatureMap):
     def from_message(cls, parts: Message) -> EchoState:
         """Return the map that `parts` describes; IntegrityError if it is not what was kept."""
         facts, arrays = parts.facts, parts.arrays
+        grid: Any = facts.get("grid"), facts.get("input_range", DEFAULT_RANGE), facts.get("cut")
         try:
-            reservoir = _reservoir(facts, arrays)
+            if facts.get("recipe") is None:
+                bits, input_range, cut = grid
+                layers = layers_of(arrays)
+                reservoir = Reservoir.of_layers(layers, bits=bits, input_range=input_range, cut=cut)
+            else:
+                reservoir = Reservoir.from_json(str(facts["recipe"]))
+                if not reservoir.is_prepared:
+                    raise ValueError("the reservoir carries no scale")
+                reservoir.layers  # noqa: B018  # raises if they do not have their fingerprint
+                if arrays:
+                    gain, shift = arrays
+                    reservoir = reservoir.with_plasticity(gain, shift, cut=grid[2])
             settings: Any = facts["settings"]
             made = cls.of(reservoir, **today(settings))
         except (AttributeError, KeyError, TypeError, ValueError, IndexError) as error:
@@ -651,22 +660,3 @@ class EchoState(FeatureMap):
             older = held.ndim == 2 and len(held) > totals.sums.shape[2]
             totals.sums[0, 0] = held[1:2] if older else held
         return totals
-
-
-def _reservoir(facts: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> Reservoir:
-    """Return the reservoir of a map that was kept; its weights are checked."""
-    if facts.get("recipe") is None:
-        return Reservoir.of_layers(
-            layers_of(arrays),
-            bits=facts.get("grid"),
-            input_range=facts.get("input_range", DEFAULT_RANGE),
-            cut=facts.get("cut"),
-        )
-    reservoir = Reservoir.from_json(str(facts["recipe"]))
-    if not reservoir.is_prepared:
-        raise ValueError("the reservoir carries no scale")
-    if not arrays:
-        reservoir.layers  # noqa: B018  # raises if they do not have their fingerprint
-        return reservoir
-    gain, shift = arrays
-    return reservoir.with_plasticity(gain, shift, cut=facts.get("cut"))

@@ -6,12 +6,8 @@ scales the recurrent matrix, with as many bits as all machines agree on; the sca
 as an exact number, together with the SHA-256 fingerprint of the weights. Who receives it solves
 nothing: the weights are drawn and multiplied, and must have that fingerprint.
 
-In fixed point of b digits states and inputs are k 2^-b. A layer's weights, gain folded in, are
-rounded to w binary digits after the point: as many as min(b, 20) bits hold, and few enough that the
-sum of a row, sum |k_weight| 2^b bound(what it multiplies), stays below 2^53. Then every product and
-every sum of a step is exact in float64, in whatever order it is done, and the drive of a unit is
-one definite number. Leak rates a have min(b, 20) digits and are one step at least, so (1 - a) x + a
-y is exact too before it is rounded to b digits.
+In fixed point every product and every sum of a step is exact in float64, in whatever order it is
+done, because weights have few enough digits for it (docs/concepts/integers.md).
 """
 
 from __future__ import annotations
@@ -22,16 +18,26 @@ import math
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
+from itertools import accumulate, pairwise
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, Integers, aligned, as_matrix, frozen, refuse_nonfinite, whole
+from catchment.arrays import (
+    Array,
+    Integers,
+    aligned,
+    as_matrix,
+    frozen,
+    is_finite,
+    refuse_nonfinite,
+    whole,
+)
 from catchment.errors import FinerRadiusWarning, FingerprintError, IntegrityError
 from catchment.features.base import OR_WIDER, warn_of_clipping
 from catchment.features.echo_state.run import advance, found_cut, inputs_on_grid
@@ -67,7 +73,10 @@ from catchment.features.echo_state.weights import (
     state_bounds,
     uniform,
 )
-from catchment.wire.kept import kept_setting
+from catchment.wire.kept import KEPT_SETTINGS
+
+if TYPE_CHECKING:
+    from catchment.features.echo_state.echo_state import EchoState, Reading
 
 
 def weight_digits(rows: Integers, values: Array, bounds: Array, bits: int) -> int:
@@ -710,9 +719,17 @@ class Reservoir:
 
     def run(self, inputs: Sequence[ArrayLike], *, threads: int | None = None) -> list[Array]:
         """Return the states (T_k, N) of each sequence, every one started from zero."""
+        return self.features(input=False).rows(inputs, threads=threads)
+
+    def features(self, **read: Unpack[Reading]) -> EchoState:
+        """Return the map that reads its states, as `EchoState.of` does.
+
+        >>> Reservoir(5).features(washout=2).rows([np.zeros((8, 1))])[0].shape
+        (6, 6)
+        """
         from catchment.features.echo_state.echo_state import EchoState
 
-        return EchoState.of(self, input=False).rows(inputs, threads=threads)
+        return EchoState.of(self, **read)
 
     def checked(self, u: ArrayLike, name: str = "inputs") -> Array:
         """Return inputs (T, I) as float64; raise if they do not fit or are not finite.
@@ -733,15 +750,20 @@ class Reservoir:
                 )
             if len(u) == 0:
                 raise ValueError(f"{called} has no steps; leave empty recordings out")
-            refuse_nonfinite(u, called)
+            if self.bits is None:
+                refuse_nonfinite(u, called)
             us.append(u)
         if self.bits is None or not us:
             return us
         # Together, because very many short sequences would each cost a few small operations.
-        joined = us[0] if len(us) == 1 else np.concatenate(us)
-        rounded, n_clipped = inputs_on_grid(joined, self.bits, self.input_range)
+        edges = list(accumulate(map(len, us), initial=0))
+        joined = np.concatenate(us, out=np.empty((edges[-1], self.n_inputs)))
+        if not is_finite(joined):
+            for k, u in enumerate(us):
+                refuse_nonfinite(u, name.format(k))
+        n_clipped = inputs_on_grid(joined, self.bits, self.input_range)
         warn_of_clipping(n_clipped, joined.size, self.input_range, OR_WIDER)
-        return np.split(rounded, np.cumsum([len(u) for u in us])[:-1])
+        return [joined[first:last] for first, last in pairwise(edges)]
 
     def with_plasticity(
         self, gain: Array, shift: Array, *, cut: tuple[int, int] | None = None
@@ -765,9 +787,9 @@ class Reservoir:
 
 # Names of settings in JSON, and of the fields that they are.
 _IN_JSON = {
-    kept_setting(one.name.removeprefix("known_")): one.name
-    for one in fields(Reservoir)
-    if one.name not in ("weights", "base")
+    KEPT_SETTINGS.get(name.removeprefix("known_"), name.removeprefix("known_")): name
+    for name in Reservoir.__dataclass_fields__
+    if name not in ("weights", "base")
 }
 
 

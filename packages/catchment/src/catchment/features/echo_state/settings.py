@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from decimal import Context, Decimal
 from functools import partial
 from math import isqrt
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -52,7 +51,6 @@ TOPOLOGIES = (
     "permutation",
     "orthogonal",
 )
-DECIMALS, BISECTIONS = Context(prec=40), 80
 SIGNED = ("ring", "delay_line", "cycle_jumps", "permutation")
 
 
@@ -374,7 +372,22 @@ def _fill_wiring(at: dict[str, Any], units: int, index: int) -> None:
         raise ValueError(
             f"density {density} and connections {connections} both set layer {index}; give one"
         )
-    at["connections"] = _connections(topology, units, density, connections)
+    if topology not in _APPLIES["connections"] or density is not None:
+        at["connections"] = 0
+    elif connections is None:
+        even = max(2, (units - 1) // 2 * 2)
+        at["connections"] = min(DEFAULT_CONNECTIONS, units if topology == "random" else even)
+    else:
+        most = {"random": units, "small_world": units - 1, "scale_free": 2 * units - 2}[topology]
+        if connections > most:
+            raise ValueError(
+                f"connections is {connections}, more than {units} units of topology {topology!r} "
+                f"can have; give at most {most}"
+            )
+        if topology != "random" and (connections % 2 or connections < 2):
+            raise ValueError(
+                f"connections is {connections}; topology {topology!r} needs an even number >= 2"
+            )
     if at["rewiring"] is None:
         at["rewiring"] = DEFAULT_REWIRING if topology == "small_world" else 0.0
     if topology != "cycle_jumps":
@@ -388,23 +401,6 @@ def _fill_wiring(at: dict[str, Any], units: int, index: int) -> None:
         raise ValueError(
             f"jump is {at['jump']}; for {units} units give an integer from 2 to {units // 2}"
         )
-
-
-def _connections(topology: str, units: int, density: float | None, given: int | None) -> int:
-    if topology not in _APPLIES["connections"] or density is not None:
-        return 0
-    most = {"random": units, "small_world": units - 1, "scale_free": 2 * units - 2}[topology]
-    if given is None:
-        even = max(2, (units - 1) // 2 * 2)
-        return min(DEFAULT_CONNECTIONS, units if topology == "random" else even)
-    if given > most:
-        raise ValueError(
-            f"connections is {given}, more than {units} units of topology {topology!r} can have; "
-            f"give at most {most}"
-        )
-    if topology != "random" and (given % 2 or given < 2):
-        raise ValueError(f"connections is {given}; topology {topology!r} needs an even number >= 2")
-    return given
 
 
 def raw_matrix(layer: LayerSettings) -> SparseRows:
@@ -440,11 +436,7 @@ def known_radius(layer: LayerSettings) -> float | None:
     """
     if layer.topology in ("ring", "permutation", "orthogonal"):
         return 1.0
-    if layer.topology == "delay_line":
-        return 0.0
-    if layer.topology == "cycle_jumps" and not layer.random_signs:
-        return _cycle_jumps_radius(layer)
-    return None
+    return 0.0 if layer.topology == "delay_line" else None
 
 
 def _places(layer: LayerSettings) -> tuple[Integers, Integers]:
@@ -524,26 +516,3 @@ def _scale_free_edges(layer: LayerSettings) -> Integers:
             edges.append((new, unit))
             ends += (new, unit)
     return np.array(edges, dtype=np.int64).reshape(-1, 2)
-
-
-def _cycle_jumps_radius(layer: LayerSettings) -> float | None:
-    """Return the radius of a cycle of weight 1 with jumps of weight w over l units, if l divides N.
-
-    Then the matrix repeats every l units and has no negative entry, so its radius is that of the
-    l units of one period closed on themselves: a cycle in which one unit feeds itself with weight
-    2w. That is the positive root of r^l = 2w r^(l-1) + 1.
-    """
-    N, jump, weight = layer.units, layer.jump, layer.jump_weight
-    if N % jump or weight < 0.0:
-        return None
-    loop = Decimal(weight if 2 * jump == N else 2.0 * weight)
-    # In the form r = loop + r^(1-l) the right side falls with r: bisection between 1 and loop + 1.
-    # In decimals, because the last bits of a power differ between mathematical libraries.
-    low, high = max(Decimal(1), loop), loop + 1
-    for _ in range(BISECTIONS):
-        middle = DECIMALS.divide(DECIMALS.add(low, high), Decimal(2))
-        if DECIMALS.subtract(middle, loop) > DECIMALS.power(middle, Decimal(1 - jump)):
-            high = middle
-        else:
-            low = middle
-    return float(high)

@@ -13,18 +13,12 @@ A layer has a sparse recurrent matrix, a sparse input matrix, and per-unit value
 with leak a, activation f, and gain g and shift s of intrinsic plasticity (1 and 0 unless adapted).
 
 `spectral_radius` is what LAPACK or ARPACK say, whose last digits differ between processors.
-`common_radius` is a number that every machine finds. With right and left eigenvectors x and y,
-which may be wrong by d, the quotient y'Ax / y'x is wrong by about d^2 (Ostrowski 1959, "On the
-convergence of the Rayleigh quotient iteration"), so of float64 vectors it has some 25 digits if it
-is computed in integers. It is then rounded to 20 significant bits. Where it lies within 1e-9
-of the middle between two such numbers, where machines might yet disagree, that middle itself is
-taken: it has 21 bits.
-
-A matrix is first cut into the strongly connected parts of its graph, whose eigenvalues together
-are its own: a matrix without a cycle has only zeros, exactly. Small parts are solved densely. Large
-ones go to ARPACK, which is asked for several eigenvalues in a wide subspace: the random matrices
-used here have many eigenvalues near the edge of a disc, and asked for only one or two it returns,
-without any error, one that is not the largest.
+`common_radius` is a number that every machine finds, as docs/concepts/recipes.md says: the quotient
+y'Ax / y'x of both eigenvectors in integers (Ostrowski 1959, "On the convergence of the Rayleigh
+quotient iteration"), rounded to 20 significant bits. A matrix is first cut into the strongly
+connected parts of its graph, so one without a cycle has only zeros, exactly. ARPACK is asked for
+several eigenvalues in a wide subspace: random matrices have many near the edge of a disc, and asked
+for one or two it returns, without any error, one that is not the largest.
 """
 
 from __future__ import annotations

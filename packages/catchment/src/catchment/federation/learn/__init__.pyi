@@ -8,7 +8,6 @@ from catchment.federation.learn.classes import (
     state_without_class as state_without_class,
 )
 from catchment.federation.learn.personal import (
-    PersonalIncrements as PersonalIncrements,
     PersonalReadouts as PersonalReadouts,
     SHARES as SHARES,
     mixed as mixed,
@@ -72,7 +71,6 @@ __all__ = [
     "FederatedRidge",
     "FederatedScaling",
     "FederatedYuleWalker",
-    "PersonalIncrements",
     "PersonalReadouts",
     "ReadoutAveraging",
     "SHARES",

@@ -16,11 +16,6 @@ which is the shared readout, or else the smallest step whose error is within a s
 the best (the difference is taken segment by segment; Breiman et al., 1984, section 3.4.3). Later
 data of a client are less like its earlier data than segments of these are like each other, so the
 best step on segments goes too far, and can do harm.
-
-While data keep coming, the sums that clients send anyway are enough: before what is new of a client
-is added, it judges the readouts of each step, solved from the sums of the rounds before, which have
-on the new rows the squared errors tr(Y'Y - 2 W'C + W'GW). Nothing is then chosen on data that the
-readout has seen. Classes are judged by squared errors too: sums do not tell who was right.
 """
 
 from __future__ import annotations
@@ -37,26 +32,23 @@ from scipy.linalg import eigh
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
-from catchment.errors import IntegrityError, UploadError
+from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.sums import RidgeState, learned
-from catchment.federation.measure.outliers import Drift
+from catchment.federation.learn.sums import RidgeState, learned, read_letter, shared_letter
 from catchment.federation.rows import N_BLOCKS, Rows, augmented
 from catchment.readout.model import PersonalModels
 from catchment.readout.solve import (
     for_raw_features,
-    path_errors,
     rescaled,
     scale_of,
     solve_readout,
 )
 from catchment.readout.statistics import Readout, RidgeStatistics
-from catchment.wire import GATHERED, NOTHING, Kind, Message, Structure, Summable, join, split
+from catchment.wire import GATHERED, NOTHING, Kind, Message, Structure, Summable
 
 STRENGTHS = tuple(float(x) for x in np.geomspace(1e3, 1e-4, 15))
-LAST = 8  # rounds by which a client's step is chosen where data keep coming
 SHARES = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.0)
 
 Path = Callable[[RidgeStatistics], list[Readout]]
@@ -154,7 +146,13 @@ class PersonalReadouts(
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_method(self.method, self.ridge)
+        if self.method == "mixed" and self.ridge.per_output:
+            raise ValueError("mixing needs one ridge for all outputs; leave out per_output")
+        if self.ridge.carries:
+            raise ValueError(
+                'increments is "new", and clients that keep no old data have none to choose a '
+                'readout of their own by; use algorithm = "ridge", or leave out increments'
+            )
 
     @property
     def requirements(self) -> Requirements:
@@ -223,168 +221,6 @@ class PersonalReadouts(
 
     def kept(self, state: PersonalState) -> Kept:
         return self.ridge.kept(state.shared)
-
-
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """Squared errors (B, S) of every step in a client's last rounds, and each one's weight (B,)."""
-
-    errors: Array
-    weights: Array
-
-    def step(self) -> int:
-        """Return the step to take: 0, the shared readout, until there were two rounds."""
-        if len(self.weights) < 2:
-            return 0
-        return smallest_good_step(self.errors / self.weights[:, None], self.weights)
-
-
-@dataclass(frozen=True, eq=False)
-class PersonalSums:
-    """The shared sums, every client's own readout, and what the steps to it are judged by."""
-
-    shared: RidgeState = field(default_factory=RidgeState)
-    own: Mapping[str, OwnReadout] = field(default_factory=dict)
-    judged: Mapping[str, Judged] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PersonalIncrements(Algorithm[PersonalSums, Tally[RidgeStatistics], PersonalModels]):
-    """A shared readout of data that keep coming, and beside it one of every client's own.
-
-    A client takes the smallest step that would have been as good as the best over its last eight
-    rounds, within a standard error; who was judged fewer than two times keeps the shared readout.
-
-    Parameters
-    ----------
-    ridge
-        The shared readout, with increments="new" and clients kept apart.
-    method
-        "towards": ridge towards the shared readout; "mixed": everybody's statistics and one's own.
-
-    >>> from catchment import EchoState, Recording
-    >>> from catchment.engine.local import run_locally
-    >>> from catchment.federation.increments import ByRound
-    >>> from catchment.federation.plan import Plan
-    >>> z = EchoState(10, washout=5).build(1, per_step=True)
-    >>> wave = np.sin(np.arange(601) / 5)
-    >>> weeks = [(0, 200), (200, 400), (400, 600)]
-    >>> whole = {f"x{k}": Recording(wave[:-1], k * wave[1:], name="w") for k in (1, 2, 3)}
-    >>> clients = {n: ByRound(*([one.part(*w)] for w in weeks)) for n, one in whole.items()}
-    >>> ridge = FederatedRidge(features=z, ridge=1e-6, increments="new")
-    >>> plan = Plan(algorithm=PersonalIncrements(ridge=ridge), rounds=3)
-    >>> models = run_locally(plan, clients).result
-    >>> [round(float(models.predict(wave, client=n)[-2, 0] / wave[-1])) for n in clients]
-    [1, 2, 3]
-    """
-
-    ridge: FederatedRidge
-    method: Literal["towards", "mixed"] = "towards"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_method(self.method, self.ridge)
-        if not self.ridge.carries or self.ridge.store_per_client is not True:
-            raise ValueError(
-                f"increments is {self.ridge.increments!r} and store_per_client "
-                f"{self.ridge.store_per_client}; pass increments='new' and store_per_client=True"
-            )
-
-    @property
-    def requirements(self) -> Requirements:
-        apart = "every client's own readout is made of its own sums; use ridge, which shares one"
-        return Requirements(each_client=apart) | self.ridge.requirements
-
-    @property
-    def carries(self) -> bool:
-        """Whether clients carry their state from round to round: they do."""
-        return True
-
-    def start(self) -> PersonalSums:
-        return PersonalSums()
-
-    def broadcast(self, state: PersonalSums, context: RoundContext) -> Message:
-        return self.ridge.broadcast(state.shared, context)
-
-    def client_update(
-        self, received: Message, data: Data, context: RoundContext
-    ) -> RidgeStatistics:
-        return self.ridge.client_update(received, data, context)
-
-    def read_update(self, parts: Message, context: RoundContext) -> Tally[RidgeStatistics]:
-        return self.ridge.read_update(parts, context)
-
-    def server_update(
-        self, state: PersonalSums, total: Tally[RidgeStatistics], context: RoundContext
-    ) -> PersonalSums:
-        judged = dict(state.judged)
-        for name, new in total.by_client.items():
-            if new.n_rows == 0 or name not in state.shared.by_client:
-                continue
-            errors = path_errors(new, self._path(state.shared, name)).sum(axis=1)
-            known = judged.get(name, Judged(np.empty((0, len(errors))), np.empty(0)))
-            seen = np.vstack([known.errors, errors])[-LAST:]
-            judged[name] = Judged(seen, np.append(known.weights, new.weight)[-LAST:])
-        shared = self.ridge.server_update(state.shared, total, context)
-        own = {}
-        for name, known in judged.items():
-            # In a window a client that was silent may have nothing left.
-            if (step := known.step()) and name in shared.by_client:
-                own[name] = OwnReadout(self._path(shared, name, step)[1], step)
-        return PersonalSums(shared, own, judged)
-
-    def _path(self, shared: RidgeState, client: str, step: int | None = None) -> list[Readout]:
-        """Return the shared readout and those of every step, or of one, by the sums so far."""
-        own, total, readout = shared.by_client[client], shared.total, shared.readout
-        if total is None or readout is None:
-            return []
-        standardize = self.ridge.standardized
-        steps = STRENGTHS if self.method == "towards" else SHARES
-        taken = steps if step is None else steps[step - 1 : step]
-        if self.method == "towards":
-            return [readout, *towards(own, readout, taken, scale=scale_of(own, standardize))]
-        scale = scale_of(total, standardize)
-        return [readout, *mixed(total, own, taken, readout.ridge, scale=scale)]
-
-    def result(self, state: PersonalSums) -> PersonalModels:
-        readouts = {name: own.readout for name, own in state.own.items()}
-        return PersonalModels(self.ridge.result(state.shared), readouts)
-
-    def figures(self, state: PersonalSums) -> dict[str, float]:
-        """Return the figures of the shared readout, and how many clients left it."""
-        return self.ridge.figures(state.shared) | {"moved clients": float(len(state.own))}
-
-    def drifts(self, state: PersonalSums) -> tuple[Drift, ...]:
-        """Return whose new data stood out from their earlier ones in which round."""
-        return self.ridge.drifts(state.shared)
-
-    def kept(self, state: PersonalSums) -> Kept:
-        return self.ridge.kept(state.shared)
-
-    def tally(self, state: PersonalSums) -> Tally[RidgeStatistics] | None:
-        return self.ridge.tally(state.shared)
-
-
-def shared_letter(readout: Readout, total: RidgeStatistics | None) -> Message:
-    """Return what clients are told to make readouts of their own from."""
-    named = {"readout": readout.parts()}
-    return join("shared", named if total is None else {**named, "total": total.parts()})
-
-
-def read_letter(received: Message, method: str) -> tuple[Readout, RidgeStatistics | None]:
-    """Return the shared readout and, to mix with, everybody's statistics."""
-    named = split(received, "shared")
-    if named.keys() != {"readout", *(["total"] if method == "mixed" else [])}:
-        raise IntegrityError("the server did not send what the plan's method needs")
-    shared = Readout.from_message(named["readout"])
-    return shared, RidgeStatistics.from_message(named["total"]) if "total" in named else None
-
-
-def _check_method(method: str, ridge: FederatedRidge) -> None:
-    if method not in ("towards", "mixed"):
-        raise ValueError(f"method is {method!r}; use 'towards' or 'mixed'")
-    if method == "mixed" and ridge.per_output:
-        raise ValueError("mixing needs one ridge for all outputs; leave out per_output")
 
 
 def own_readout(

@@ -4,7 +4,9 @@ Clients with labels are summed as ever. In one further round everybody is sent t
 sum that it was solved from; whoever has rows without a label adapts the readout to them
 (`catchment.readout.adapt`), names them, and sends their sums as if the names were labels. These are
 sums as any: they are hidden by secure aggregation, checked, kept by client where the server keeps
-clients apart, and taken off again when a client is to be forgotten.
+clients apart, and taken off again when a client is to be forgotten. Under secure aggregation each
+round is of those who have rows for it, so that its floors hold for them; who takes part in which
+tells who has labels.
 
 What a client learns by it is the sum over those with labels. Where one of these is forgotten later,
 the names that others gave by a model it was part of stay.
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catchment.federation.algorithm import Data, RoundContext
-from catchment.federation.learn.personal import read_letter, shared_letter
+from catchment.federation.learn.sums import read_letter, shared_letter
 from catchment.federation.rows import targets_of
 from catchment.readout.adapt import self_train
 from catchment.readout.fixed_point import FixedPoint
@@ -37,6 +39,20 @@ def check_some_labels(ridge: FederatedRidge) -> None:
             'labels is "some", which takes classes, no other head, and one round of sums without '
             "window or forgetting; leave these out"
         )
+
+
+def check_turn(data: Data, context: RoundContext) -> None:
+    """Raise ValueError unless a client has rows with labels, and after the first round without.
+
+    Who has none sits out: a sum of zeros would count among the clients that a sum must be of.
+    """
+    found = set[bool]()
+    for one in data():
+        missing = True if one.y is None else np.isnan(np.atleast_2d(one.y)).any(axis=1)
+        found.update(np.atleast_1d(missing).tolist())
+    if (context.round > 0) not in found:
+        which = "without" if context.round else "with"
+        raise ValueError(f"the client has no row {which} a label; it sits this round out")
 
 
 def letter(state: RidgeState, context: RoundContext) -> Message:

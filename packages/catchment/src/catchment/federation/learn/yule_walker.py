@@ -60,6 +60,7 @@ from catchment.wire import NOTHING, Message
 FOLDS = 8  # groups of clients that are left out in turn, where there are more clients
 LOOKBACK = 336  # values back, where nothing else is said
 LOOKBACKS = (336, 168, 96, 48, 24, 12)  # that are proposed
+NAMED = "{L} lags, less the mean of {mean}"
 LONG = 10  # times as many steps as lags, from which on edges of a series do not matter
 
 
@@ -111,7 +112,7 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
     >>> lags = NVAR(32, order=1).build(1, per_step=True)
     >>> learn = FederatedYuleWalker(features=lags, preprocessing=prepare)
     >>> run = federate(Plan(algorithm=learn, preprocessing=prepare), clients)
-    >>> (run.model.deviation * 4).round(1).tolist()  # noise of 1, 2.5 three steps ahead
+    >>> (run.model.deviation * 4).round(1).tolist()  # noise of 1 and 2.5; the edges add to it
     [1.1, 2.6]
     """
 
@@ -204,8 +205,11 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
             made = LagIncrements(self.features, prepare, learn=self)
             answer: Any = made.answer(received, data, context)
             return cast(Autocovariances, answer)
-        held = data if context.ledger is None else context.ledger.reading(data)
-        own = reduce(add, self.sums(held(), prepare), self.zero())
+        return self.whole(data if context.ledger is None else context.ledger.reading(data), prepare)
+
+    def whole(self, data: Data, prepare: Preprocessing) -> Autocovariances:
+        """Return the sums of all of a client's raw recordings."""
+        own = reduce(add, self.sums(data(), prepare), self.zero())
         if not own.n_rows:
             raise ValueError("the client has no value of what is predicted; leave it out")
         return own
@@ -251,10 +255,13 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
     def read_update(self, parts: Message, context: RoundContext) -> Tally[Autocovariances]:
         value = Autocovariances.from_message(parts)
         changed = context.changed or not context.client  # by a protection, or within a sum of it
-        noisy = changed and value.products.dtype == np.float64
+        self.check(value, noisy=changed and value.products.dtype == np.float64)
+        return Tally.of(value, context.client if self.store_per_client else "")
+
+    def check(self, value: Autocovariances, *, noisy: bool = False) -> None:
+        """Raise UploadError for sums that no client of this plan can have."""
         told: dict[str, Any] = {"noisy": noisy, "goes_on": self.increments is not None}
         value.check(self.n_lags, len(self.ahead), self.statistics_name, **told)
-        return Tally.of(value, context.client if self.store_per_client else "")
 
     def server_update(
         self, state: YuleWalkerState, total: Tally[Autocovariances], context: RoundContext
@@ -336,14 +343,19 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
         return told
 
     def kept(self, state: YuleWalkerState) -> Kept:
-        """Return the rows of clients and the path of ridges at the lookback that was chosen."""
+        """Return the rows of clients, lookbacks and means that were tried, ridges at the best."""
         rows = {name: one.n_rows for name, one in state.by_client.items()}
-        if state.choice is None:
+        if state.choice is None or state.total is None:
             return Kept(rows)
-        made, best = state.choice, state.choice.best
+        made, best, tried = state.choice, state.choice.best, dict[str, float]()
+        power = max(float(state.total.moments[0, 0]), 1e-300)
+        for L, mean, error in zip(made.lookbacks, made.means, made.errors, strict=True):
+            name = NAMED.format(L=int(L), mean=int(mean))
+            tried[name] = min(tried.get(name, np.inf), float(np.sqrt(error / power)))
         here = (made.lookbacks == best.lookback) & (made.means == best.mean)
         path = RidgeChoice(made.ridges[here], made.errors[here][:, None], best.ridge)
-        return Kept(rows, choice=path)
+        chosen = NAMED.format(L=best.lookback, mean=best.mean)
+        return Kept(rows, choice=path, maps=tried, chosen=chosen)
 
     def tally(self, state: YuleWalkerState) -> Tally[Autocovariances] | None:
         """Return the sum of all autocovariances, and each client's own where they are kept."""

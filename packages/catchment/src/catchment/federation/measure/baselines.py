@@ -20,7 +20,6 @@ from catchment.arrays import Array, NonNegativeInt, PositiveInt, refuse_nonfinit
 from catchment.data.recording import Recording
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
-from catchment.features.echo_state.echo_state import EchoState
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Algorithm, Data, RoundContext, Tally
 from catchment.federation.learn.ridge import FederatedRidge
@@ -69,7 +68,7 @@ def autoregression(
     >>> autoregression(1, lags=4).algorithm.features.n_features
     4
     """
-    features = EchoState.of(delay_line(inputs, lags), input=False, washout=washout)
+    features = delay_line(inputs, lags).features(input=False, washout=washout)
     return Plan(algorithm=FederatedRidge(features=features, ridge=ridge))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar
+from operator import add
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout
 from catchment.readout.storage import to_bytes
-from catchment.wire import NOTHING, Fact, Kind, Message, Structure
+from catchment.wire import LATER, NOTHING, Fact, Kind, Message, Structure, Summable
 
 if TYPE_CHECKING:
     from catchment.federation.delivery import Place
@@ -34,8 +35,20 @@ KEPT_APART = "it keeps clients apart; pass store_per_client=False"
 
 
 @dataclass(frozen=True, eq=False)
+class AdaptedCounts(Summable):
+    """Confusions of a model once it is adapted without labels, and how many clients lost by it."""
+
+    counts: ClassCounts
+    lost: int
+
+
+@dataclass(frozen=True, eq=False)
 class Score(Structure):
-    """Error sums of predictions and, where outputs are classes, counts of confusions."""
+    """Error sums of predictions and, where outputs are classes, counts of confusions.
+
+    `adapted` is there where the client has adapted the model to its own recordings, whose targets
+    that does not look at, and scored both.
+    """
 
     KIND: ClassVar[Kind] = Kind(
         "score",
@@ -44,11 +57,13 @@ class Score(Structure):
         (
             "how well the model does on this client",
             "how many test rows it has and, for classes, how many of each",
+            "with adapt = true, whether the model does better once it is adapted to this client",
         ),
     )
 
     errors: ErrorSums
     counts: ClassCounts | None = None
+    adapted: Annotated[AdaptedCounts | None, LATER] = None
 
     @classmethod
     def of(cls, y: Array, guess: Array, *, classes: bool) -> Score:
@@ -58,7 +73,9 @@ class Score(Structure):
     def __add__(self, other: Score) -> Score:
         both = self.counts is not None and other.counts is not None
         counts = self.counts + other.counts if both else None  # type: ignore[operator]
-        return Score(self.errors + other.errors, counts)
+        pair = (self.adapted, other.adapted)
+        after = None if None in pair else reduce(add, cast(Any, pair))
+        return Score(self.errors + other.errors, counts, after)
 
     @property
     def value(self) -> float:
@@ -80,6 +97,8 @@ class Score(Structure):
             raise UploadError("count", "a sum of squares or of absolute values is negative")
         if self.counts is not None and self.counts.n != e.n:
             raise UploadError("count", f"the confusions do not count {e.n} rows")
+        if self.adapted is not None and self.adapted.counts.n != e.n:
+            raise UploadError("count", f"the adapted model was not scored on {e.n} rows")
         return self
 
 
@@ -162,6 +181,8 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
     rule
         A client's own, told the model's SHA-256 and the score before the score leaves; it raises
         if it must not.
+    adapted
+        Whether each client adapts the model to its own recordings, and scores that, too.
     """
 
     model_under_test: Predictor | None = None
@@ -172,12 +193,14 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
     rule: Callable[[str, Score], None] | None = field(
         default=None, repr=False, metadata={"local": True}
     )
+    adapted: bool = field(default=False, metadata={"later": True})
 
     def identity(self) -> dict[str, Fact] | None:
         """Return what a model that was given is known by in a plan; None if it is here."""
         if self.place is None:
             return None
-        return {"DeliveredEvaluation": f"{self.sha256} {self.store_per_client}"}
+        more = " adapted" if self.adapted else ""
+        return {"DeliveredEvaluation": f"{self.sha256} {self.store_per_client}{more}"}
 
     @property
     def requirements(self) -> Requirements:
@@ -196,16 +219,24 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
         tested = self.model_under_test
         if isinstance(tested, Model):
             sent = replace(tested, readout=Readout.from_message(received))
-            return evaluate(sent, data, device=self.device)
+            return self._score(sent, data)
         if self.place is not None:
-            score = evaluate(self.place.model(self.sha256), data, context.client)
+            score = self._score(self.place.model(self.sha256), data, context.client)
             if self.rule is not None:
                 self.rule(self.sha256, score)
             return score
         assert tested is not None
         if received.facts.get("sha256") != self._sha256:
             raise IntegrityError("the server tests another model than this client was given")
-        return evaluate(tested, data, context.client, device=self.device)
+        return self._score(tested, data, context.client)
+
+    def _score(self, model: Predictor, data: Data, client: str = "") -> Score:
+        score = evaluate(model, data, client, device=self.device)
+        if not self.adapted:
+            return score
+        from catchment.federation.measure.adapted import scored_adapted
+
+        return scored_adapted(model, data, score)
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients to serve side by side: many on a device, which wants them."""
@@ -218,7 +249,7 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
         self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
     ) -> list[Score]:
         tested = self.model_under_test
-        if not isinstance(tested, Model):
+        if not isinstance(tested, Model) or self.adapted:
             return list(super().client_updates(received, clients))
         sent = replace(tested, readout=Readout.from_message(received))
         return evaluate_each(sent, [data for data, _ in clients], device=self.device)

@@ -49,7 +49,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from catchment.arrays import Array
-from catchment.readout.solve import feature_scale, rescaled, scale_of, solve_readout, squared_errors
+from catchment.readout.solve import feature_scale, path_errors, rescaled, scale_of, solve_readout
 from catchment.readout.statistics import Readout, RidgeStatistics, unpack
 
 THRESHOLD = 4.0
@@ -167,7 +167,7 @@ def left_out_losses(
     scale, losses = scale_of(total, standardize), {}
     for name, mine in filled.items():
         readout = solve_readout((total - mine).floats, ridge, scale=scale)
-        losses[name] = float(squared_errors(mine, readout).sum() / (mine.weight * mine.n_targets))
+        losses[name] = float(path_errors(mine, [readout]).sum() / (mine.weight * mine.n_targets))
     return losses
 
 
@@ -278,7 +278,7 @@ def _filled(*parts: RidgeStatistics) -> bool:
 
 def _mean_error(statistics: RidgeStatistics, readout: Readout) -> float:
     """Return the mean squared error, never below what rounding leaves of nothing."""
-    found = float(squared_errors(statistics, readout).sum()) / statistics.weight
+    found = float(path_errors(statistics, [readout]).sum()) / statistics.weight
     size = float(unpack(statistics.floats.target_gram).trace()) / statistics.weight
     return max(found, 1e-12 * size, np.finfo(np.float64).tiny)
 
@@ -343,8 +343,9 @@ def drift_figures(history: Sequence[RoundScores], false_positive_rate: float) ->
     >>> drift_figures([once], 0.5), drift_figures([once, once], 0.5)
     ({}, {'drifted clients': 0.0})
     """
-    judged = 1 + sum(len(one.clients) for one in history[:-1])
-    if not history or 1 / judged > false_positive_rate:
+    if not history:
+        return {}
+    if 1 / (1 + sum(len(one.clients) for one in history[:-1])) > false_positive_rate:
         return {}
     every, last = drifts(history, false_positive_rate), history[-1].round
     return {"drifted clients": float(len({one.client for one in every if one.round == last}))}

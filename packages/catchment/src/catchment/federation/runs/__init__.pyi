@@ -27,7 +27,6 @@ from catchment.federation.runs.ledger import (
     say_bytes as say_bytes,
 )
 from catchment.federation.runs.read import (
-    Drawn as Drawn,
     Progress as Progress,
     Reporter as Reporter,
     Run as Run,

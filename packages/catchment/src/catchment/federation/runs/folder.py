@@ -79,7 +79,8 @@ GLANCE = 0.5  # seconds in which whoever only looks whether a folder is locked h
 
 Cell = str | int | float | None
 
-# Runs of earlier versions lack the last three tables, or have seals of rounds, and are read.
+# Runs of earlier versions lack the last three tables, have rows of `forecast`, or seals of rounds,
+# and are read.
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE stages (stage TEXT PRIMARY KEY, position INTEGER, fingerprint TEXT, rounds INTEGER,
@@ -416,16 +417,12 @@ class StageKeeper(Keeper[S]):
             if record.round > 0:
                 folder.state_path(self.stage, record.round - 1).unlink(missing_ok=True)
         if self.logs:
-            self._log(record)
-
-    def _log(self, record: Record) -> None:
-        """Say that a round is over; every client that is left out is one line of warning."""
-        how = (record.n_used, record.n_asked, record.seconds)
-        about = (self.stage, record.round + 1, self.plan.rounds, *how)
-        rounds_log.info("%s, round %d of %d: %d of %d clients, %.1f s", *about)
-        for one in record.refused:
-            told = (one.client, self.stage, one.reason, one.code)
-            rounds_log.warning("%s was left out of the %s: %s (%s)", *told)
+            how = (record.n_used, record.n_asked, record.seconds)
+            about = (self.stage, record.round + 1, self.plan.rounds, *how)
+            rounds_log.info("%s, round %d of %d: %d of %d clients, %.1f s", *about)
+            for one in record.refused:
+                told = (one.client, self.stage, one.reason, one.code)
+                rounds_log.warning("%s was left out of the %s: %s (%s)", *told)
 
 
 def check_format(folder: Path, facts: Mapping[str, str]) -> None:

@@ -105,16 +105,6 @@ class RidgePath:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
-    """A segment of one test client's targets and predictions, (n, K) each."""
-
-    client: str
-    outputs: tuple[str, ...]
-    target: Array
-    predicted: Array
-
-
-@dataclass(frozen=True, eq=False)
 class Run:
     """All that a report or an explanation needs of a run.
 
@@ -136,7 +126,6 @@ class Run:
     confusion: Integers | None = None
     classes: tuple[str, ...] = ()
     path: RidgePath | None = None
-    forecast: Drawn | None = None
     rows_by_client: Mapping[str, int] = field(default_factory=dict)
     flags: tuple[AnyFlag, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
@@ -276,6 +265,9 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
     classes = tuple(json.loads(facts.get("classes", "null")) or ())
     sizes = dict(database.execute("SELECT client, rows FROM clients ORDER BY client").fetchall())
     by_loss = database.execute("SELECT client, loss, z FROM flags ORDER BY z DESC")
+    # Runs of earlier versions say nothing of how anybody is served.
+    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    served = database.execute("SELECT client FROM served").fetchone() if "served" in tables else ()
     return Run(
         folder,
         facts,
@@ -288,7 +280,6 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
         _confusion(database, classes),
         classes,
         _path(database),
-        _forecast(database),
         sizes,
         (*(Flag(*row) for row in by_loss), *rows_flags(sizes)),
         {
@@ -297,16 +288,8 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
         },
         damage(database, facts),
         tuple(map(DrawnRecording.from_dict, json.loads(facts.get("drawn", "[]")))),
-        _served(database),
+        str(served[0]) if served else "",
     )
-
-
-def _served(database: sqlite3.Connection) -> str:
-    """Return of whom the folder says how they are served; runs of earlier versions say nothing."""
-    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'served'").fetchone():
-        return ""
-    found = database.execute("SELECT client FROM served").fetchone()
-    return str(found[0]) if found else ""
 
 
 def _traffic(database: sqlite3.Connection) -> tuple[Traffic, ...]:
@@ -355,17 +338,6 @@ def _path(database: sqlite3.Connection) -> RidgePath | None:
     errors = np.array([np.nan if row[2] is None else row[2] for row in rows], dtype=np.float64)
     chosen = tuple(dict.fromkeys(row[0] for row in rows if row[3]))
     return RidgePath(ridges, errors.reshape(len(ridges), len(outputs)), outputs, chosen)
-
-
-def _forecast(database: sqlite3.Connection) -> Drawn | None:
-    rows = database.execute(
-        "SELECT client, output, target, predicted FROM forecast ORDER BY rowid"
-    ).fetchall()
-    if not rows:
-        return None
-    outputs = tuple(dict.fromkeys(row[1] for row in rows))
-    values = np.array([row[2:] for row in rows], dtype=np.float64).reshape(-1, len(outputs), 2)
-    return Drawn(rows[0][0], outputs, values[..., 0], values[..., 1])
 
 
 FACT = "folds"

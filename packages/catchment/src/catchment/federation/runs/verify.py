@@ -28,7 +28,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
+from scipy.linalg import toeplitz
 
+from catchment.arrays import Array
 from catchment.data.recording import Recording
 from catchment.errors import (
     CatchmentError,
@@ -54,20 +56,25 @@ from catchment.federation.learn.unlearning import (
     unlearn_lags,
     unlearn_normal,
 )
-from catchment.federation.learn.yule_walker import FederatedYuleWalker, lags_of_run
+from catchment.federation.learn.yule_walker import (
+    FederatedYuleWalker,
+    YuleWalkerState,
+    lags_of_run,
+)
 from catchment.federation.runs.folder import MODEL, SEAL
 from catchment.federation.runs.read import Run, last_state, read_digests, read_run
 from catchment.plugins import plugin
 from catchment.readout.detector import Detector
 from catchment.readout.device import same_features
-from catchment.readout.heads import head_of
+from catchment.readout.heads import HEADS
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
-from catchment.readout.statistics import Readout, RidgeStatistics, unpack
+from catchment.readout.statistics import Readout, unpack
 from catchment.wire import NOTHING, Message
 
 TRAINING = "training"
 Ridge = FederatedRidge | BalancedRidge
+KeptState = RidgeState | ByClass | YuleWalkerState
 # Each changes a message by itself; others weigh clients against each other, or hide them.
 HARMLESS = frozenset({"Float32", "FactorUpload", "LowRankUpload"})
 
@@ -105,6 +112,14 @@ class Described:
         inner: Mapping[str, Any] = self.settings["ridge"]["FederatedRidge"]
         return inner
 
+    def kept_sums(
+        self, model: Model, parts: Message
+    ) -> tuple[Ridge | FederatedYuleWalker, KeptState] | None:
+        """Return the algorithm and its state as `learned` does, of autocovariances too."""
+        if self.name == "FederatedYuleWalker":
+            return lags_of_run(model, self.settings, parts)
+        return self.learned(model, parts)
+
     def learned(self, model: Model, parts: Message) -> tuple[Ridge, RidgeState | ByClass] | None:
         """Return the algorithm whose state is a sum of statistics, and the state that was kept.
 
@@ -131,7 +146,8 @@ class Described:
             k: tuple(v) if isinstance(v, list) else v for k, v in self._of_ridge.items()
         }
         if plain.get("head") is not None:
-            plain["head"] = head_of(plain["head"])
+            ((name, settings),) = plain["head"].items()  # by the name of its class
+            plain["head"] = {one.__name__: one for one in HEADS.values()}[name](**settings)
         made: Any = BalancedRidge if self.name == "BalancedRidge" else FederatedRidge
         algorithm: Ridge = made(**{**plain, **known})
         return algorithm, algorithm.load_state(parts)
@@ -269,8 +285,8 @@ class _Trained:
 
     told: Described
     model: Model
-    algorithm: Ridge
-    state: RidgeState | ByClass
+    algorithm: Ridge | FederatedYuleWalker
+    state: KeptState
     sums: Tally[Any]
     digests: Mapping[str, str]
     n_used: int
@@ -288,7 +304,8 @@ class _Trained:
         """Why what clients sent cannot be computed again, nothing if it can."""
         settings = self.told.settings
         for protection in self.told.protections:
-            if protection not in HARMLESS and protection != "SecureAggregation":
+            rounds = isinstance(self.algorithm, FederatedYuleWalker) or protection not in HARMLESS
+            if rounds and protection != "SecureAggregation":
                 return f"{protection} changes what clients send, or their sum"
         if self.told.name == "AlignedRidge":
             return "every client has a reservoir of its own"
@@ -301,6 +318,8 @@ class _Trained:
     def again(self, name: str, data: Data) -> Sum:
         """Return what a client sends in all rounds of the training, in columns of all classes."""
         preprocessing, classes = self.model.preprocessing, self.model.classes
+        if isinstance(self.algorithm, FederatedYuleWalker):
+            return cast(Sum, self.algorithm.whole(data, preprocessing))
 
         def prepared() -> Iterable[Recording]:
             every = data() if classes is None else (one.among(classes) for one in data())
@@ -423,7 +442,7 @@ class _Said:
 
         n_checks = len(self.checks)
         learned = self.read(
-            "statistics", lambda: told.learned(model, parts), "they cannot be read: "
+            "statistics", lambda: told.kept_sums(model, parts), "they cannot be read: "
         )
         if len(self.checks) > n_checks:
             return None
@@ -452,9 +471,12 @@ class _Said:
                 continue
             found, own = kept[name].digest(), trained.model.features.fingerprint
             try:
-                for one in kept[name].members.values():
-                    same = same_features(one.fingerprint, own)
-                    check_statistics(one, fingerprint=one.fingerprint if same else own)
+                if isinstance(trained.algorithm, FederatedYuleWalker):
+                    trained.algorithm.check(kept[name])
+                else:
+                    for one in kept[name].members.values():
+                        same = same_features(one.fingerprint, own)
+                        check_statistics(one, fingerprint=one.fingerprint if same else own)
             except UploadError as error:
                 self.differs(what, str(error), found)
                 continue
@@ -467,21 +489,25 @@ class _Said:
             groups = reduce(add, (state.by_group[group] for group in sorted(state.by_group)))
             self.same(f"{len(state.by_group)} groups of clients added up", groups, total)
 
-    def solved(
-        self, what: str, trained: _Trained, state: RidgeState | ByClass, readout: Readout
-    ) -> None:
+    def solved(self, what: str, trained: _Trained, state: KeptState, readout: Readout) -> None:
         """Solve a state again; compare the readout by what it predicts on the training rows."""
         algorithm: Any = trained.algorithm
 
         def again() -> tuple[Any, Readout]:
-            solved = algorithm.solved(state)
-            return solved, algorithm.result(solved).readout
+            solved, model = algorithm.solved(state), trained.model
+            made = algorithm.result(solved).prepared_by(model.preprocessing, model.channels)
+            return solved, made.readout
 
         found = self.read(what, again, "it cannot be solved from the sum: ")
         if found is None:
             return
         made: Any = found[0].weighted if isinstance(found[0], ByClass) else found[0]
-        distance = _readouts_apart(made.total.floats, readout, found[1])
+        if isinstance(made, YuleWalkerState):
+            distance = _lags_apart(made, readout, found[1])
+        else:
+            total = made.total.floats
+            about = (unpack(total.gram).__matmul__, total.feature_sum, total.weight)
+            distance = _readouts_apart(*about, readout, found[1])
         note = (
             f"solved again from the sum, predictions {distance:.0e} apart (floating point: "
             "compared to a tolerance, not by hash)"
@@ -537,7 +563,10 @@ class _Said:
         total, kept = trained.sums.total, trained.sums.by_client
         self.compare("certificate: before", told.hash_of(total), told.before)
         found = told.fingerprint.split(" ")[0]
-        self.compare("certificate: features", trained.model.features.fingerprint, found)
+        own = trained.model.features.fingerprint
+        if isinstance(trained.algorithm, FederatedYuleWalker):
+            own = trained.algorithm.statistics_name
+        self.compare("certificate: features", own, found)
         if told.client not in kept or told.what != ALL:
             held = "not kept here" if told.client not in kept else "a part of what is kept here"
             self.cannot("certificate: after", f"what was removed of {told.client} is {held}")
@@ -555,25 +584,44 @@ class _Said:
         made = self.read(path.name, lambda: self.load(path)) if path.is_file() else None
         shared = made and (made.model or made)
         if isinstance(shared, Model):
-            plain = isinstance(after, RidgeStatistics)
-            left: Any = (RidgeState if plain else ByClass)(cast(Any, after), rest)
+            left = type(trained.state)(cast(Any, after), rest)
             self.solved(path.name, trained, left, shared.readout)
 
 
-def _readouts_apart(total: RidgeStatistics, one: Readout, other: Readout) -> float:
+def _lags_apart(state: YuleWalkerState, one: Readout, other: Readout) -> float:
+    """Return how far two readouts of lags are apart on series with these autocovariances."""
+    assert state.total is not None
+    assert state.choice is not None
+    G = toeplitz(state.total.moments[0, : state.choice.best.lookback])
+
+    def rows(W: Array) -> Array:
+        every = G @ W[1:].reshape(len(G), -1)
+        return np.concatenate([W[:1], every.reshape(-1, W.shape[1])])
+
+    return _readouts_apart(rows, np.zeros(len(other.weights)), 1.0, one, other)
+
+
+def _readouts_apart(
+    rows: Callable[[Array], Array], s: Array, n: float, one: Readout, other: Readout
+) -> float:
     """Return the root mean square difference of two readouts on the rows of a sum.
 
     It is a share of what the second predicts there. Directions that no row has count as their ridge
     makes them count, so that no weight can change unseen.
+
+    Parameters
+    ----------
+    rows
+        Multiplies weights by the sum of products of the rows' features; `s` and `n` are the sum of
+        features and the number of rows.
     """
     if one.weights.shape != other.weights.shape:
         return np.inf
-    G, s, n = unpack(total.gram), total.feature_sum, total.weight
     ridge = float(np.mean(other.ridge))
 
     def size(W: Any, b: Any) -> float:
-        rows = np.sum(W * (G @ W)) + 2 * np.sum(b * (s @ W)) + n * np.sum(b * b)
-        return float(rows + ridge * np.sum(W * W))
+        squares = np.sum(W * rows(W)) + 2 * np.sum(b * (s @ W)) + n * np.sum(b * b)
+        return float(squares + ridge * np.sum(W * W))
 
     difference = size(one.weights - other.weights, one.intercept - other.intercept)
     whole = size(other.weights, other.intercept)
@@ -659,14 +707,12 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Any) -> Witho
         known = {**told.settings, "classes": None if labels is None else tuple(labels)}
         algorithm = FederatedAnomalyDetector(**{**known, "features": shared.features})
         state = algorithm.load_state(parts)
-    elif isinstance(shared, Model) and told.name == "FederatedYuleWalker":
-        algorithm, state = lags_of_run(shared, told.settings, parts)
     elif isinstance(shared, Model) and told.name in BY_PLUGIN:
         without = plugin("algorithms", BY_PLUGIN[told.name]).without_client
         made: WithoutClient | None = without(told, shared, parts, client)
         return made
     elif isinstance(shared, Model):
-        algorithm, state = told.learned(shared, parts) or (None, None)
+        algorithm, state = told.kept_sums(shared, parts) or (None, None)
     if algorithm is None:
         return None
     groups = isinstance(state, RidgeState) and bool(state.by_group)

@@ -15,21 +15,17 @@ The discrete Gaussian, whose probabilities at integers k go as exp(-k^2 / (2 s^2
 
 (Canonne, Kamath and Steinke, NeurIPS 2020, theorems 4 and 7, corollary 13).
 
-Random words for privacy noise: from the operating system, or from a secret key.
+Random words come from the operating system or from a secret key; there is no seed. A client whose
+noise must be the same when it is asked for the same upload again draws it from a key that only its
+own ledger has (`catchment.privacy.ledger`), as the output of SHAKE-256: without the key it cannot
+be told from the operating system's.
 
-Nothing else makes them, and there is no seed. A client whose noise must be the same when it is
-asked for the same upload again draws it from a key that only its own ledger has
-(`catchment.privacy.ledger`), as the output of SHAKE-256: without the key it cannot be told from
-the operating system's.
-
-Exact samples of the discrete Gaussian, from random bits of `catchment.privacy.dp.gaussian`.
-
-Integers k with probability proportional to exp(-k^2 / (2 s^2)), by rejection from a discrete
-Laplace distribution (Canonne, Kamath and Steinke, NeurIPS 2020, algorithms 1 to 3). All coins are
-tossed at once: a coin of probability exp(-g) compares 64 random bits with exp(-g) in floating
-point, and where the two agree to such precision that rounding could decide, more bits and exact
-arithmetic do. So the samples are exact to 2^-200. OpenDP has such a sampler too; it takes no key,
-which noise that must be the same again needs, and was not at hand to be held against our checks.
+Samples of the discrete Gaussian are exact: integers k with probability proportional to exp(-k^2 /
+(2 s^2)), by rejection from a discrete Laplace distribution (Canonne, Kamath and Steinke, NeurIPS
+2020, algorithms 1 to 3). All coins are tossed at once: a coin of probability exp(-g) compares 64
+random bits with exp(-g) in floating point, and where the two agree to such precision that rounding
+could decide, more bits and exact arithmetic do. So the samples are exact to 2^-200. OpenDP's are
+exact too, but come from no key and take 15 times as long a draw (docs/concepts/design.md).
 """
 
 from __future__ import annotations

@@ -5,18 +5,11 @@ crashed go on; another one for the same stage of a round is refused. Numbers of 
 and only the latest round of a plan is alive. All secrets lie in the client's memory and are erased
 with the last answer.
 
-Where a client's secrets of a round are: in its memory, or on a device that shows them to nobody.
-
-Everything else of a client's half (who takes part, the signatures, the books) does not touch them.
-
-A client's upload under secure aggregation: checked, put under its masks and signed.
-
 The upload is checked here and nowhere else: its rows, its range in the ring, and that its numbers
 are finite. A client that has changed its program can send any numbers under its mask. The server
 sees that the sum is impossible (a Gram matrix with a negative eigenvalue, more rows than the plan
-allows for all clients together) and then ends the round; it cannot see whose fault it is. To prove
-a bound on numbers that nobody sees takes proofs that cost far more than the sum, or a second server
-that does not talk to the first; neither is here.
+allows for all clients together) and then ends the round; it cannot see whose fault it is. Proofs of
+a bound on numbers that nobody sees cost far more than the sum, and are not here.
 """
 
 from __future__ import annotations
@@ -80,12 +73,8 @@ class Holder:
     public: bytes  # (64,), for boxes and for masks
 
 
-@dataclass(frozen=True)
-class Dealt:
-    """What a holder is sent: a box (or, to oneself, what would be in it), and two digests."""
-
-    content: bytes
-    mark: bytes
+# What a holder is sent: a box (or, to oneself, what would be in it), and two digests.
+Dealt = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True)
@@ -151,7 +140,7 @@ class Vault:
                 content = keys.seal(
                     there, content, me.session.about("shares", me.name, holder.name)
                 )
-            dealt.append(Dealt(content, mark))
+            dealt.append((content, mark))
         self._book["box keys"] = b"".join(opening)  # agreed on once, for both directions
         return dealt
 
@@ -385,12 +374,12 @@ def _dealt(side: Side, t: int) -> Message:
     holders = sorted((*side.near(), Holder(me.place, me.name, b"")), key=lambda one: one.place)
     dealt = side.vault.deal(me, seen, holders, t)
     boxes = []
-    for holder, one in zip(holders, dealt, strict=True):
+    for holder, (content, _) in zip(holders, dealt, strict=True):
         if holder.place == me.place:
-            side.book["own shares"] = one.content
+            side.book["own shares"] = content
         else:
-            boxes.append(one.content)
-    promise, marks = side.vault.promise(me), [one.mark for one in dealt]
+            boxes.append(content)
+    promise, marks = side.vault.promise(me), [mark for _, mark in dealt]
     told = b"".join([seen, promise, *boxes, *marks])
     signed = side.sign("shares", side.session.digest("dealt", told))
     arrays = (

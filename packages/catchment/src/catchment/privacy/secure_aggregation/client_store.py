@@ -1,6 +1,4 @@
-"""A client's memory on the disk: what secure aggregation must not forget when the client restarts.
-
-What a client remembers of secure aggregation: one round of a plan at a time, one request per stage.
+"""What a client remembers of secure aggregation: one round of a plan, one request a stage.
 
 Numbers of rounds are counted, by the server; a client takes only one above those it knows for the
 plan, and none that is far above all it knows for the federation: a single number near the end of

@@ -41,11 +41,7 @@ Not covered: who talks when, the shape of messages, the sum itself, one person w
 identities; and a server that can run its own program on the clients. Nobody outside has reviewed
 the protocol.
 
-What a client of secure aggregation refuses to do, whoever asks.
-
-Each rule is checked by every client on its own, from the plan it agreed to, from its own data and
-from what it remembers; none needs to know anything of another client's data. The rules on rows are
-empirical: they guard against the reconstruction of sequences, not against tests of membership.
+What a client refuses (`check_...`) it checks on its own, from the plan, its data and its memory.
 """
 
 from __future__ import annotations
@@ -153,7 +149,8 @@ def check_rows(upload: object, *, rows_per_feature: float, min_clients: int) -> 
             raise RuleError(
                 "rows",
                 f"too few rows for {n_features} features, this client sends {least:.0f} or more; "
-                "collect more data before taking part, or use fewer features",
+                "collect more data before taking part, use fewer features, or agree on a plan with "
+                "more min_clients or fewer rows_per_feature",
             )
 
 
