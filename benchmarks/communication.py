@@ -1,8 +1,7 @@
-"""Bytes against accuracy: what an upload costs, and what a smaller one does to the readout.
+"""Bytes against accuracy: what an upload of statistics costs beside one of a readout.
 
 Every row is a full run through the codec: bytes are those of the messages, errors are on held-out
-data, and the readout's distance from the exact one stands beside its bound. Tasks: NARMA-10
-forecasts, synthetic wearables (many windows per client, and a few), and UCI HAR if it is at hand.
+data. Tasks: NARMA-10 forecasts, synthetic wearables (many windows per client, and a few), and UCI HAR if it is at hand.
 
     python -m benchmarks.communication
 """
@@ -12,25 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from benchmarks.record import write
 from catchment import Recording, Reservoir
 from catchment.data import ACTIVITIES, contiguous, narma, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import MissingDataError
 from catchment.features import EchoState
-from catchment.federation import Float32, Plan, moment_matrix
+from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.federation.measure import Evaluation
-from catchment.readout import Model, Readout, RidgeStatistics
+from catchment.readout import Model, RidgeStatistics
 from reproductions.places import load
 
 Clients = Mapping[str, Sequence[Recording]]
-COMPRESSIONS: dict[str, Float32 | None] = {
-    "packed float64 (default)": None,
-    "packed float32": Float32(),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,21 +62,13 @@ def tasks() -> list[Task]:
 
 def run(task: Task) -> dict[str, dict[str, float]]:
     algorithm = FederatedRidge(features=task.features, ridge=task.ridge, classes=task.classes)
-    exact: Readout | None = None
-    rows = {}
-    for name, compression in COMPRESSIONS.items():
-        protections = () if compression is None else (compression,)
-        result = run_locally(Plan(algorithm=algorithm, protections=protections), task.train)
-        total, model = result.state.total, result.model
-        assert total is not None
-        assert model is not None
-        exact = model.readout if exact is None else exact
-        rows[name] = {
+    result = run_locally(Plan(algorithm=algorithm), task.train)
+    rows = {
+        "packed float64": {
             "bytes per client": result.records[0].bytes_up / len(task.train),
-            "score": score(model, task.test),
-            "readout error": distance(model.readout, exact),
-            "bound": bound(compression, total, model.readout, exact),
+            "score": score(result.model, task.test),
         }
+    }
     averaged = run_locally(
         Plan(
             algorithm=ReadoutAveraging(
@@ -104,32 +89,6 @@ def score(model: Model, test: Clients) -> float:
     total = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), test).state.total
     assert total is not None
     return total.value
-
-
-def distance(readout: Readout, exact: Readout) -> float:
-    """Return how far the weights are from the exact ones, relative to their norm."""
-    difference = np.linalg.norm(readout.weights - exact.weights)
-    return float(difference / np.linalg.norm(exact.weights))
-
-
-def bound(
-    compression: Float32 | None,
-    total: RidgeStatistics,
-    readout: Readout,
-    exact: Readout,
-) -> float:
-    """Return how far float32 statistics can move the weights, relative to their norm.
-
-    A product of columns is at most the product of their lengths, of each client and so of the sum;
-    hence |dG| <= 2^-24 tr G, and as much again for each number in the centring.
-    """
-    if compression is None:
-        return 0.0
-    ridge, M = float(np.min(readout.ridge)), moment_matrix(total).diagonal()
-    G, Y = M[1 : 1 + total.n_features].sum(), M[1 + total.n_features :].sum()
-    dG, dC = 4 * 2.0**-24 * G, 4 * 2.0**-24 * np.sqrt(G * Y)
-    moved = float((dC + np.linalg.norm(readout.weights, 2) * dG) / ridge)
-    return moved / float(np.linalg.norm(exact.weights))
 
 
 def published_count() -> dict[str, object]:

@@ -61,10 +61,11 @@ def _jobs(jobs: dict[str, Any]) -> list[str]:
         "Microseconds a step for statistics and a solve. Errors are NRMSE on series of as many",
         "steps, mean of three seeds: EchoState as it is timed / with defaults / diagonal. Times of",
         "the diagonal reservoir are for the settings of that task; `times as fast` is the time in",
-        "float64 over it, and that on the grid. The first table shows what an EchoState can do",
+        "float64 over it, and that in fixed point. The first table shows what an EchoState can do",
         "that is chosen for a task.",
         "",
-        "| job | EchoState | float64 | grid | diagonal | task | µs | times as fast | errors |",
+        "| job | EchoState | float64 | fixed point | diagonal | task | µs | times as fast "
+        "| errors |",
         "|---" * 9 + "|",
     ]
     for name, job in jobs.items():

@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.grid_tables import markdown
+from benchmarks.fixed_point_tables import markdown
 from benchmarks.record import RESULTS, write
 from tools.edge.counts import counted, counted_masks
 from tools.edge.federation import Recipe

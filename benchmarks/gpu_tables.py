@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.grid_tables import RESULTS, ROOT, markdown
+from benchmarks.fixed_point_tables import RESULTS, ROOT, markdown
 
 PAGE = ROOT / "docs" / "guides" / "gpu.md"
 
@@ -28,8 +28,8 @@ def states_table(results: Results) -> str:
         if "grid costs" in line:
             found[4] = f"{line['grid costs']:.2f}"
         rows.append([f"{line['units']}", f"{line['sequences']}", *found])
-    head = ["units", "sequences", "on the grid", "in float64", "plain torch, loop"]
-    head += ["plain torch, graph", "what the grid costs", "grid, inputs from the host"]
+    head = ["units", "sequences", "in fixed point", "in float64", "plain torch, loop"]
+    head += ["plain torch, graph", "what fixed point costs", "fixed point, inputs from the host"]
     return markdown(head, rows)
 
 

@@ -9,7 +9,7 @@ be an environment of its own. Its Hydra needs torch and is left out where there 
 
 Times are CPU microseconds for a recording, the least of all repeats. `catchment` is the transform
 from arrays to features, as aeon's; `with checks` is `rows` of the built map, which looks for values
-that are not finite, compares features with their bounds and rounds them to the grid.
+that are not finite, compares features with their bounds and rounds them to fixed point.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ def uci_har_table() -> str:
         _of_study("incfed", "incfed", "reservoir chosen as in the paper"),
         _of_example(),
         _of_errors("defaults", "now"),
-        _of_errors("grid", "default"),
+        _of_errors("fixed_point", "default"),
         _of_prompts(),
         _of_personal(),
     ]

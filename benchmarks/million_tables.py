@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.grid_tables import RESULTS, ROOT, markdown
+from benchmarks.fixed_point_tables import RESULTS, ROOT, markdown
 
 PAGE = ROOT / "docs" / "guides" / "scale-measured.md"
 FILE = RESULTS / "million.json"

@@ -5,7 +5,7 @@ error on later steps, the bytes of a client, the seconds of the whole federation
 rows of everybody on one pile, by numpy's and scipy's own
 least squares, and persistence. A ridge is chosen by clients left out, by generalized
 cross-validation, or on a segment between training and test ("best"); the test segment chooses
-nothing. The inputs are as they are, or standardized; the states float64, or on the default grid.
+nothing. The inputs are as they are, or standardized; the states float64, or in fixed point.
 
     python -m benchmarks.precision               # every cell, kept as it ends; --resume goes on
     python -m benchmarks.precision --workers 8   # side by side; --seeds 9 adds reservoirs
@@ -227,7 +227,9 @@ def table(rows: Sequence[Mapping[str, Any]], units: Sequence[int] = (100, 300)) 
     for name, group in sorted(groups.items(), key=lambda one: (one[0][0] == "Lorenz", one[0])):
         condition = np.median([row["condition"] for row in group])
         errors = (np.mean([row["ways"][way]["error"] for row in group]) for way in WAYS)
-        told = (*name, f"{condition:.0e}", *(f"{error:.3g}" for error in errors))
+        series, inputs, states, n = name
+        shown = {"grid": "fixed point"}.get(states, states)
+        told = (series, inputs, shown, n, f"{condition:.0e}", *(f"{error:.3g}" for error in errors))
         lines.append(f"| {' | '.join(told)} |")
     return "\n".join(lines)
 

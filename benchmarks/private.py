@@ -157,7 +157,7 @@ def private(
         GaussianNoise(epsilon=epsilon, delta=DELTA, clip=clip, min_clients=1, small_cohort=True)
         for epsilon in EPSILONS
     ]
-    # Clipped once, on the grid of the least noise, which is finer than the others need.
+    # Clipped once, to the steps of the least noise, which is finer than the others need.
     finest = min(noise.grid for noise in noises)
     total = reduce(add, (clip.clipped(s, finest) for s in sent))
     scores = {}

@@ -26,7 +26,6 @@ from catchment import Array
 from catchment.engine import run_locally
 from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan
-from catchment.privacy import PromptNoise
 from catchment.privacy.dp import gaussian_multiplier
 from catchment.readout import train
 from catchment_lab.audit import Drive, Setting, correlation, generated, minimize
@@ -35,6 +34,7 @@ from catchment_research.prompt import (
     EdgeController,
     LanguageServer,
     Projection,
+    PromptNoise,
     PromptTraining,
     closed_form_start,
     label_targets,

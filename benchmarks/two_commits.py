@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.grid_speed import PER_STEP, problem_of, work_of
+from benchmarks.fixed_point_speed import PER_STEP, problem_of, work_of
 from benchmarks.jobs import JOBS
 from benchmarks.record import RESULTS, write
 from benchmarks.timing import once

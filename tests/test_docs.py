@@ -16,7 +16,7 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from benchmarks import gpu_cases, gpu_tables, grid_tables, million_tables
+from benchmarks import fixed_point_tables, gpu_cases, gpu_tables, million_tables
 from benchmarks.edge_peer_table import edge_peer_table
 from catchment import __version__
 from catchment.features.echo_state import AUTO_GRID
@@ -211,9 +211,9 @@ def test_every_claim_about_privacy_names_a_test_that_is_there() -> None:
 INTEGERS = (ROOT / "docs" / "concepts" / "integers-measured.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", grid_tables.TABLES)
-def test_tables_of_grids_are_those_that_were_measured(name: str) -> None:
-    table = grid_tables.measured(name)
+@pytest.mark.parametrize("name", fixed_point_tables.TABLES)
+def test_tables_of_fixed_point_are_those_that_were_measured(name: str) -> None:
+    table = fixed_point_tables.measured(name)
     _, shown = INTEGERS.split(f"<!-- table: {name} -->\n\n")
     if table is None:
         assert "(preliminary: " in shown.splitlines()[0]
@@ -228,7 +228,9 @@ def test_tables_of_a_gpu_are_those_that_were_measured(name: str) -> None:
 
 
 def test_repeats_on_a_gpu_are_those_that_were_measured() -> None:
-    runs = json.loads((grid_tables.RESULTS / "gpu.json").read_text("utf-8"))["repeats"]["runs"]
+    runs = json.loads((fixed_point_tables.RESULTS / "gpu.json").read_text("utf-8"))["repeats"][
+        "runs"
+    ]
     fresh = [run["CPU, /s"] for run in runs if run["turn"] == "new machine"]
     later = [run for run in runs if run["turn"] != "new machine"]
     page = gpu_tables.PAGE.read_text(encoding="utf-8").replace("\n", " ")
@@ -242,7 +244,7 @@ def test_repeats_on_a_gpu_are_those_that_were_measured() -> None:
 
 
 def test_every_map_has_one_digest_on_a_gpu() -> None:
-    results = json.loads((grid_tables.RESULTS / "gpu.json").read_text(encoding="utf-8"))
+    results = json.loads((fixed_point_tables.RESULTS / "gpu.json").read_text(encoding="utf-8"))
     digests = {line["map"]: line["same digest"] for line in results["digests"]}
     assert set(digests) == set(gpu_cases.CASES)
     assert all(digests.values())
@@ -275,7 +277,7 @@ def test_runs_of_many_clients_have_one_sum_and_one_model() -> None:
 
 
 def test_figures_of_a_gpu_are_those_that_were_measured() -> None:
-    lines = json.loads((grid_tables.RESULTS / "grid_gpu.json").read_text())
+    lines = json.loads((fixed_point_tables.RESULTS / "fixed_point_gpu.json").read_text())
     assert lines[-1]["all the same"]
     grams = [
         line["time_gram"]["seconds"] for line in lines if "seconds" in line.get("time_gram", {})
@@ -289,7 +291,7 @@ def test_figures_of_a_gpu_are_those_that_were_measured() -> None:
 
 
 @pytest.mark.parametrize("page", ["integers.md", "defaults.md"])
-def test_the_default_grids_are_those_of_the_library(page: str) -> None:
+def test_the_default_bits_are_those_of_the_library(page: str) -> None:
     text = (ROOT / "docs" / "concepts" / page).read_text(encoding="utf-8")
     for bits, feature_bits, largest in AUTO_GRID.values():
         assert f"{bits}, {feature_bits}, {largest:g}" in text

@@ -42,7 +42,7 @@ FACES = {
         "RandomProjection RandomFourierFeatures Reservoir Uniform WindowStatistics AppendNorm"
     ),
     "catchment.federation": (
-        "Algorithm BLOCK ByRound Data Engine Float32 Limits Masking Requirements Plan Protection "
+        "Algorithm BLOCK ByRound Data Engine Limits Masking Requirements Plan Protection "
         "Record Result Rows LowRankUpload RunFolder RoundContext Workflow explain messages_of "
         "read_run"
     ),
@@ -64,7 +64,7 @@ FACES = {
     ),
     "catchment.privacy": (
         "Helper Budget Clip FileMemory GaussianNoise Identities Journal RecordLevel "
-        "PlainStatisticsWarning Policy PromptNoise LedgerEntry PrivacyLedger SecureAggregation "
+        "PlainStatisticsWarning Policy LedgerEntry PrivacyLedger SecureAggregation "
         "epsilon_spent forget_rounds generate_keys networked new_helper new_identity"
     ),
     "catchment.readout": (
@@ -123,7 +123,7 @@ FACES = {
     ),
     "catchment_research.prompt": (
         "Answers Controlled EdgeController Example FrozenLM LanguageServer Projection PromptModel "
-        "PromptTraining Prompter RecordingPrompts SurrogateLM TransformersLM "
+        "PromptNoise PromptTraining Prompter RecordingPrompts SurrogateLM TransformersLM "
         "closed_form_start find_model label_targets prompt_model_of ridge_data values_of"
     ),
 }

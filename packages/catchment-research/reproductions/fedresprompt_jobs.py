@@ -14,7 +14,6 @@ from catchment.engine import run_locally
 from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge
-from catchment.privacy import PromptNoise
 from catchment.readout import Readout
 from catchment_research.learn import Adam, Mean
 from catchment_research.partial import LocalSteps
@@ -23,6 +22,7 @@ from catchment_research.prompt import (
     Example,
     LanguageServer,
     Projection,
+    PromptNoise,
     PromptTraining,
     TransformersLM,
     as_tokens,

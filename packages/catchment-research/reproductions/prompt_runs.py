@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from catchment.engine import run_locally
-from catchment.federation import Float32, Plan, Record
+from catchment.federation import Plan, Record
 from catchment.federation.runs import Keeper
+from catchment_research import Float32
 from catchment_research.learn import Arrays
 from catchment_research.prompt import Example, LanguageServer, Traffic, TransformersLM
 from reproductions.fedresprompt_values import Cell

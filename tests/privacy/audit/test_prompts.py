@@ -12,13 +12,13 @@ from catchment import Array, Reservoir
 from catchment.engine import run_locally
 from catchment.features import EchoState
 from catchment.federation import Plan
-from catchment.privacy import PromptNoise
 from catchment_lab.audit import Drive, correlation, relative_error
 from catchment_research.learn import Mean
 from catchment_research.prompt import (
     EdgeController,
     Example,
     LanguageServer,
+    PromptNoise,
     PromptTraining,
     Question,
     losses,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from catchment.readout import Predictor
     from catchment_edge.c.plan import DevicePlan
     from catchment_edge.onnx.export import OnnxFile, Precision
+    from catchment_edge.training.lags import LagsDevice
     from catchment_edge.training.write import TrainingDevice
 
 TARGETS = ("onnx", "c")
@@ -103,7 +104,7 @@ def export(
 
 def _device(
     plan: Path, port: str | None, *, rows: int | None, steps: int | None, name: str, masks: int
-) -> TrainingDevice:
+) -> TrainingDevice | LagsDevice:
     """Return a plan's client as C; a port that is not there is refused before it is shown."""
     from catchment_edge.ports import port_files
     from catchment_edge.training.layout import ROWS
@@ -115,7 +116,7 @@ def _device(
     return device_of(plan, rows=most, steps=steps, name=name, masks=masks)
 
 
-def _show(made: DevicePlan | OnnxFile | TrainingDevice, as_json: bool) -> None:
+def _show(made: DevicePlan | OnnxFile | TrainingDevice | LagsDevice, as_json: bool) -> None:
     if as_json:
         print_json(made.facts())
     else:

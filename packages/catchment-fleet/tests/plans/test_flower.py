@@ -167,6 +167,18 @@ def test_the_fleet_of_the_example_gives_the_same_file(tmp_path: Path) -> None:
     assert run.scores[""] == here.scores[""]
 
 
+def test_every_node_adapts_the_model_it_was_given_and_scores_both(tmp_path: Path) -> None:
+    text = WEARABLES + "\n[run]\nadapt = true\n"
+    nodes = fleet(tmp_path, text, {f"user-{k:03d}": {"name": f"user-{k:03d}"} for k in range(4)})
+    assert nodes.serve("there") == in_process(tmp_path, text)
+    there, here = (read_run(tmp_path / name) for name in ("there", "here"))
+    # The sum of all nodes says how many lost, and not who.
+    gain, lost = here.facts["adapted"].split("; ")
+    assert there.facts["adapted"] == f"{gain}; {lost.split()[0]} lose more than one"
+    assert there.comparison is not None
+    assert "adapted, no labels" in {row.name for row in there.comparison}
+
+
 def test_plasticity_is_a_stage_like_the_others(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     plastic = '[plasticity]\nname = "fedip"\nrounds = 2\n[features]'
@@ -333,7 +345,7 @@ def test_a_node_is_called_as_its_config_its_keys_or_its_place_say(tmp_path: Path
 def test_files_of_a_node_need_a_plan_for_files(tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(WEARABLES)
-    with pytest.raises(ValueError, match="this node has files of its own"):
+    with pytest.raises(ValueError, match="a client has files of its own"):
         _ = PlanNode({"name": "a", "data": "*.csv"}, plan).stages
     plan.write_text(PLAIN.replace("test = 0.2", 'test = 0.2\nsplit = "iid"'))
     with pytest.raises(ValueError, match="split is 'iid', which deals all clients' data anew"):

@@ -114,7 +114,7 @@ class DeviceForm:
         ]
 
     def checked(self, z: Tensor, *, whole: bool = False) -> Tensor:
-        """Return rows (F, n) that are finite and within their bounds, on the grid if it has one."""
+        """Return rows (F, n) that are finite and within their bounds, in fixed point if it is."""
         limits = torch.from_numpy(self.features.limits).to(z.device)
         lowest, highest = torch.aminmax(z, dim=1) if z.shape[1] else (limits, limits)
         if not bool(((-limits <= lowest) & (highest <= limits)).all()):

@@ -218,7 +218,10 @@ def test_the_command_prints_a_run_once(folder: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["watch", str(folder), "--once"])
     assert done.exit_code == 0, done.output
     assert "Steps <b>averaged</b>: finished" in done.output
-    assert "epsilon 2 of 2 spent at delta 1e-05 in training, per client" in done.output
+    assert (
+        "epsilon at most 2 at delta 1e-05 per client, 3 of 3 releases of training made"
+        in done.output
+    )
     assert "not used: ann <b>, training, 3 times: no battery" in done.output
     assert "accuracy" in done.output
     done = CliRunner().invoke(app, ["watch", str(folder), "--once", "--json"])

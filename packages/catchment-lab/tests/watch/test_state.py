@@ -14,8 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from catchment.errors import FederationError
 from catchment.federation import RunFolder, read_run
@@ -30,7 +28,7 @@ from catchment.federation.runs import (
     reported,
 )
 from catchment.plans import example_plan, parse_plan, run_plan
-from catchment_lab.watch import REMOVED, Feed, epsilon_after, judged, look
+from catchment_lab.watch import REMOVED, Feed, judged, look
 from tests.watch.runs import RUDE, run_in, running, wait_until
 
 
@@ -68,32 +66,8 @@ def test_refusals_and_epsilon_are_seen(finished: Path) -> None:
     assert [(one.client, one.round, one.times) for one in seen.refusals] == [("ann <b>", 2, 3)]
     assert seen.refused == {"no-answer": 3}
     assert RUDE in seen.refusals[0].reason
-    (spent,) = seen.spent
-    assert (spent.stage, spent.made, spent.releases, spent.epsilon) == ("training", 3, 3, 2.0)
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.integers(2, 60), st.floats(0.1, 8.0))
-def test_epsilon_grows_with_releases_up_to_what_is_allowed(releases: int, epsilon: float) -> None:
-    spent = [epsilon_after(k, releases, epsilon, 1e-5) for k in (0, 1, releases - 1, releases)]
-    assert spent == sorted(spent)
-    assert (spent[0], spent[-1]) == (0.0, epsilon)
-    assert 0 < spent[1] < epsilon
-
-
-def test_epsilon_is_what_the_accountant_says() -> None:
-    accounting = pytest.importorskip("dp_accounting.pld")
-    from dp_accounting import GaussianDpEvent
-
-    from catchment.privacy.dp import gaussian_multiplier
-
-    noise = gaussian_multiplier(2.0, 1e-5) * 10**0.5
-    for made in (1, 9):
-        losses = accounting.PLDAccountant()
-        losses.compose(GaussianDpEvent(noise), made)
-        least = losses.get_epsilon(1e-5)
-        # Not less than of Gaussian noise, and little more: discrete noise composes otherwise.
-        assert least * (1 - 1e-3) <= epsilon_after(made, 10, 2.0, 1e-5) <= 1.1 * least
+    (held,) = seen.bounds
+    assert (held.stage, held.made, held.releases, held.epsilon) == ("training", 3, 3, 2.0)
 
 
 def test_a_run_is_seen_while_it_goes(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from catchment.data import Preprocessing, Recording, contiguous, label_skew, narma
 from catchment.engine import run_locally
 from catchment.features import NVAR, EchoState, Reservoir
-from catchment.federation import Float32, LowRankUpload, Plan, Protection
+from catchment.federation import LowRankUpload, Plan, Protection
 from catchment.federation.learn import (
     BalancedRidge,
     Candidates,
@@ -232,7 +232,6 @@ def cases() -> tuple[Case, ...]:
         ),
         _case("moments", MomentPlasticity(reservoir=z.reservoir), series(), rounds=3),
         _case("compressed", FederatedRidge(features=z), series(), protections=(LowRankUpload(),)),
-        _case("rounded", FederatedRidge(features=z), series(), protections=(Float32(),)),
         _case(
             "few-bits",
             GradientAveraging(features=z),

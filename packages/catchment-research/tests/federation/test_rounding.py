@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from catchment import Plan, federate
 from catchment.errors import IntegrityError, UploadError
-from catchment.federation import Algorithm, Float32, Requirements, RoundContext, WeightedSum
+from catchment.federation import Algorithm, LowRankUpload, Requirements, RoundContext, WeightedSum
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.readout import RidgeStatistics
 from catchment.wire import Message, serialize
@@ -182,8 +182,8 @@ def test_plans_that_rounding_does_not_fit_are_refused() -> None:
         ValueError, match="StochasticQuantization needs every client's message by itself"
     ):
         Plan(algorithm=Told(), protections=(StochasticQuantization(), secure))
-    with pytest.raises(ValueError, match="Float32 makes others of them"):
-        Plan(algorithm=Told(), protections=(Float32(), StochasticQuantization()))
+    with pytest.raises(ValueError, match="LowRankUpload makes others of them"):
+        Plan(algorithm=Told(), protections=(LowRankUpload(), StochasticQuantization()))
     with pytest.raises(
         ValueError, match=r"clipped at 0\.5 .* pass StochasticQuantization longest=0\.5"
     ):

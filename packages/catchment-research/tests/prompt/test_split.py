@@ -11,10 +11,18 @@ import torch
 from catchment import Array
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError
-from catchment.federation import Float32, Plan, RoundContext
-from catchment.privacy import Clip, GaussianNoise, PromptNoise, SecureAggregation, generate_keys
+from catchment.federation import Plan, RoundContext
+from catchment.privacy import Clip, GaussianNoise, SecureAggregation, generate_keys
+from catchment_research import Float32
 from catchment_research.learn import Adam, Mean
-from catchment_research.prompt import Answer, EdgeController, Example, LanguageServer, Question
+from catchment_research.prompt import (
+    Answer,
+    EdgeController,
+    Example,
+    LanguageServer,
+    PromptNoise,
+    Question,
+)
 from tests.prompt.world import MODEL, PROJECTION, WORDS, clients, features, training, waves
 
 RATE = 0.3

@@ -14,7 +14,7 @@ pytest.importorskip("peft")
 
 from catchment.engine import run_locally  # noqa: E402
 from catchment.errors import UploadError  # noqa: E402
-from catchment.federation import Float32, Plan, RoundContext  # noqa: E402
+from catchment.federation import Plan, RoundContext  # noqa: E402
 from catchment_research.learn import Adam, TrainedSum  # noqa: E402
 from catchment_research.partial import LocalSteps  # noqa: E402
 from catchment_research.prompt import Example, TransformersLM  # noqa: E402
@@ -122,7 +122,7 @@ def test_clients_learn_together_and_leave_the_model_alone(
         rarer = int(guess.mean() < 0.5)
         sets = [[replace(e, label=rarer) for e in held] for held in sets]
     clients, test = {"a": sets[0], "b": sets[1]}, sets[2]
-    plan = Plan(algorithm=training, rounds=8, protections=(Float32(),))
+    plan = Plan(algorithm=training, rounds=8)
     result = run_locally(plan, clients)
     first, last = (training.result(s).accuracy(test) for s in (training.start(), result.state))
     assert last > (0.9 if isinstance(adapter, Lora) else first)

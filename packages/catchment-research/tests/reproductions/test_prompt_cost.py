@@ -10,7 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner
 
 from catchment.engine import run_locally
-from catchment.federation import Float32, Plan
+from catchment.federation import Plan
+from catchment_research import Float32
 from catchment_research.prompt import EdgeController
 from reproductions.__main__ import app
 from reproductions.prompt_cost import (

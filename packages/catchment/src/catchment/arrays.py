@@ -144,6 +144,11 @@ def as_matrix(value: Any, name: str) -> Array:
     return array
 
 
+def is_finite(array: Array) -> bool:
+    """Return whether no value is NaN, infinite or beyond 1e100."""
+    return not array.size or bool(array.min() >= -LARGEST and array.max() <= LARGEST)
+
+
 def refuse_nonfinite(array: Array, name: str, *, missing: bool = False) -> None:
     """Raise ValueError, naming the first row, if any value is NaN, infinite or beyond 1e100.
 
@@ -152,7 +157,7 @@ def refuse_nonfinite(array: Array, name: str, *, missing: bool = False) -> None:
     missing
         Whether values may be NaN, which means missing.
     """
-    if not array.size or (array.min() >= -LARGEST and array.max() <= LARGEST):
+    if is_finite(array):
         return
     infinite = np.isinf(array) if missing else ~np.isfinite(array)
     large = np.argwhere(infinite)

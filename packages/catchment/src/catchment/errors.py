@@ -130,11 +130,11 @@ class SingularError(CatchmentError, ArithmeticError):
 
 
 class ClippingWarning(UserWarning):
-    """Inputs lie beyond the range of a grid and were cut off; the message gives their share."""
+    """Inputs beyond the range of fixed point were cut off; the message gives their share."""
 
 
 class CoarseTargetsWarning(UserWarning):
-    """Targets are so small that a grid keeps few of their digits; the message says how many."""
+    """Targets are so small that few of their digits are kept; the message says how many."""
 
 
 class FinerRadiusWarning(UserWarning):

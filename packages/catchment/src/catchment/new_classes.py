@@ -34,11 +34,11 @@ from catchment.federation.learn.sums import RidgeState
 from catchment.federation.loop import Result
 from catchment.federation.messages import Record, warn_of
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Float32, LowRankUpload, Protection
+from catchment.federation.protection import LowRankUpload, Protection
 from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_results
 from catchment.federation.runs.ledger import Entry, Keeper
 from catchment.federation.runs.read import last_state, read_run
-from catchment.federation.runs.verify import CERTIFICATE, HARMLESS, TRAINING, Ridge, described
+from catchment.federation.runs.verify import CERTIFICATE, TRAINING, Ridge, described
 from catchment.readout.heads import Shrinkage
 from catchment.readout.model import Model, OpenSetModel
 from catchment.readout.storage import load, to_bytes
@@ -46,7 +46,7 @@ from catchment.verbs import Run
 
 State = RidgeState | ByClass
 Own = Iterable[Callable[..., Any]]
-KEPT = {"Float32": Float32, "LowRankUpload": LowRankUpload}
+KEPT = {"LowRankUpload": LowRankUpload}
 STALE = ("scores", "confusion", "confusions", "comparison", "forecast")  # of the model before
 
 
@@ -332,7 +332,7 @@ def _begun(of: Run | str | Path, use: Own) -> Begun:
         raise _cannot(type(algorithm).__name__)
     run, place = read_run(of), Path(of)
     told = described(run)
-    hidden = [one for one in told.protections if one not in HARMLESS]
+    hidden = [one for one in told.protections if one not in KEPT]
     if hidden:
         raise FederationError(
             f"the run had {hidden[0]}, so that what one more client sends would not be hidden or "

@@ -22,8 +22,8 @@ from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire.bits import packed, unpacked
 
-# Sequences side by side are padded to 1, 8, 16, 32 or 64; each width is a kernel of its own.
-WIDTHS = (1, 3, 12, 24, 48)
+# Sequences side by side are padded to 1, 2, 8, 16, 32 or 64; each width is a kernel of its own.
+WIDTHS = (1, 2, 3, 12, 24, 48)
 
 
 def compile_kernels() -> int:
@@ -75,7 +75,7 @@ def _learn(described: FeatureMap, width: int) -> None:
     length = 1200 if width == 1 else 40  # long ones have sums of their own
     raw = [rng.normal(size=(length + k % 3, 2)) for k in range(width)]
     labels = ["a", "b"]
-    if width > 1:
+    if width > 2:  # of two recordings no ridge is chosen
         named = [Recording.labeled(u, labels[k % 2], labels) for k, u in enumerate(raw)]
         model = verbs.fit(described, named)
         model.classify(raw)

@@ -60,6 +60,7 @@ from catchment.federation.messages import (
     Record,
     Refusal,
     Watch,
+    check_client_names,
     left_out,
     warn_of,
 )
@@ -481,6 +482,7 @@ def federate(
     for name in options.keys() - Options.__optional_keys__:
         raise TypeError(f"federate has no argument {name!r}")
     devices_of(clients)
+    check_client_names(clients)
     if isinstance(what, Plan):
         said = (*protections, ridge, upload, classes, head, onto)
         if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from catchment import load
 from catchment.cli import app, main
 from catchment.federation import read_run
+from catchment.plans import example_plan, parse_plan, run_plan
 from catchment.readout import Model
 from catchment.report import render
 from tests.journeys.people import good_people
@@ -70,19 +71,14 @@ def test_reports_of_plans_that_do_not_ask_name_it(folder: Path) -> None:
     assert "was not asked to: adapt = true in [run]" in render([run])
 
 
-def test_under_secure_aggregation_and_on_clients_kept_for_a_test_both_are_scored(
-    folder: Path,
-) -> None:
-    text = (folder / "plan.toml").read_text().replace('test = "folds"', "test = 0.4")
-    assert "test = 0.4" in text
-    masks = '[[protections]]\nname = "secure_aggregation"\nmin_clients = 3\nrows_per_feature = 2\n'
-    for more, said in (("", "of 2 lose"), (masks, "points; 0 lose more than one")):
-        path = folder / "tested.toml"
-        path.write_text(text + more)
-        done = RUNNER.invoke(app, ["run", str(path), "--out", str(folder / "tested"), "--force"])
-        assert done.exit_code == 0, done.output + str(done.exception)
-        run = read_run(folder / "tested")
-        assert said in run.facts["adapted"]
+def test_processes_of_their_own_score_what_one_process_does(tmp_path: Path) -> None:
+    plan = parse_plan(example_plan("wearables").replace("[run]", "[run]\nadapt = true"))
+    told = []
+    for workers in (1, 2):
+        run_plan(plan, tmp_path / f"run{workers}", workers=workers)
+        told.append(read_run(tmp_path / f"run{workers}").facts["adapted"])
+    assert "of 4 lose more than one" in told[0]
+    assert told[0] == told[1]
 
 
 def test_a_new_person_adapts_predicts_and_compares_in_new_processes(folder: Path) -> None:

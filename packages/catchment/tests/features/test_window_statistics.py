@@ -36,7 +36,7 @@ def statistics(channels: int, grid: int | None = None, **settings: float | bool)
 
 
 def signal(T: int, channels: int = 3) -> Array:
-    """Waves and noise about levels of their own, on the grid that inputs are rounded to."""
+    """Waves and noise about levels of their own, on the steps that inputs are rounded to."""
     t = np.arange(T)[:, None]
     waves = np.sin(t * RNG.uniform(0.05, 3.0, channels)) * RNG.uniform(0.1, 2.0, channels)
     u = waves + RNG.normal(scale=0.3, size=(T, channels)) + RNG.normal(size=channels)

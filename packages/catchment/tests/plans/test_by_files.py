@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -197,7 +198,7 @@ def test_nothing_leaves_in_the_clear_unasked_or_thin(tmp_path: Path) -> None:
     with pytest.raises(RuleError, match="no secure aggregation"):
         contribute(plan, tmp_path / "p00.csv", **given)
     plan = written(tmp_path, PLAN.format(scale="own").replace("units = 8", "units = 80"))
-    with pytest.raises(FederationError, match="so few rows for 82 features"):
+    with pytest.raises(FederationError, match=r"so few rows for 82 features .* servers = 2"):
         contribute(plan, tmp_path / "p00.csv", clear=True, **given)
 
 
@@ -265,6 +266,41 @@ def test_a_masked_contribution_is_hardly_longer_than_its_numbers(tmp_path: Path)
     # What the leader holds of one client tells nothing: it is as a uniform number is.
     high = np.unpackbits(numbers.view(np.uint8)).mean()
     assert abs(high - 0.5) < 5 * 0.5 / np.sqrt(numbers.size * 64)
+
+
+def test_a_masked_contribution_has_at_most_a_twentieth_more_bytes_than_a_clear_one(
+    tmp_path: Path,
+) -> None:
+    sites = Sites(tmp_path, 3, text=PLAN.replace("units = 8", "units = 100"))
+    one = Contribution.read(sites.paths["p00"])
+    (clear,) = (array.nbytes for array in one.message.arrays[:1])  # the same numbers in that ring
+    bare = Message("statistics", {}, (np.zeros(clear // 8, np.uint64),)).to_bytes()
+    assert clear <= len(bare)
+    assert sites.paths["p00"].stat().st_size <= 1.05 * len(bare)
+
+
+def test_a_fifth_that_is_lost_at_any_moment_changes_nothing_but_the_set(tmp_path: Path) -> None:
+    sites = Sites(tmp_path, 5)
+    plain = PLAN.format(scale="own") + '\n[learn]\nalgorithm = "ridge"\nridge = "gcv"\n'
+    file = read_plan(written(tmp_path / "data", plain))
+    run_plan(file, tmp_path / "five")
+    # After their contributions nobody is needed: one is gone before the batch is answered.
+    batch = sites.batch()
+    shutil.rmtree(sites.folder / "p04")
+    answer = sites.answer(batch)
+    out = sites.folder / "run"
+    combine(sites.paths.values(), sites.plan, out=out, identities=sites.keys, answers=[answer])
+    assert sha(out) == sha(tmp_path / "five")
+    # Before it, or on its way: the sum is that of the four others.
+    less = Sites(tmp_path / "less", 5)
+    batch = less.batch(less.names[:4])
+    answer = less.answer(batch)
+    out = less.folder / "run"
+    paths = [less.paths[name] for name in less.names[:4]]
+    combine(paths, less.plan, out=out, identities=less.keys, answers=[answer])
+    (tmp_path / "data" / "p04.csv").unlink()
+    run_plan(file, tmp_path / "four")
+    assert sha(out) == sha(tmp_path / "four")
 
 
 def test_the_helper_refuses_a_batch_that_overlaps_an_earlier_one(tmp_path: Path) -> None:

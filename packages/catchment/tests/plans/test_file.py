@@ -121,7 +121,7 @@ max_weight = 2.5
 over_median = 20
 seed = 9
 [[protections]]
-name = "float32"
+name = "low_rank"
 """
     )
     file, plan = parse_plan(text), training(text)
@@ -136,7 +136,7 @@ name = "float32"
     assert recipe.leak_rate == Uniform(0.1, 0.9)
     assert (plan.rounds, plan.client_fraction, plan.min_clients, plan.seed) == (7, 0.5, 2, 9)
     assert plan.limits == Limits(max_rows=5000, max_weight=2.5, over_median=20.0)
-    assert [type(p).__name__ for p in plan.protections] == ["Float32"]
+    assert [type(p).__name__ for p in plan.protections] == ["LowRankUpload"]
     assert file.title == "T"
     assert file.preprocessing == Preprocessing(
         gaps="interpolate", rate=50, window="2s", step=25, label="majority", scale="own"
@@ -334,10 +334,10 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
         ("[preprocessing]\nhorizon = 1", "leave one out"),
         ('[run]\nbaselines = ["personalized"]', "baselines in .run., entry 1 is 'personalized'"),
         (
-            "[[protections]]\nname = 'secure_aggregation'\n[[protections]]\nname = 'float32'",
+            "[[protections]]\nname = 'secure_aggregation'\n[[protections]]\nname = 'low_rank'",
             "must be the last",
         ),
-        ("[[protections]]\nname = 'float16'", r"\[\[protections\]\] 1 is 'float16'; did you mean"),
+        ("[[protections]]\nname = 'low_rnk'", r"\[\[protections\]\] 1 is 'low_rnk'; did you mean"),
         ("[[protections]]\nbits = 8", r"name in \[\[protections\]\] 1 is None"),
         ("[protect]\nname = 'float32'", "make it a list of tables"),
     ],

@@ -22,7 +22,7 @@ from catchment import Array, EchoState, Recording
 from catchment.engine import run_locally
 from catchment.errors import CoarseTargetsWarning, IntegrityError, UploadError
 from catchment.features import FeatureMap, on_grid
-from catchment.federation import Float32, Plan, RoundContext, Tally, check_statistics, learn
+from catchment.federation import Plan, RoundContext, Tally, check_statistics, learn
 from catchment.federation.learn import FederatedRidge
 from catchment.readout import (
     SUMS,
@@ -35,7 +35,7 @@ from catchment.readout import (
     statistics_of,
     target_pieces,
 )
-from catchment.wire import Message, measured, serialize
+from catchment.wire import Message, measured
 
 pytestmark = pytest.mark.processor
 
@@ -470,17 +470,6 @@ def test_uploads_are_held_to_the_plans_bits() -> None:
         check_statistics(
             replace(heavy, weight=30.0), fingerprint="f", state_bound=1e9, fixed=data.fixed
         )
-
-
-def test_integers_stay_as_they_are_in_float32() -> None:
-    data = Data.drawn(12, 60, 3, 2, 12, classes=True, small=True)
-    sent, context = data.statistics(), RoundContext(0, ())
-
-    def inner(parts: Message, context: RoundContext) -> RidgeStatistics:
-        return RidgeStatistics.from_message(parts)
-
-    single = serialize(Float32().on_client(sent, context))
-    assert Float32().read_update(single, context, inner) == sent
 
 
 # Machines

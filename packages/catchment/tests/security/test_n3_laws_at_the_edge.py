@@ -21,7 +21,6 @@ from catchment.privacy import (
     Clip,
     GaussianNoise,
     Policy,
-    PromptNoise,
     SecureAggregation,
     parse_policy,
     template,
@@ -115,13 +114,6 @@ def test_one_release_is_no_second_round() -> None:
 
 def test_no_neighbors_are_none() -> None:
     assert SecureAggregation(identities=KEYS, neighbors=0).degree(100)[0] == 0
-
-
-def test_a_long_prompt_is_not_pulled_along_itself() -> None:
-    noise, codes = PromptNoise(bound=1.0), np.array([[3.0, 4.0]])
-    np.testing.assert_allclose(noise.pull_back(codes, codes), 0.0, atol=1e-12)
-    across = np.array([[-4.0, 3.0]])
-    np.testing.assert_allclose(noise.pull_back(codes, across), across / 5)
 
 
 def test_the_first_count_that_cannot_be_summed_is_refused() -> None:

@@ -45,7 +45,7 @@ def whole(values: NDArray[np.floating[Any]], digits: int | Integers) -> Integers
     if not np.array_equal(found, scaled):
         raise ValueError(
             f"{values[found != scaled][0]} has more than {digits} binary digits after the point; "
-            "pass numbers that lie on the grid"
+            "pass numbers in fixed point"
         )
     return found
 

@@ -233,7 +233,7 @@ static void {p}_mixed(const word *x, feature *row)
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One of the maps: its code, where its words and its features begin, and its coarser grid.
+    """One of the maps: its code, where its words and its features begin, and its own bits.
 
     `place` is None for maps of windows that are together: they know their places themselves.
     """

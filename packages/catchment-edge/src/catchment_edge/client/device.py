@@ -38,8 +38,20 @@ from catchment.federation import (
     Workflow,
     claimed,
 )
-from catchment.federation.learn import FederatedRidge, FederatedScaling, SentMoments
-from catchment.readout import FixedPoint, Model, RidgeStatistics, from_bytes, packed_length
+from catchment.federation.learn import (
+    FederatedRidge,
+    FederatedScaling,
+    FederatedYuleWalker,
+    SentMoments,
+)
+from catchment.readout import (
+    Autocovariances,
+    FixedPoint,
+    Model,
+    RidgeStatistics,
+    from_bytes,
+    packed_length,
+)
 from catchment.wire import Message
 from catchment_edge.client import link as kinds
 from catchment_edge.client.hello import DeviceHello
@@ -189,11 +201,13 @@ class EdgeClient(Elsewhere):
                 return self._moments(algorithm, context)
             case FederatedRidge():
                 return self._statistics(plan, algorithm, received, context, memory)
+            case FederatedYuleWalker():
+                return self._lags(plan, algorithm, received, context, memory)
             case Delivery():
                 return self._delivered(algorithm, received, context, memory)
         raise DeviceError(
             "plan",
-            f"a device sums statistics for a ridge, and cannot take part in "
+            f"a device sums statistics for a ridge, or autocovariances, and cannot take part in "
             f'{type(algorithm).__name__}; use algorithm = "ridge" and upload = "statistics", or '
             "leave the device out",
         )
@@ -230,7 +244,7 @@ class EdgeClient(Elsewhere):
     def counted(self, plan: AnyPlan, round_: int, memory: Memory) -> None:
         """Tell the device that its last sums were counted; later, if it does not hear it now."""
         known = Answered.of(memory)
-        if known is not None and isinstance(plan.algorithm, FederatedRidge):
+        if known is not None and isinstance(plan.algorithm, FederatedRidge | FederatedYuleWalker):
             replace(known, counted=True).keep(memory)
             with self._talk() as (link, _):
                 _settle(link, known.round, memory)
@@ -325,6 +339,31 @@ class EdgeClient(Elsewhere):
         replace(asked, sent=True).keep(memory)
         return came
 
+    def _lags(
+        self,
+        plan: AnyPlan,
+        algorithm: FederatedYuleWalker,
+        received: Message,
+        context: RoundContext,
+        memory: Memory,
+    ) -> Autocovariances:
+        question = _question(algorithm, received, context)
+        with self._talk() as (link, said):
+            said.check_lags(algorithm.features)
+            self._scale(link, said, plan.preprocessing)
+            asked = self._asked(link, question, memory)
+            asked.keep(memory)
+            ask = ASK.pack(asked.round, NEW_ONLY if question.new_only else 0)
+            parts = _collected(link, kinds.TRAIN, ask, SLACK + 24 * algorithm.n_lags)
+            algorithm.read_update(parts, context)
+            came = Autocovariances.from_message(parts)
+            if not came.n_rows and not question.new_only:
+                _settle(link, asked.round, memory)
+                raise DeviceError("empty", "the device's sums have no value; does its sensor?")
+        _note(context, [parts.to_bytes()])
+        replace(asked, sent=True).keep(memory)
+        return came
+
     @staticmethod
     def _asked(link: Link, question: Question, memory: Memory) -> Answered:
         """Return under which number the device is asked: the same again if the question is."""
@@ -347,6 +386,8 @@ class EdgeClient(Elsewhere):
             # Of increments the next request says whether they came into the sum.
             if known is not None and known.sent and (known.counted or not known.new_only):
                 _settle(link, known.round, memory)
+            if not said.features:
+                return receipt  # one of autocovariances predicts nothing
             model = from_bytes(received.arrays[0].tobytes())
             if not isinstance(model, Model):
                 raise IntegrityError(f"a device takes a model, and a {type(model).__name__} came")
@@ -384,13 +425,15 @@ class EdgeClient(Elsewhere):
         )
 
 
-def _question(algorithm: FederatedRidge, received: Message, context: RoundContext) -> Question:
+def _question(
+    algorithm: FederatedRidge | FederatedYuleWalker, received: Message, context: RoundContext
+) -> Question:
     """Return what a device is asked at a training round; DeviceError if it cannot answer that."""
-    if algorithm.carries:
+    if algorithm.increments == "new":
         asked = Asked.from_message(received)
         missed = context.client in asked.missed
         return Question(f"{asked.begun} {asked.after}", asked.begun, missed=missed, new_only=True)
-    if algorithm.increments != 1:
+    if algorithm.increments not in (None, 1):
         raise DeviceError(
             "plan",
             f"increments is {algorithm.increments}, and a device cannot cut data that it does not "

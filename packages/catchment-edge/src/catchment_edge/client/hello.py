@@ -130,6 +130,16 @@ class DeviceHello:
                 "this plan",
             )
 
+    def check_lags(self, features: FeatureMap) -> None:
+        """Raise if the device does not sum autocovariances of this many lags."""
+        if self.features or self.fingerprint != features.fingerprint:
+            raise FingerprintError(
+                f"the device has {self.features} features of the map {self.fingerprint[:12]}, the "
+                f"plan sums autocovariances of {features.fingerprint[:12]}; export it from this "
+                "plan and flash it again"
+            )
+        self.check_channels(features.n_inputs)
+
     def check_map(self, features: FeatureMap, *, classes: bool, plan: Plan[Any, Any, Any]) -> None:
         """Raise if the device has another feature map, or other outputs, than the plan trains."""
         if self.fingerprint != features.fingerprint:

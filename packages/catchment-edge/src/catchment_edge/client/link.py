@@ -360,7 +360,7 @@ def read_frame(content: bytes) -> Frame:
 
 
 HELLO, SCALE, MOMENTS, TRAIN, ACKNOWLEDGED, READOUT, PREDICT = "HSMTARP"
-KEYS, DEAL, OPEN, NEIGHBOR, MASKED = "KBONX"
+KEYS, DEAL, OPEN, NEIGHBOR, MASKED, SINGLE = "KBONXW"
 PUBLIC, SHARES, OPENED = "ybo"
 GREETING, KEPT, UPLOAD, END, ROW, NO = "hkuepn"
 DRAINED = 1 << 20  # bytes of an earlier, abandoned answer that are passed over

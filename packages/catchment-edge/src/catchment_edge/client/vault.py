@@ -28,6 +28,7 @@ from catchment.privacy.secure_aggregation import (
     Me,
     Outline,
     Residues,
+    Ring,
     Terms,
     Vault,
 )
@@ -39,6 +40,8 @@ Masked = Callable[[Link, int, bool], bytes]
 PLACE = struct.Struct("<I")
 DEALT = struct.Struct("<IH")
 UPLOAD = struct.Struct("<IB32sBQIH")
+WHOLE = struct.Struct("<IB32sBQ")
+SEALED = 80  # bytes of a sealed seed
 
 
 class Masking(Protocol):
@@ -109,6 +112,30 @@ class DeviceVault(Vault):
         little = np.frombuffer(message, dtype=ring.dtype.newbyteorder("<"))
         return little.astype(ring.dtype).reshape(1, length)
 
+    def sealed(
+        self, upload: Upload, about: bytes, told: bytes, ring: Ring, n_clients: int
+    ) -> tuple[Residues, bytes]:
+        """Return the device's numbers under the mask of a seed, and the seed sealed for the helper.
+
+        Parameters
+        ----------
+        about
+            The terms that the helper holds the leader to; the device seals for its own floor only.
+        told
+            What the sum is about.
+        """
+        length, n_bytes = Outline.of(upload.parts()).length, ring.bits // 8
+        most = ring.whole_limit(n_clients)
+
+        def ask(link: Link, round_: int, new_only: bool) -> bytes:
+            asked = WHOLE.pack(round_, new_only, told, n_bytes, most) + about
+            limit = n_bytes * length + SEALED
+            return b"".join(link.collect(kinds.SINGLE, asked, part=kinds.UPLOAD, limit=limit))
+
+        message = _sized(self.device.masked(ask, self.memory), n_bytes * length + SEALED)
+        little = np.frombuffer(message[:-SEALED], dtype=ring.dtype.newbyteorder("<"))
+        return little.astype(ring.dtype).reshape(1, length), message[-SEALED:]
+
 
 def _of(near: Sequence[Holder], boxes: Mapping[int, bytes]) -> Iterable[Holder]:
     return (one for one in near if one.place in boxes)
@@ -126,7 +153,7 @@ def _dealt(link: Link, me: Me, seen: bytes, holder: Holder, threshold: int) -> D
     told = seen + DEALT.pack(holder.place, threshold) + public + _name(holder.name)
     length = 2 * SHARE_BYTES if holder.place == me.place else BOX_BYTES
     came = _sized(link.ask(kinds.DEAL, told, kinds.SHARES), length + MARK_BYTES)
-    return Dealt(came[:length], came[length:])
+    return came[:length], came[length:]
 
 
 def _opened(link: Link, seen: bytes, holder: Holder, box: bytes) -> bytes | None:

@@ -53,20 +53,20 @@ def growth(y: Value) -> Value:
 
 
 def grid_tanh(x: Value, G: float, top: float) -> Value:
-    """Return tanh on the grid of rounder G, at most `top` in absolute value."""
+    """Return tanh in fixed point of rounder G, at most `top` in absolute value."""
     e = growth(rounded((x + x).size(), exact.R26).at_most(exact.LARGEST))
     return copied_sign(rounded(e / (e + 2.0), G).at_most(top), x)
 
 
 def grid_sigmoid(x: Value, G: float, top: float) -> Value:
-    """Return the logistic function on the grid."""
+    """Return the logistic function in fixed point."""
     e = growth(rounded(x.size(), exact.R26).at_most(exact.LARGEST))
     upper = rounded((e + 1.0) / (e + 2.0), G).at_most(top)
     return x.builder.where(x < 0.0, 1.0 - upper, upper)
 
 
 def grid_sin(x: Value, G: float, top: float) -> Value:
-    """Return sin on the grid; arguments beyond 64 count as 64."""
+    """Return sin in fixed point; arguments beyond 64 count as 64."""
     a = x.size().at_most(exact.FARTHEST)
     k = rounded(a, exact.R26) * exact.OVER_PI + ROUND - ROUND
     r = rounded(a - k * exact.PI, exact.R25)
@@ -83,12 +83,12 @@ def grid_sin(x: Value, G: float, top: float) -> Value:
 
 
 def grid_linear(x: Value, G: float) -> Value:
-    """Return x on the grid, cut off."""
+    """Return x in fixed point, cut off."""
     return rounded(x, G).clip(-LINEAR_BOUND, LINEAR_BOUND)
 
 
 def activated(name: str, p: Value, grid: tuple[()] | tuple[float, float]) -> Value:
-    """Return an activation of pre-activations, on the grid of a rounder and a top if given."""
+    """Return an activation of pre-activations, in fixed point of a rounder and a top if given."""
     if not grid:
         plain = {"tanh": "Tanh", "sigmoid": "Sigmoid", "relu": "Relu", "sin": "Sin"}
         return p if name == "identity" else p.apply(plain[name])

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["PORTS", "STACK", "port_files"]
+from catchment import replace_file
+
+__all__ = ["PORTS", "STACK", "port_files", "write_files"]
 
 PORTS = ("host", "mps2_an386")
 CODE = 28 * 1024  # bytes of instructions, at most: integers on a processor without an FPU
@@ -48,3 +50,14 @@ def port_files(
     for mark, value in values.items():
         found["Makefile"] = found["Makefile"].replace(mark, value)
     return found
+
+
+def write_files(files: Mapping[str, bytes], place: Path, name: str) -> list[Path]:
+    """Write the files of a device into a folder, its secret for its owner alone."""
+    if place.exists() and not place.is_dir():
+        raise ValueError(f"--out {place} is a file; name a folder for {name}.c")
+    place.mkdir(parents=True, exist_ok=True)
+    for file, content in files.items():
+        secret = file == f"{name}_secret.h"
+        replace_file(place / file, content, mode=0o600 if secret else 0o666)
+    return [place / file for file in files]

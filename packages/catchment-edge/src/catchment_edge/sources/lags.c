@@ -1,6 +1,5 @@
 #include "lags.h"
 
-#include <math.h>
 #include <string.h>
 
 #define LAGS_LIMIT ((uint64_t)1 << 39)
@@ -12,11 +11,19 @@ void lags_start(struct lags *self)
 
 int16_t lags_fixed(double value, double mean, double scale)
 {
-    const double scaled = rint((value - mean) / scale * (1 << LAGS_DIGITS));
+    /* Added to it, a number of so few digits loses what is after the point, ties to even. */
+    const double shift = 6755399441055744.0; /* 1.5 * 2^52 */
+    const double scaled = (value - mean) / scale * (1 << LAGS_DIGITS);
+    volatile double whole;
     if (scaled > LAGS_LARGEST) {
         return LAGS_LARGEST;
     }
-    return scaled < -LAGS_LARGEST ? -LAGS_LARGEST : (int16_t)scaled;
+    if (scaled < -LAGS_LARGEST) {
+        return -LAGS_LARGEST;
+    }
+    whole = scaled + shift;
+    whole -= shift;
+    return (int16_t)whole;
 }
 
 static void lags_add(struct lags *self, uint16_t k, int32_t product)

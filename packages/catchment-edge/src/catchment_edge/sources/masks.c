@@ -377,6 +377,10 @@ static void masks_upload(void)
     }
 }
 
+#if DEVICE_SERVERS == 2
+static void single_upload(void);
+#endif
+
 static uint32_t masks_fits(uint8_t type, uint32_t length)
 {
     switch (type) {
@@ -390,6 +394,8 @@ static uint32_t masks_fits(uint8_t type, uint32_t length)
         return length == 68;
     case 'X':
         return length == 52;
+    case 'W':
+        return DEVICE_SERVERS == 2 && length > 46;
     default:
         return 0;
     }
@@ -397,6 +403,15 @@ static uint32_t masks_fits(uint8_t type, uint32_t length)
 
 static void masks_act(void)
 {
+#if DEVICE_SERVERS == 2
+    /* Pairwise masks would be a second way out, with a floor that the gateway tells. */
+    if (link.type == 'W')
+        single_upload();
+    else
+        link_refuse("this device masks for two servers");
+    (void)masks_keys, (void)masks_deal, (void)masks_open, (void)masks_neighbor;
+    (void)masks_upload, (void)masks_send;
+#else
     if (link.type == 'K')
         masks_keys();
     else if (!vault.open)
@@ -409,4 +424,5 @@ static void masks_act(void)
         masks_neighbor();
     else
         masks_upload();
+#endif
 }

@@ -27,7 +27,11 @@ from catchment_edge.c.plan import bytes_of, map_traits, struct_bytes
 from catchment_edge.c.program import activate_text, joined, library_text, map_pieces
 from catchment_edge.training.layout import PIECE, Layout
 
-_NAMES = {"upload": ("counts", *SUMS), "moments": ("count", "total", "squares")}
+_NAMES = {
+    "upload": ("counts", *SUMS),
+    "moments": ("count", "total", "squares"),
+    "autocovariances": ("counts", "products", "pairs", "missing", "squares", "crossed"),
+}
 
 
 def sums_parts(layout: Layout) -> Message:
@@ -98,7 +102,7 @@ def _quoted(text: str) -> str:
 GAPS = ("hold", "error", "restart")
 _SOURCES = resources.files("catchment_edge") / "sources"
 _INCLUDE = re.compile(r'^#include ".*"\n', re.MULTILINE)
-_BASE = (
+BASE = (
     *("bytes.h", "bytes.c", "wide.c", "sha256.h", "sha256.c", "crc32.c"),
     *("packing.h", "packing.c", "wire.h", "wire.c"),
 )
@@ -132,23 +136,24 @@ def source_text(layout: Layout) -> str:
     name = layout.name
     moments = []
     if layout.scale == 2:
-        moments = [_source("moments.c"), message_text("MOMENTS", moments_parts(layout), "moments")]
+        moments = [source("moments.c"), message_text("MOMENTS", moments_parts(layout), "moments")]
     texts = _map_texts(layout)
     return joined(
         [
             _head(layout),
             _settings(layout),
-            *map(_source, _BASE),
+            *map(source, BASE),
             library_text(layout.map, map_pieces(layout.map, texts)),
             *map(table_text, layout.map.tables),
             *texts,
             *map(table_text, _tables(layout)),
-            _source("sums.c"),
-            _source("upload.c"),
+            source("sums.c"),
+            source("upload.c"),
             message_text("SUMS", sums_parts(layout), "upload"),
             *moments,
-            *map(_source, ("feed.c", "trained_readout.c", "link.c")),
-            *map(_source, _MASKS if layout.neighbors else ()),
+            *map(source, ("feed.c", "trained_readout.c", "link.c")),
+            *map(source, _MASKS if layout.neighbors else ()),
+            *map(source, ("single.c",) if layout.neighbors and layout.task.helper else ()),
             f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
         ]
     )
@@ -156,17 +161,23 @@ def source_text(layout: Layout) -> str:
 
 def header_text(layout: Layout) -> str:
     """Return the header: sizes, what the firmware calls, and what it gives."""
-    up, name, task = layout.name.upper(), layout.name, layout.task
-    return f"""/* {_title(layout)} */
+    task, features = layout.task, layout.map.n_features
+    return header_of(layout.name, task.channels, task.outputs, features, task.window)
+
+
+def header_of(name: str, channels: int, outputs: int, features: int, window: int) -> str:
+    """Return the header of a device with so many of each."""
+    up = name.upper()
+    return f"""/* {title_of(name)} */
 #ifndef {up}_H
 #define {up}_H
 
 #include <stdint.h>
 
-#define {up}_CHANNELS {task.channels}
-#define {up}_OUTPUTS {task.outputs}
-#define {up}_FEATURES {layout.map.n_features}
-#define {up}_WINDOW {task.window} /* steps; 0: none */
+#define {up}_CHANNELS {channels}
+#define {up}_OUTPUTS {outputs}
+#define {up}_FEATURES {features}
+#define {up}_WINDOW {window} /* steps; 0: none */
 
 #ifdef __cplusplus
 extern "C" {{
@@ -189,11 +200,13 @@ int sensor_read(uint8_t *one);
 """
 
 
-def _title(layout: Layout) -> str:
-    return f"{layout.name}: a device that trains, of catchment {catchment.__version__}, in C99."
+def title_of(name: str) -> str:
+    """Return the first line of a device's files."""
+    return f"{name}: a device that trains, of catchment {catchment.__version__}, in C99."
 
 
-def _source(name: str) -> str:
+def source(name: str) -> str:
+    """Return a piece of C without what it includes of the others."""
     return _INCLUDE.sub("", (_SOURCES / name).read_text(encoding="utf-8"))
 
 
@@ -201,7 +214,7 @@ def _head(layout: Layout) -> str:
     fields = "\n".join(f"    {one.type} {one.name}[{one.length}];" for one in layout.state)
     secret = f'#include "monocypher.h"\n#include "{layout.name}_secret.h"\n'
     secret *= layout.neighbors > 0
-    return f"""/* {_title(layout)} */
+    return f"""/* {title_of(layout.name)} */
 #include "{layout.name}.h"
 {secret}
 typedef struct {{
@@ -242,6 +255,9 @@ def _settings(layout: Layout) -> str:
         "PIECE": PIECE,
         "MASKS": int(layout.neighbors > 0),
         "PAIRS": layout.neighbors,
+        "SERVERS": 2 if task.helper else 1,
+        "FLOOR": task.floor,
+        "LEAST_ROWS": f"{task.least}u",
         "MOST_ROWS": f"{layout.sums.most_rows}u",
         "GRAM": layout.sums.gram,
         "SUM": layout.sums.sum,
@@ -260,6 +276,9 @@ def _tables(layout: Layout) -> list[Table]:
         Table("uint8_t", name, np.frombuffer(bytes.fromhex(one), np.uint8))
         for name, one in names.items()
     ]
+    if layout.neighbors and task.helper:
+        key = np.frombuffer(bytes.fromhex(task.helper), np.uint8)
+        found.append(Table("uint8_t", "HELPER", key))
     if layout.map.digits is not None:
         found.append(Table("int16_t", "FEATURE_DIGITS", layout.map.digits))
     if isinstance(task.preprocessing.scale, Scaler):

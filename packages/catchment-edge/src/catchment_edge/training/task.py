@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from catchment.data import Preprocessing
 from catchment.features import FeatureMap
 from catchment.federation import LowRankUpload
-from catchment.federation.learn import FederatedRidge
+from catchment.federation.learn import FederatedRidge, FederatedYuleWalker
 from catchment.plans import read_plan
 
 
@@ -33,6 +36,9 @@ class Task:
         keys that the export does not have.
     secure
         Whether the plan has secure aggregation.
+    helper, floor, least
+        Of a plan with two servers: the helper's public key in hexadecimal, the fewest clients of a
+        batch, and the fewest rows of a client.
     row_stride
         Learn from every `row_stride`-th row of a recording only.
     """
@@ -44,6 +50,9 @@ class Task:
     classes: tuple[str, ...] | None = None
     workflow: str = ""
     secure: bool = False
+    helper: str = ""
+    floor: int = 0
+    least: int = 0
     row_stride: int = 1
 
     def __post_init__(self) -> None:
@@ -72,8 +81,11 @@ class Task:
         return self.features.per_step
 
 
-def task_of(plan_file: str | Path) -> Task:
-    """Return what a device does for a plan; ValueError if no device can, and what to change."""
+def task_of(plan_file: str | Path) -> Task | tuple[FederatedYuleWalker, str]:
+    """Return what a device does for a plan; ValueError if no device can, and what to change.
+
+    Of a plan of autocovariances it is the algorithm, and the fingerprint of the plan.
+    """
     file = read_plan(plan_file)
     workflow = file.workflow(file.about())
     if workflow.adapt is not None:
@@ -87,6 +99,8 @@ def task_of(plan_file: str | Path) -> Task:
         )
     (features,) = workflow.start().maps
     learner = workflow.learn((features,))
+    if isinstance(learner, FederatedYuleWalker):
+        return learner, "" if file.is_secret else workflow.fingerprint
     if not isinstance(learner, FederatedRidge):
         raise ValueError(
             f"the plan's algorithm is {file.algorithm!r}; a device sends the statistics of a "
@@ -108,8 +122,19 @@ def task_of(plan_file: str | Path) -> Task:
         classes,
         "" if file.is_secret else workflow.fingerprint,
         file.is_secret,
+        *_two_servers(file.protections, features.n_features),
         learner.row_stride,
     )
+
+
+def _two_servers(tables: Sequence[Mapping[str, Any]], n_features: int) -> tuple[str, int, int]:
+    """Return helper, fewest clients and fewest rows of secure aggregation with two servers."""
+    for one in tables:
+        if one.get("servers") == 2:
+            least = int(one.get("min_clients", 10))
+            rows = float(one.get("rows_per_feature", 20.0))
+            return str(one.get("helper", "")), least, math.ceil(rows * n_features / least)
+    return "", 0, 0
 
 
 def _check_preparation(preprocessing: Preprocessing, *, per_step: bool) -> None:

@@ -7,9 +7,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from catchment import replace_file
 from catchment_edge.c.code import check_name
-from catchment_edge.ports import CODE, MASKS, port_files
+from catchment_edge.ports import CODE, MASKS, port_files, write_files
 from catchment_edge.training.code import (
     code_bytes,
     header_text,
@@ -19,6 +18,7 @@ from catchment_edge.training.code import (
     sums_parts,
     table_bytes,
 )
+from catchment_edge.training.lags import LagsDevice
 from catchment_edge.training.layout import ROWS, Layout
 from catchment_edge.training.task import task_of
 
@@ -98,20 +98,13 @@ class TrainingDevice:
 
     def write(self, folder: str | Path, *, port: str | None = None) -> list[Path]:
         """Write the files, and those of a port, into a folder; return their paths."""
-        files = self.files()
+        files, name = self.files(), self.layout.name
         if port is not None:
             tables = table_bytes(self.layout)
             code = CODE + (MASKS if self.layout.neighbors else 0)
-            around = port_files(port, model=self.layout.name, tables=tables, code=code)
+            around = port_files(port, model=name, tables=tables, code=code)
             files |= {file: text.encode() for file, text in around.items()}
-        place = Path(folder)
-        if place.exists() and not place.is_dir():
-            raise ValueError(f"--out {place} is a file; name a folder for {self.layout.name}.c")
-        place.mkdir(parents=True, exist_ok=True)
-        for file, content in files.items():
-            secret = file == f"{self.layout.name}_secret.h"
-            replace_file(place / file, content, mode=0o600 if secret else 0o666)
-        return [place / file for file in files]
+        return write_files(files, Path(folder), name)
 
 
 def device_of(
@@ -121,10 +114,14 @@ def device_of(
     steps: int | None = None,
     name: str = "model",
     masks: int = 0,
-) -> TrainingDevice:
+) -> TrainingDevice | LagsDevice:
     """Return the device of a plan, not yet written; the parameters are those of `to_device`."""
     check_name(name)
     task = task_of(plan_file)
+    if isinstance(task, tuple):
+        if masks:
+            raise ValueError("--masks is for devices that train a ridge; leave it out")
+        return LagsDevice(*task, name)
     if masks and not task.secure:
         raise ValueError(
             f"--masks is {masks}, and the plan has no secure aggregation under whose masks the "
@@ -145,7 +142,7 @@ def to_device(
     name: str = "model",
     port: str | None = None,
     masks: int = 0,
-) -> TrainingDevice:
+) -> TrainingDevice | LagsDevice:
     """Write a device that trains for a plan into a folder, and return it with its plan.
 
     Parameters

@@ -36,10 +36,18 @@ from pathlib import Path
 from typing import Any
 
 from catchment.data import ALL, Cached, Recording, Units, units_of_files
-from catchment.engine import Source, data_of
+from catchment.engine import data_of
 from catchment.errors import RuleError
 from catchment.federation import DELIVERY, EVALUATION, LEARNING, TRAINING, Memory, Node
-from catchment.plans import Files, PlanData, PlanFile, Recordings, arrange, read_plan
+from catchment.plans import (
+    Files,
+    OwnFiles,
+    PlanData,
+    PlanFile,
+    own_data,
+    own_files,
+    read_plan,
+)
 from catchment.plugins import plugin
 from catchment.privacy import Policy, PrivacyLedger, check_floors, check_memory, policy_of
 from catchment_fleet.apps import guard
@@ -187,21 +195,7 @@ class PlanNode:
     @cached_property
     def _own(self) -> Files | None:
         """Where the node's own files are, if it has any."""
-        if "data" not in self.config:
-            return None
-        origin, split = self.file.origin, self.file.sharing.split
-        if not isinstance(origin, Files):
-            raise ValueError(
-                f"the plan's data come from {self.file.source!r}, this node has files of its own; "
-                'write files = "*.csv" in place of the source, or leave out data'
-            )
-        if split not in (None, "natural"):
-            raise ValueError(
-                f"split is {split!r}, which deals all clients' data anew; no node can do that, "
-                "leave it out"
-            )
-        per_step = self.file.about().per_step or self.file.preprocessing.window is not None
-        return replace(origin, files=str(self.config["data"]), per_step=per_step)
+        return own_files(self.file, str(self.config["data"])) if "data" in self.config else None
 
     @cached_property
     def _units(self) -> Units:
@@ -233,32 +227,15 @@ class PlanNode:
         """The node's own data, for training and for the test."""
         if self._own is None:
             return self._shared
-        file, about = self.file, self.file.about()
-        washout = file.washout if file.preprocessing.window is None else 0
         # Read after their digests are taken, and again once these are others.
-        own = OwnFiles(self._own, self._units)
-        mine: dict[str, Source] = {self.name: Cached(own)}
-        if not self._by_clients:
-            sharing = replace(file.sharing, split="natural")
-            return arrange(Recordings(mine, about), sharing, washout=washout)
-        trains = TRAINING in self.stages
-        return PlanData(mine if trains else {}, {} if trains else mine, about)
+        own = OwnFiles(self._own, self._units, said_by_the_log)
+        held = own_data(self.file, self.name, Cached(own))
+        if not self._by_clients or TRAINING in self.stages:
+            return held
+        return replace(held, train={}, test=held.train)
 
     def _path(self, key: str) -> Path | None:
         return Path(str(self.config[key])) if key in self.config else None
-
-
-@dataclass(frozen=True)
-class OwnFiles:
-    """The recordings of all of a node's files, in the order of their names."""
-
-    how: Files
-    units: Units
-
-    def __call__(self) -> list[Recording]:
-        with said_by_the_log():
-            found = self.how.read(self.how.paths(Path()))
-        return [one for name in sorted(found) for one in found[name]]
 
 
 @contextmanager

@@ -46,21 +46,21 @@ def growth(y: Tensor) -> Tensor:
 
 
 def tanh(x: Tensor, rounder: float, top: float) -> Tensor:
-    """Return tanh on the grid of a rounder, at most `top`."""
+    """Return tanh in fixed point of a rounder, at most `top`."""
     y = _round((x + x).abs_(), grid.R26).clamp_(max=grid.LARGEST)
     e = growth(y)
     return _round(e / (e + 2.0), rounder).clamp_(max=top).copysign_(x)
 
 
 def sigmoid(x: Tensor, rounder: float, top: float) -> Tensor:
-    """Return the logistic function on the grid of a rounder."""
+    """Return the logistic function in fixed point of a rounder."""
     e = growth(_round(x.abs(), grid.R26).clamp_(max=grid.LARGEST))
     upper = _round((e + 1.0) / (e + 2.0), rounder).clamp_(max=top)
     return torch.where(x >= 0.0, upper, 1.0 - upper)
 
 
 def sin(x: Tensor, rounder: float, top: float) -> Tensor:
-    """Return sin on the grid of a rounder; arguments beyond 64 count as 64."""
+    """Return sin in fixed point of a rounder; arguments beyond 64 count as 64."""
     a = x.abs().clamp_(max=grid.FARTHEST)
     shifted = _round(a.clone(), grid.R26).mul_(grid.OVER_PI).add_(ROUND)
     r = _round(a - (shifted - ROUND).mul_(grid.PI), grid.R25)
@@ -79,7 +79,7 @@ def sin(x: Tensor, rounder: float, top: float) -> Tensor:
 def activate(code: int, p: Tensor, digits: int | None) -> Tensor:
     """Return the activation of pre-activations in fixed point of so many digits.
 
-    Without digits it is by torch's own functions, on no grid.
+    Without digits it is by torch's own functions, in float64.
 
     >>> activate(TANH, torch.tensor([0.0, 0.5, -9.0], dtype=torch.float64), 8) * 256
     tensor([   0.,  118., -255.], dtype=torch.float64)

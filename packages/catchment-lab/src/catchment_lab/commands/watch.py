@@ -82,11 +82,10 @@ def in_words(one: Snapshot) -> Iterator[str]:
             f", {name} {value:.4g}" for name, value in last.figures.items() if value is not None
         )
         yield f"last round ({last.stage}): {last.used} of {last.asked} clients used{figures}"
-    for spent in one.spent:
-        yield (
-            f"epsilon {spent.epsilon:.3g} of {spent.allowed:g} spent at delta {spent.delta:g} "
-            f"in {spent.stage}, per {spent.unit}"
-        )
+    for held in one.bounds:
+        releases = f"{held.made} of {held.releases} releases of {held.stage}"
+        at_most = f"epsilon at most {held.epsilon:g} at delta {held.delta:g}"
+        yield f"{at_most} per {held.unit}, {releases} made"
     for refused in one.refusals[:5]:
         often = f", {refused.times} times" if refused.times > 1 else ""
         yield f"not used: {refused.client}, {refused.stage}{often}: {refused.reason}"

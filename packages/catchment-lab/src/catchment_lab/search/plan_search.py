@@ -24,12 +24,13 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 
 from catchment.data import cohorts
 from catchment.engine import data_of
-from catchment.features import EchoState, FeatureMap, Reservoir
+from catchment.features import FeatureMap, Reservoir
 from catchment.plans import PlanFile, read
 from catchment_lab.search.space import PlasticitySpace, Space
 from catchment_lab.search.trials import SearchResult, SearchSettings, Watch, search
@@ -80,14 +81,13 @@ def read_search(file: PlanFile, *, per_step: bool = False) -> PlanSearch:
     return PlanSearch(settings, validation, made)
 
 
-def _described(file: PlanFile) -> EchoState:
-    first = file.maps[0]
-    if not isinstance(first, EchoState):
+def _described(file: PlanFile) -> Any:
+    if file.map_name != "echo_state":
         raise ValueError(
             f"map in [features] is {file.map_name!r}, and a search is one for reservoirs; use "
             'map = "echo_state", or choose between maps with map = "auto"'
         )
-    return first
+    return file.maps[0]
 
 
 def _fixed(recipe: Reservoir, name: str) -> object:
@@ -143,7 +143,8 @@ def search_plan(
     )
 
     def features(reservoir: Reservoir) -> FeatureMap:
-        return described.reading(reservoir, per_step=per_step, classes=classes)
+        read: FeatureMap = described.reading(reservoir, per_step=per_step, classes=classes)
+        return read
 
     return search(
         {name: clients[name] for name in train},

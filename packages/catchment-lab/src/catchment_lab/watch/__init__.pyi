@@ -7,12 +7,7 @@ from catchment_lab.watch.server import (
     MOST_STREAMS as MOST_STREAMS,
     Server as Server,
 )
-from catchment_lab.watch.state import (
-    Feed as Feed,
-    REMOVED as REMOVED,
-    epsilon_after as epsilon_after,
-    judged as judged,
-)
+from catchment_lab.watch.state import Feed as Feed, REMOVED as REMOVED, judged as judged
 
 __all__ = [
     "Snapshot",

@@ -133,9 +133,9 @@ function drawTiles(run) {
   tiles.push(tile("up", bytes(total(run.bytes_up)), "sent up by clients"));
   tiles.push(tile("down", bytes(total(run.bytes_down)), "sent down to clients"));
   tiles.push(tile("refused", String(refused), "answers not used"));
-  for (const spent of run.spent) {
-    const says = `epsilon spent per ${spent.unit} in ${spent.stage}, delta ${digits(spent.delta)}, ${spent.made} of ${spent.releases} releases`;
-    tiles.push(tile("epsilon", digits(spent.epsilon, 3), says, `of ${digits(spent.allowed, 3)}`));
+  for (const held of run.bounds) {
+    const says = `epsilon at most, per ${held.unit} in ${held.stage}, delta ${digits(held.delta)}, ${held.made} of ${held.releases} releases`;
+    tiles.push(tile("epsilon", digits(held.epsilon, 3), says));
   }
   const facts = run.facts || {};
   if (facts.started) tiles.push(tile("time", "", facts.finished ? "from start to end" : "since it started"));

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from catchment.arrays import Fraction
-from catchment.features import EchoState, Reservoir, name_of
+from catchment.features import FeatureMap, Reservoir, name_of
 from catchment.federation import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.learn import FederatedRidge, RidgeState, learned
 from catchment.readout import Model, PersonalModels, RidgeStatistics, accumulate
@@ -38,7 +39,7 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
     >>> from catchment import Recording
     >>> from catchment.engine import run_locally
     >>> from catchment.federation import Plan
-    >>> features = EchoState.of(Reservoir(units=10, inputs=1), washout=5)
+    >>> features = Reservoir(units=10, inputs=1).features(washout=5)
     >>> wave = np.sin(np.arange(121) / 5)
     >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b")}
     >>> exact = FederatedRidge(features=features, ridge=1e-3)
@@ -56,23 +57,24 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
         _ = self.target
 
     @property
-    def target(self) -> EchoState:
+    def target(self) -> FeatureMap:
         """The features of the reservoir that all are moved towards."""
         features = self.ridge.features
-        if not isinstance(features, EchoState):
+        if name_of(features) != "echo_state":
             raise TypeError(f"{name_of(features)} has no reservoir to align; use an EchoState map")
         return features
 
-    def features_of(self, client: str) -> EchoState:
+    def features_of(self, client: str) -> FeatureMap:
         """Return the features of a client's own, aligned reservoir."""
-        target = self.target.reservoir
+        features: Any = self.target
+        target: Reservoir = features.reservoir
         recipe = self.recipes.get(client)
         if recipe is None:
             if not target.is_drawn:
                 raise ValueError(f"there is no recipe for {client}; pass recipes")
             recipe = with_own_seed(target, client)
-        own = aligned_reservoir(recipe, target, self.alpha)
-        return self.target.reading(own)
+        found: FeatureMap = features.reading(aligned_reservoir(recipe, target, self.alpha))
+        return found
 
     def model_of(self, state: RidgeState, client: str) -> Model:
         """Return the model as one client uses it: the common readout on its own reservoir."""

@@ -309,7 +309,7 @@ def lockstep_plastic(
     work = np.empty((5, X.shape[1]))
     for t in range(U.shape[1]):
         for j in range(U.shape[0]):
-            for b in range(4 * len(width)):
+            for b in range(1 << len(width)):
                 X[N + j, b] = U[j, t, b]
         for i in range(N):
             row_product(values, columns, starts[i], starts[i + 1], X, i, P, width)

@@ -321,7 +321,7 @@ class _Run:
                 X,
                 room,
                 S,
-                (0,) * (X.shape[1] // 4),
+                (0,) * (X.shape[1].bit_length() - 1),
                 mask,
             )
             values = (gain[units], shift[units], self.target, task, part)

@@ -10,6 +10,7 @@ from catchment_research.prompt.language import (
     FrozenLM as FrozenLM,
     find_model as find_model,
 )
+from catchment_research.prompt.noise import PromptNoise as PromptNoise
 from catchment_research.prompt.prompt_model import (
     PromptModel as PromptModel,
     RecordingPrompts as RecordingPrompts,
@@ -53,6 +54,7 @@ __all__ = [
     "LanguageServer",
     "Projection",
     "PromptModel",
+    "PromptNoise",
     "PromptTraining",
     "Prompter",
     "RecordingPrompts",

@@ -30,13 +30,13 @@ from catchment import Array, Integers
 from catchment.arrays import PositiveInt
 from catchment.errors import IntegrityError
 from catchment.federation import Algorithm, Data, RoundContext
-from catchment.privacy import PromptNoise
 from catchment.wire import Message
 from catchment_research.learn.optimizers import Adam, Arrays, Mean, ServerOptimizer
 from catchment_research.learn.progress import UNKNOWN, Progress, TrainedSum
 from catchment_research.prompt.controller import EdgeController, Example
 from catchment_research.prompt.exchange import LanguageLink
 from catchment_research.prompt.language import losses, softmax
+from catchment_research.prompt.noise import PromptNoise
 from catchment_research.prompt.prompter import Owned, Prompter, question_about
 from catchment_research.prompt.questions import OTHER_QUESTION, Answer
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from catchment.privacy import PromptNoise
 from catchment.privacy.dp import gaussian_delta
+from catchment_research.prompt import PromptNoise
 
 RNG = np.random.default_rng(0)
 
@@ -55,3 +55,10 @@ def test_a_bottleneck_of_zeros_stays_one() -> None:
 def test_settings_are_checked(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} is"):
         PromptNoise(**{"bound": 1.0, **wrong})
+
+
+def test_a_long_prompt_is_not_pulled_along_itself() -> None:
+    noise, codes = PromptNoise(bound=1.0), np.array([[3.0, 4.0]])
+    np.testing.assert_allclose(noise.pull_back(codes, codes), 0.0, atol=1e-12)
+    across = np.array([[-4.0, 3.0]])
+    np.testing.assert_allclose(noise.pull_back(codes, across), across / 5)

@@ -22,7 +22,7 @@ from catchment.errors import CatchmentError, DeviceError
 from catchment.federation.algorithm import Data, Memory
 from catchment.federation.client import SAYING, Elsewhere, Node, answer_together, devices_of
 from catchment.federation.loop import BlockSum, Result, run
-from catchment.federation.messages import Engine, Reply, Watch
+from catchment.federation.messages import Engine, Reply, Watch, check_client_names
 from catchment.federation.plan import Plan
 from catchment.federation.runs.ledger import Keeper
 from catchment.federation.workflow import EVALUATION, Engines, Workflow
@@ -285,6 +285,7 @@ def run_locally(
     """
     if not clients:
         raise ValueError(NOBODY)
+    check_client_names(clients)
     if memories is None:
         memories = {} if plan.masking is None else plan.masking.memories
     here = LocalClients(

@@ -388,7 +388,7 @@ class FeatureMap(ABC):
         roots
             Of the recordings' weights; columns are multiplied by them.
         rounded
-            Whether features lie on their grid; False if who takes them rounds them anyway.
+            Whether features are rounded to their bits; False if who takes them rounds them anyway.
         """
         n_rows = max(1, TOGETHER // (8 * self.n_features))
         groups: list[list[int]] = [[]]
@@ -488,7 +488,7 @@ class FeatureMap(ABC):
         return rows
 
     def checked_rows(self, z: Array) -> Array:
-        """Return rows that are finite and within their bounds, on the grid if there is one."""
+        """Return rows that are finite and within their bounds, in fixed point if they are."""
         if not (np.abs(z) <= self.limits).all():
             if not np.isfinite(z).all():
                 raise ValueError(
@@ -513,15 +513,15 @@ class FeatureMap(ABC):
 
     @cached_property
     def grid_digits(self) -> Integers:
-        """Binary digits (F,) after the point of features on the grid."""
+        """Binary digits (F,) after the point of features in fixed point."""
         bits = checked_bits(self.feature_bits, f"bits of {name_of(self)}")
         return digits_after_point(self.bounds, bits)
 
     @property
     def reached_bounds(self) -> Array:
-        """The largest absolute value (F,) of each feature after it was rounded to its grid.
+        """The largest absolute value (F,) of each feature after it was rounded to fixed point.
 
-        That may be beyond the bound by half a step of the grid. The power of two that the grid
+        That may be beyond the bound by half a step. The power of two that fixed point
         hangs on stays the same.
 
         >>> from catchment import WindowStatistics
@@ -672,7 +672,7 @@ def digits_after_point(bounds: Array, bits: int) -> Integers:
 
 
 def on_grid(rows: Array, digits: Integers, bits: int) -> Array:
-    """Return rows (n, F) rounded to the grid, ties to even, and cut off where it ends.
+    """Return rows (n, F) rounded to fixed point, ties to even, and cut off where its range ends.
 
     >>> on_grid(np.array([[0.30, -9.0]]), np.array([2, 1]), 4)
     array([[ 0.25, -8.  ]])

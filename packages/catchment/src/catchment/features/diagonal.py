@@ -242,8 +242,7 @@ class DiagonalReservoir(FeatureMap):
         """Move a state over inputs u (T, I); return the rows (n, F) of the steps wanted (T,)."""
         warn_of_clipping(np.count_nonzero(np.abs(u) > LIMIT), u.size, LIMIT)
         drawn = self.wiring
-        part = np.empty((len(u), self.known_inputs))
-        round_inputs(np.ascontiguousarray(u, dtype=np.float64), part)
+        part = np.clip(np.ascontiguousarray(u), -LIMIT, LIMIT) + R_INPUT - R_INPUT
         rows = np.empty((int(np.count_nonzero(wanted)), self._n_base))
         weights = (drawn.W, drawn.shifts, drawn.turns, drawn.M, drawn.leak)
         run(part, wanted, *weights, *state, rows)
@@ -386,14 +385,6 @@ def on_circle(v, out):
         out[1, i] = grid_sin(PI * v[i], R_BENT, TOP)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def round_inputs(u, out):
-    """Inputs rounded and cut off."""
-    for t in range(u.shape[0]):
-        for c in range(u.shape[1]):
-            out[t, c] = min(max(u[t, c], -LIMIT), LIMIT) + R_INPUT - R_INPUT
-
-
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
 def _cut(x):
     return min(max(x, -LIMIT), LIMIT)
@@ -418,7 +409,7 @@ def _advance(drive, modes, ring):
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
 def _follow(leak, p, q):
-    """q follows p: (1 - leak) q + leak p on the grid of states."""
+    """q follows p: (1 - leak) q + leak p in fixed point."""
     for i in range(len(q)):
         q[i] = (1.0 - leak[i]) * q[i] + leak[i] * p[i] + R_STATE - R_STATE
 

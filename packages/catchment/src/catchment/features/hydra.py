@@ -8,7 +8,7 @@ series classification"). Dilations are powers of two up to what a recording hold
 Inputs and weights are rounded, so responses are integers, and who wins is the same on every
 machine. A feature is the square root, which the authors' scaler takes, of a sum or a count divided
 by the number of steps. The authors normalize sums no further; here they are also divided by the
-number of channels in them, and cut off at 1, so that a grid of few bits suits them.
+number of channels in them, and cut off at 1, so that a few bits suit them.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ from catchment.features.recipes import known_map
 class FeatureUnion(FeatureMap):
     """Several maps of the same recordings, whose features are one row.
 
-    It has a grid if all of them have, the finest of theirs, on which the values of the others lie
-    too: no value changes. Where every step has a row, the first ones are those after the longest
+    It is in fixed point if all of them are, with the most binary digits of theirs, so that no value
+    changes. Where every step has a row, the first ones are those after the longest
     washout. A ridge acts on features divided by their spread if one of the maps asks for it.
 
     Parameters

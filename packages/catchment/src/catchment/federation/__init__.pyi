@@ -10,7 +10,6 @@ from catchment.federation.loop import BLOCK as BLOCK, Result as Result
 from catchment.federation.messages import Engine as Engine, Record as Record
 from catchment.federation.plan import Plan as Plan
 from catchment.federation.protection import (
-    Float32 as Float32,
     LowRankUpload as LowRankUpload,
     Masking as Masking,
     Protection as Protection,
@@ -103,7 +102,6 @@ __all__ = [
     "ByRound",
     "Data",
     "Engine",
-    "Float32",
     "Limits",
     "LowRankUpload",
     "Masking",

@@ -4,8 +4,8 @@ A client's source has what was recorded since the last round, or more. A recordi
 segments has a name, and each segment says with which step it begins; steps that were read before
 are passed over. What later steps need of earlier ones is in the client's memory: states, sums of a
 pool, the last value of each channel, and raw steps that wait for their target or their window. So
-the sum of all increments is the statistics of the recordings in one piece: the same digest on a
-grid, the same to rounding without one.
+the sum of all increments is the statistics of the whole recordings: the same digest in fixed
+point, the same to rounding in float64.
 
 The server's request says which sum an increment is added to. Asked again for the same sum, the
 client answers the same; asked for a later one, it goes on, and adds what the server says it missed.
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.data.preprocessing import Preprocessing, Waiting, check_continuable, prepared_segment
+from catchment.data.preprocessing import Waiting, check_continuable, prepared_segment
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
 from catchment.features.base import Carried, FeatureMap
@@ -147,12 +147,18 @@ class Progress:
         )
 
 
+def asked_after(state: RidgeState, context: RoundContext) -> Message:
+    """Return which sum increments are added to, as clients are told."""
+    after = "" if state.total is None else state.total.digest()
+    return Asked(state.begun or context.plan, after, state.missed).parts()
+
+
 @dataclass(frozen=True, eq=False)
 class Increments:
     """What makes a client's increments: the map, the preparation and the kind of targets."""
 
     features: FeatureMap
-    preprocessing: Preprocessing
+    preprocessing: Any  # a `Preprocessing`, where the turn of a client has it
     classes: tuple[str, ...] | None = None
 
     def answer(self, received: Message, data: Data, context: RoundContext) -> RidgeStatistics:

@@ -368,7 +368,9 @@ class Round:
         self.screen = Screen(limits, 0 if counted else len(cohort), self._refuse)
         self.message = self.send("update", {"": payload}, len(cohort))[""]
         first = self._take_up() if self.keeper.keep_every < math.inf else 0
-        blocks = [cohort[begin : begin + BLOCK] for begin in range(0, len(cohort), BLOCK)]
+        blocks: list[tuple[str, ...]] = []
+        for begin in range(0, len(cohort), BLOCK):
+            blocks.append(cohort[begin : begin + BLOCK])
         sums = self.engine.sums(self.message, blocks, first)
         left: Iterable[Sequence[str]] = (cohort[first * BLOCK :],)
         if sums is not None:

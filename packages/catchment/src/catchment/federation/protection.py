@@ -3,21 +3,19 @@
 A `Masking` has messages of its own before and after the upload, such as secure aggregation;
 `Exchange` is the server's half of those in one round.
 
-Two make uploads smaller: in float32, or in fewer numbers that say exactly the same. `Float32`
-halves any upload of float64. `LowRankUpload` is for statistics in fixed point: of a Gram matrix of
-low rank a client sends a few rows, from which `catchment.readout.low_rank` makes the whole matrix
-without a rounding, and all else as always.
+`LowRankUpload` makes statistics in fixed point smaller: of a Gram matrix of low rank a client sends
+a few rows, from which `catchment.readout.low_rank` makes the whole matrix without a rounding, and
+all else as always.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from catchment.arrays import check_fields
 from catchment.errors import IntegrityError, UploadError
@@ -33,7 +31,7 @@ from catchment.readout import integers
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.low_rank import LARGEST, independent_rows, low_rank_length, whole_gram
 from catchment.readout.statistics import SUMS, RidgeStatistics, packed_length
-from catchment.wire import Kind, Message, Structure, serialize
+from catchment.wire import Kind, Message
 
 if TYPE_CHECKING:
     from catchment.federation.plan import Plan
@@ -172,51 +170,6 @@ class Exchange(Protocol):
 
     def publish(self) -> None:
         """Note that the state after the round is kept, so that the round is never run again."""
-
-
-@dataclass(frozen=True, eq=False)
-class Single(Structure):
-    """An upload in float32, and what it was made of, where secure aggregation counts its rows."""
-
-    content: Message
-    source: Upload
-
-    def parts(self) -> Message:
-        return self.content
-
-
-@dataclass(frozen=True, kw_only=True)
-class Float32(Protection):
-    """Send every float64 array as float32: half the bytes, seven digits; integers stay.
-
-    Counts of up to 2^24 rows stay exact. Float64 statistics that fit an ill-posed readout (a small
-    ridge) do not survive this.
-
-    >>> sent = Float32().on_client(RidgeStatistics.zero(3, 1), RoundContext(0, ()))
-    >>> {array.dtype.name for array in sent.parts().arrays}
-    {'float32'}
-    """
-
-    def on_client(self, upload: Upload, context: RoundContext) -> Single:
-        parts = serialize(upload)
-        arrays = tuple(_single(array) for array in parts.arrays)
-        return Single(replace(parts, arrays=arrays), upload)
-
-    def read_update(self, parts: Message, context: RoundContext, inner: Read) -> Additive:
-        arrays = tuple(
-            array.astype(np.float64) if array.dtype == np.float32 else array
-            for array in parts.arrays
-        )
-        return inner(replace(parts, arrays=arrays), context)
-
-
-def _single(array: NDArray[Any]) -> NDArray[Any]:
-    if array.dtype != np.float64:
-        return array
-    largest = float(np.abs(array).max(initial=0.0))
-    if largest > float(np.finfo(np.float32).max):
-        raise UploadError("range", f"a value of {largest:.3g} is too large for a float32")
-    return array.astype(np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)

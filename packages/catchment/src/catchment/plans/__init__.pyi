@@ -20,13 +20,17 @@ from catchment.plans.run import Finished as Finished, run_plan as run_plan
 from catchment.plans.verify import verify_run as verify_run
 
 # For the other packages and the tests; may change without notice.
+from catchment.plans.by_files import (
+    OwnFiles as OwnFiles,
+    own_data as own_data,
+    own_files as own_files,
+)
 from catchment.plans.data import (
     About as About,
     Files as Files,
     Origin as Origin,
     PlanData as PlanData,
     Recordings as Recordings,
-    arrange as arrange,
     client_of as client_of,
 )
 from catchment.plans.file import (

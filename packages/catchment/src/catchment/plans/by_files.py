@@ -19,14 +19,15 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from catchment.data.units import Units, units_of_files
+from catchment.data.units import ALL, Units, units_of_files
 from catchment.engine.local import Source, data_of
 from catchment.errors import CatchmentError, FederationError, IntegrityError
 from catchment.federation.algorithm import RoundContext
@@ -40,8 +41,10 @@ from catchment.files import replace_file
 from catchment.plans.data import Files, PlanData, Recordings, arrange
 from catchment.plans.file import PlanFile, own_kinds, read_plan, refuse_weeks
 from catchment.plans.run import Finished, PlanRun, opened
+from catchment.plugins import plugin
 from catchment.privacy.in_the_clear import PlainRules, check_floors, policy_of
 from catchment.privacy.ledger import PrivacyLedger
+from catchment.privacy.policy import OwnData
 from catchment.privacy.secure_aggregation.client_store import FileMemory
 from catchment.privacy.secure_aggregation.protection import SecureAggregation
 from catchment.wire import Message, digest
@@ -160,7 +163,8 @@ def contribute(
     plan
         The plan file.
     data
-        The client's own files: a folder, a file or a pattern.
+        The client's own files: a folder, a file or a pattern. Or the address of its device, which
+        masks its sums by itself where it was exported so.
     name
         What the client is called.
     keys
@@ -191,15 +195,11 @@ def contribute(
         # The client's own rule on thin statistics is no part of the plan: it changes no byte.
         own = replace(agreed, protections=(PlainRules(), *agreed.protections))
     turn = replace(turn, plan=own.fingerprint())
-    files = own_files(file, data)
     memory = FileMemory(Path(keys) / "memory")
     key = new_identity(memory)
-    units = units_of_files(
-        replace(files, leave_out=()).paths(Path()), policy.data.parts, policy.data.date
-    )
-    held = own_data(file, name, OwnFiles(files, units))
-    ledger = PrivacyLedger(memory, policy, lambda: units)
-    reply = Node(name, own, data_of(held.train[name]), memory, ledger).answer(turn.to_bytes())
+    source, units = _own(file, name, str(data), policy.data, workflow)
+    ledger = PrivacyLedger(memory, policy, units)
+    reply = Node(name, own, source, memory, ledger).answer(turn.to_bytes())
     if (made := Message.from_bytes(reply)).kind == "refusal":
         raise FederationError(str(made.facts.get("reason")))
     contribution = Contribution(
@@ -213,6 +213,18 @@ def contribute(
         reply=reply,
     )
     return replace(contribution, signature=sign(memory, SIGNED, contribution._signed()))
+
+
+def _own(
+    file: PlanFile, name: str, data: str, about: OwnData, workflow: Workflow
+) -> tuple[Any, Any]:
+    """Return where a client's recordings are, in files or on a device, and their units."""
+    if data.startswith(("tcp://", "serial://")):
+        device_of = plugin("engines", "device", needed_for="devices")
+        return device_of(data).within(workflow), ALL
+    files = own_files(file, data)
+    units = units_of_files(replace(files, leave_out=()).paths(Path()), about.parts, about.date)
+    return data_of(own_data(file, name, OwnFiles(files, units)).train[name]), lambda: units
 
 
 def by_files(plan: str | Path) -> PlanFile:
@@ -272,13 +284,18 @@ def own_files(file: PlanFile, data: str | Path) -> Files:
 
 @dataclass(frozen=True)
 class OwnFiles:
-    """The recordings of all of a client's files, in the order of their names."""
+    """The recordings of all of a client's files, in the order of their names.
+
+    `within` is entered while they are read, for whoever says errors otherwise.
+    """
 
     how: Files
     units: Units
+    within: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def __call__(self) -> list[Any]:
-        found = self.how.read(self.how.paths(Path()))
+        with self.within():
+            found = self.how.read(self.how.paths(Path()))
         return [one for name in sorted(found) for one in found[name]]
 
 

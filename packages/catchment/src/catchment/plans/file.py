@@ -90,7 +90,7 @@ from catchment.plans.settings import (
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.readout.detector import ANOMALY, NORMAL
-from catchment.readout.intervals import checked_cuts
+from catchment.readout.intervals import increasing
 from catchment.wire.kept import FIRST_WORDS, renamed_tables
 
 SECTIONS = (
@@ -272,7 +272,7 @@ def _check_intervals(file: PlanFile) -> None:
     """Raise ValueError if nobody could count errors of readouts without them."""
     if not file.run.intervals:
         raise ValueError("bands divide intervals; write intervals = true into [run], too")
-    checked_cuts(file.run.bands)
+    increasing(file.run.bands)
     if file.preprocessing.horizon is None and _some_classes(file) is not None:
         raise ValueError(
             "intervals are of numbers, and [data] has a label: its classes have probabilities; "

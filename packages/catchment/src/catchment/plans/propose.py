@@ -75,12 +75,15 @@ def propose(
     one_each = cut is not None or not (found.per_step or horizon)
     map_, scale = map or "default", scale or "federated"
     others = [f'"{name}"' for name in ("auto", "default", "minirocket", "echo_state")]
+    scales = [f'"{one}"' for one in SCALES if one != scale]
+    by = "all people's mean and deviation" if scale == "federated" else "its own moments"
     roles = found.roles
     what = ", ".join(roles.predicted) or f"{', '.join(roles.inputs[:3])} ahead"
     title = f"{what} of {len(found.clients)} people"
     sections: dict[str, Section] = {
         "data": _data(found, files, place.parent) | _test(found, horizon),
-        "preprocessing": _prepare(found, cut, why, rate, horizon) | _scale(scale),
+        "preprocessing": _prepare(found, cut, why, rate, horizon)
+        | {"scale": (scale, f"by {by}; or {' or '.join(scales)}")},
         "features": {
             "map": (map_, f"or {', '.join(one for one in others if one != _toml(map_))}"),
         },
@@ -242,12 +245,6 @@ def _prepare(
     return section
 
 
-def _scale(name: str) -> Section:
-    others = [f'"{one}"' for one in SCALES if one != name]
-    by = "all people's mean and deviation" if name == "federated" else "its own moments"
-    return {"scale": (name, f"by {by}; or {' or '.join(others)}")}
-
-
 def _rate(found: Survey, window: str | int | None) -> float | None:
     """Return the rate to which all are brought; None without times, or where it would harm.
 
@@ -287,7 +284,11 @@ def _window(found: Survey, asked: str | None) -> tuple[str | int | None, str]:
         return (2 ** int(math.log2(most)) if most >= SHORTEST else most), "rows"
     seconds = _nice(most / rate)
     said = "" if found.per_step else "recordings are long, so that they are cut"
-    return _duration(seconds), said or f"labels last {length(long / rate)} or more"
+    said = said or f"labels last {length(long / rate)} or more"
+    for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0)):
+        if seconds >= size and math.isclose(seconds / size, round(seconds / size, 2)):
+            return f"{round(seconds / size, 2):g}{unit}", said
+    return f"{1000 * seconds:g}ms" if seconds < 1 else f"{seconds:g}s", said
 
 
 def _nice(seconds: float) -> float:
@@ -300,13 +301,6 @@ def _nice(seconds: float) -> float:
     if not below or seconds > 2 * NICE[-1]:
         return float(f"{seconds:.2g}")
     return below[-1]
-
-
-def _duration(seconds: float) -> str:
-    for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0)):
-        if seconds >= size and math.isclose(seconds / size, round(seconds / size, 2)):
-            return f"{round(seconds / size, 2):g}{unit}"
-    return f"{1000 * seconds:g}ms" if seconds < 1 else f"{seconds:g}s"
 
 
 def _patterns(path: Path, place: Path, found: Survey) -> list[str]:

@@ -235,7 +235,10 @@ class PlanRun:
         done = Done(known, result, model, scores)
         kept = result.plan.algorithm.kept(result.state)
         write_results(self.store, kept, scores, self.about.classes)
-        facts = planned | self._facts(done) | map_facts(kept, self._map_note)
+        flow, note = self.workflow, ""
+        if len(flow.maps) == 1 and self.file.map_name == "auto":  # why it chose none
+            note = self.file.offered(flow.n_inputs, flow.per_step, 1).note
+        facts = planned | self._facts(done) | map_facts(kept, note)
         self.store.write_facts({name: value for name, value in facts.items() if value})
         if map_sentence(facts):
             log.info("%s", map_sentence(facts))
@@ -320,13 +323,6 @@ class PlanRun:
             "scaling": str(self.file.preprocessing.settings()["scale"]),
             "upload": self.workflow.upload(done.known),
         }
-
-    @property
-    def _map_note(self) -> str:
-        """Why "auto" chose no map, if that is so."""
-        flow = self.workflow
-        alone = len(flow.maps) == 1 and self.file.map_name == "auto"
-        return self.file.offered(flow.n_inputs, flow.per_step, 1).note if alone else ""
 
     def finish(self, done: Done, beside: Iterable[Row] = ()) -> None:
         """Keep the comparison, unless nothing was tested, and that the run is over.

@@ -59,7 +59,7 @@ from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.yule_walker import FederatedYuleWalker
-from catchment.federation.protection import Float32, LowRankUpload
+from catchment.federation.protection import LowRankUpload
 from catchment.plugins import CHOICES, Named
 from catchment.privacy.dp.clipping import Clip
 from catchment.privacy.dp.noise import GaussianNoise
@@ -93,7 +93,6 @@ PLASTICITY = Named("plasticity", {})
 PROTECTIONS = Named(
     "protections",
     {
-        "float32": Float32,
         "low_rank": LowRankUpload,
         "gaussian_noise": GaussianNoise,
         "secure_aggregation": SecureAggregation,

@@ -1,11 +1,7 @@
 from catchment.privacy.dp.budget import Budget as Budget
 from catchment.privacy.dp.clipping import Clip as Clip
 from catchment.privacy.dp.gaussian import epsilon_spent as epsilon_spent
-from catchment.privacy.dp.noise import (
-    GaussianNoise as GaussianNoise,
-    PromptNoise as PromptNoise,
-    RecordLevel as RecordLevel,
-)
+from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise, RecordLevel as RecordLevel
 from catchment.privacy.in_the_clear import (
     PlainStatisticsWarning as PlainStatisticsWarning,
     networked as networked,
@@ -58,7 +54,6 @@ __all__ = [
     "PlainStatisticsWarning",
     "Policy",
     "PrivacyLedger",
-    "PromptNoise",
     "RecordLevel",
     "SecureAggregation",
     "epsilon_spent",

@@ -77,7 +77,8 @@ class PlainRules(Protection):
                     "rows",
                     f"so few rows for {n_features} features would show what they were made "
                     f"from; in the clear this client sends {self.rows_per_feature:g} per feature "
-                    "or more: use secure aggregation",
+                    "or more: add secure aggregation to the plan (by files with servers = 2), or "
+                    "name a smaller map under [features]",
                 )
         return upload
 

@@ -314,6 +314,9 @@ def _step_statistics(
     parts = features.stacked(
         [s.u for s in window], targets, roots, threads=n_threads, rounded=fixed is None
     )
+    if fixed is not None:
+        # Integers come to the same in any order: a sum for each thread is enough.
+        parts = [partial(_in_turn, parts[k::n_threads]) for k in range(min(n_threads, len(parts)))]
     if parts[1:]:
         every = ordered_map(partial(_moments, sums), parts, threads=n_threads)
         return sums.statistics(*reduce(_plus, every))
@@ -322,6 +325,10 @@ def _step_statistics(
     several = n_steps >= PARTS_FROM * features.n_features and (fixed is None or helped)
     with single_blas_thread():
         return sums.statistics(*_moments(sums, parts[0], PARTS if several else 1, helped=helped))
+
+
+def _in_turn(parts: Sequence[Part], n_buffers: int) -> Iterator[tuple[int, Array] | None]:
+    return chain.from_iterable(part(n_buffers) for part in parts)
 
 
 def _is_short(features: FeatureMap, sequence: Recording) -> bool:

@@ -320,21 +320,35 @@ def times_packed(matrix, digits, floats, whole, about):
     and to `about` (K, n) in float64.
     """
     n, end = digits.shape[1], 0
-    row_floats = np.empty(n)
-    for i in range(n):
-        row = matrix[end : end + n - i]
-        end += n - i
-        row_floats[i:] = row
+    float_a, float_b = np.empty((2, n))
+    for i in range(0, n, 2):
+        # Two rows at once, so that what they are multiplied with and added to is read once.
+        m, row = n - i - 2, matrix[end : end + n - i]
+        for k in range(len(digits) if m < 0 else 0):
+            whole[k, i] += row[0] * digits[k, i]
+            about[k, i] += row[0] * floats[k, i]
+        if m < 0:
+            break
+        corner, below, a = row[0], row[1], row[2:]
+        last, b = matrix[end + n - i], matrix[end + n - i + 1 : end + 2 * (n - i) - 1]
+        end += 2 * (n - i) - 1
+        for j in range(m):
+            float_a[j], float_b[j] = a[j], b[j]
         for k in range(len(digits)):
             x, y, to, near = digits[k, i:], floats[k, i:], whole[k, i:], about[k, i:]
-            total, sum_ = row[0] * x[0], row_floats[i] * y[0]
-            for j in range(1, len(row)):
-                total += row[j] * x[j]
-                sum_ += row_floats[i + j] * y[j]
-                to[j] += row[j] * x[0]
-                near[j] += row_floats[i + j] * y[0]
-            to[0] += total
-            near[0] += sum_
+            total_a, total_b = corner * x[0] + below * x[1], below * x[0] + last * x[1]
+            sum_a, sum_b = corner * y[0] + below * y[1], below * y[0] + last * y[1]
+            for j in range(m):
+                total_a += a[j] * x[j + 2]
+                total_b += b[j] * x[j + 2]
+                sum_a += float_a[j] * y[j + 2]
+                sum_b += float_b[j] * y[j + 2]
+                to[j + 2] += a[j] * x[0] + b[j] * x[1]
+                near[j + 2] += float_a[j] * y[0] + float_b[j] * y[1]
+            to[0] += total_a
+            to[1] += total_b
+            near[0] += sum_a
+            near[1] += sum_b
 
 
 @njit(nogil=True, cache=True)

@@ -82,18 +82,18 @@ class Counts(Summable):
     grid: str = "whole"  # secure aggregation take messages that say so as integers
 
     def __post_init__(self) -> None:
-        edges = _checked_edges(self.edges)
-        object.__setattr__(self, "edges", tuple(edges.tolist()))
-        if np.ndim(self.counts) != 2 or np.shape(self.counts)[1] != len(edges) + 1:
+        object.__setattr__(self, "edges", increasing(self.edges, "edges"))
+        n_edges = len(self.edges)
+        if not n_edges or self.counts.ndim != 2 or self.counts.shape[1] != n_edges + 1:
             raise ValueError(
-                f"counts have shape {np.shape(self.counts)}; {len(edges)} edges have "
-                f"(columns, {len(edges) + 1})"
+                f"counts have shape {self.counts.shape}; {n_edges} edges have "
+                f"(columns, {n_edges + 1}), and there is at least one"
             )
 
     @classmethod
     def of(cls, values: ArrayLike, edges: ArrayLike) -> Counts:
         """Return the counts of values (n,) or (n, K); a NaN is not counted."""
-        known = _checked_edges(edges)
+        known = increasing(edges, "edges")
         columns = np.asarray(values, dtype=np.float64)
         columns = columns[:, None] if columns.ndim == 1 else columns
         if columns.ndim != 2:
@@ -102,7 +102,7 @@ class Counts(Summable):
         for k, column in enumerate(columns.T):
             place = np.searchsorted(known, column[~np.isnan(column)], side="left")
             counts[k] = np.bincount(place, minlength=len(known) + 1)
-        return cls(counts, tuple(known.tolist()), float(len(columns)))
+        return cls(counts, known, float(len(columns)))
 
     @classmethod
     def zero(cls, edges: ArrayLike, n_columns: int = 1) -> Counts:
@@ -173,15 +173,6 @@ def log_edges(low: float = 1e-3, high: float = 1e6, per_decade: int = 64) -> Arr
     return np.array([*(float(f"{edge:.9g}") for edge in made), high])
 
 
-def _checked_edges(edges: ArrayLike) -> Array:
-    known = np.array(edges, dtype=np.float64)
-    if known.ndim != 1 or not len(known) or not np.isfinite(known).all():
-        raise ValueError(f"edges have shape {known.shape}; pass finite numbers (B + 1,)")
-    if (np.diff(known) <= 0).any():
-        raise ValueError("edges do not increase; pass each once, in order")
-    return known
-
-
 def check_probability(value: float, name: str = "probability") -> None:
     """Raise ValueError if a setting is no number between 0 and 1."""
     if not 0 < value < 1:
@@ -212,7 +203,7 @@ class Intervals:
     cuts: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cuts", checked_cuts(self.cuts))
+        object.__setattr__(self, "cuts", increasing(self.cuts))
         if not self.errors.n_columns or self.errors.n_columns % self.n_bands:
             raise ValueError(
                 f"errors are counted in {self.errors.n_columns} columns, which are not "
@@ -279,7 +270,7 @@ def error_counts(
             f"outputs have shape {outputs.shape} and targets {targets.shape}; pass (n, K) of both"
         )
     n, K = outputs.shape
-    known = checked_cuts(cuts)
+    known = increasing(cuts)
     values = np.full((n, K, len(known) + 1), np.nan)
     place = np.searchsorted(known, outputs)[..., None]
     np.put_along_axis(values, place, np.abs(outputs - targets)[..., None], axis=2)
@@ -305,11 +296,11 @@ def error_edges(deviation: Array | None = None) -> Array:
     return log_edges(10.0**low, 10.0**high, PER_DECADE)
 
 
-def checked_cuts(cuts: Sequence[float]) -> tuple[float, ...]:
-    """Return cuts as numbers; ValueError if they do not increase."""
-    known = np.asarray(cuts, dtype=np.float64)
+def increasing(values: ArrayLike, name: str = "cuts") -> tuple[float, ...]:
+    """Return values as numbers; ValueError if they do not increase."""
+    known = np.asarray(values, dtype=np.float64)
     if known.ndim != 1 or not np.isfinite(known).all() or (np.diff(known) <= 0).any():
-        raise ValueError(f"cuts are {tuple(cuts)}; pass finite numbers, each larger than the last")
+        raise ValueError(f"{name} are {values!r}; pass finite numbers, each larger than the last")
     return tuple(known.tolist())
 
 

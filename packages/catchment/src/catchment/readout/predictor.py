@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from catchment.arrays import Array
 from catchment.data.preprocessing import Prepared, Preprocessing
 from catchment.data.recording import Recording
-from catchment.features.base import FeatureMap
+from catchment.features.base import FeatureMap, handed
 from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings
 from catchment.readout import storage
 from catchment.readout.intervals import Intervals, check_probability
@@ -61,15 +61,9 @@ class Predictor(ABC):
         """Everything before what was learned."""
         return as_pipeline(self.before)
 
-    @property
-    def features(self) -> FeatureMap:
-        """The feature map."""
-        return self.pipeline.features
-
-    @property
-    def preprocessing(self) -> Preprocessing:
-        """What happens to a raw recording first."""
-        return self.pipeline.preprocessing
+    features: FeatureMap = handed("pipeline.features")
+    preprocessing: Preprocessing = handed("pipeline.preprocessing")  # of a raw recording, first
+    per_step: bool = handed("features.per_step")  # whether every step gives a row, or a segment
 
     @property
     def n_inputs(self) -> int | None:
@@ -77,21 +71,16 @@ class Predictor(ABC):
         return self.features.n_inputs
 
     @property
+    def washout(self) -> int:
+        """Steps at the start of each segment that give no row."""
+        return self.features.washout
+
+    @property
     def n_outputs(self) -> int:
         """Columns K of its outputs."""
         if self.model is None or self.classes is not None:
             return len(self.classes or ())
         return self.model.n_outputs
-
-    @property
-    def per_step(self) -> bool:
-        """Whether every step after the washout gives a row; else there is one per segment."""
-        return self.features.per_step
-
-    @property
-    def washout(self) -> int:
-        """Steps at the start of each segment that give no row."""
-        return self.features.washout
 
     @property
     def clients(self) -> tuple[str, ...]:

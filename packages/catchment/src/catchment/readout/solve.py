@@ -321,7 +321,9 @@ class ExactSystem:
                 if places[k] - begun[k] >= MOST or (low == high).all():
                     # Zero where the solution is not known from it.
                     solution[np.abs(solution[:, k]) <= error, k] = 0
-                    rest[:, k] = step[:, k] = 0
+                    rest[:, k] = step[:, k] = open_[k] = 0
+            if not open_.any():
+                break
             known = places
             taken = np.rint(np.ldexp(step, places))
             whole, by = taken.astype(np.int64).astype(object), point - places.astype(object)
@@ -349,12 +351,14 @@ class ExactSystem:
         from catchment.readout.exact_kernels import times_packed
 
         floats = np.ascontiguousarray(taken.T)
-        digits, product = floats.astype(np.int64), np.zeros(floats.shape, dtype=object)
+        digits, product = floats.astype(np.int64), None
         for k, one in enumerate(self.pieces):
             whole, about = np.zeros_like(digits), np.zeros_like(floats)
             times_packed(one, digits, floats, whole, about)
             upper = np.rint((about - whole) * 2.0**-64).astype(np.int64).astype(object)
-            product = product + ((upper << 64) + whole << k * WORD)
+            part = (upper << 64) + whole
+            product = part if product is None else product + (part << k * WORD)
+        assert product is not None
         return product.T
 
     def _penalty(self, penalty: Array) -> tuple[integers.Whole, int]:
@@ -410,11 +414,11 @@ def solve_readout(
         system = ExactSystem.of(statistics, intercept=intercept)
     weights, known = np.empty_like(C), np.full(C.shape[1], np.nan)
     for outputs, value, solve in _solvers(divided, G, per_output, intercept):
-        weights[:, outputs] = solve(C[:, outputs]) / d
-        if system is not None:
-            exact = system.solved(outputs, value, solve, scale)
-            if exact is not None:
-                weights[:, outputs], known[outputs] = exact
+        exact = None if system is None else system.solved(outputs, value, solve, scale)
+        if exact is None:
+            weights[:, outputs] = solve(C[:, outputs]) / d
+        else:
+            weights[:, outputs], known[outputs] = exact
     readout = readout_from(statistics, weights, ridge, intercept=intercept)
     return replace(readout, intercept=np.where(np.isnan(known), readout.intercept, known))
 

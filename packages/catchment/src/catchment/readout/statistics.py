@@ -25,7 +25,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -119,6 +119,7 @@ def packed_length(size: int) -> int:
     return size * (size + 1) // 2
 
 
+@lru_cache(maxsize=64)
 def matrix_size(length: int) -> int:
     """Return n for a packed length n(n+1)/2.
 
@@ -255,6 +256,7 @@ _sums_of = attrgetter(*SUMS)
 _HEAVIEST = 2**53  # whole weights up to here are exact
 
 
+@lru_cache(maxsize=64)
 def shapes_of(n_features: int, n_targets: int) -> tuple[tuple[int, ...], ...]:
     """Return the shapes of the sums, as they travel."""
     F, K = n_features, n_targets

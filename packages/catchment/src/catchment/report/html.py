@@ -67,15 +67,17 @@ def metric_name(run: Run) -> str:
 
 def lead(run: Run) -> str:
     """Return in one sentence what was run, and on how many clients of those asked."""
-    facts = run.facts
-    when = facts.get("started", "")[:10]
-    words = [
-        f"{facts.get('algorithm', 'A plan')} on {facts.get('source', 'data')}",
-        _trained(run.rounds.get(TRAINING, ())),
-        _tested(run),
-        *([when] if when else []),
-    ]
-    return f"{', '.join(words)}."
+    facts, trained = run.facts, _fewest(run)[1]
+    if len({record.n_used for record in run.rounds.get(TRAINING, ())}) > 1:
+        trained = f"at least {trained}"
+    n, tested = sum(bool(name) for name in run.scores), "nobody was tested"
+    for one in run.rounds.get(EVALUATION, ())[-1:]:
+        tested = f"{_share(one)} {'was' if one.n_used == 1 else 'were'} tested"
+    if n and EVALUATION not in run.rounds:
+        tested = f"{n:,} were tested, each by a model that had not seen them"
+    what = f"{facts.get('algorithm', 'A plan')} on {facts.get('source', 'data')}"
+    words = (what, trained or "nobody has trained yet", tested, facts.get("started", "")[:10])
+    return f"{', '.join(filter(None, words))}."
 
 
 def data_lines(run: Run) -> list[str]:
@@ -94,39 +96,23 @@ def fold_scores(run: Run) -> list[float]:
     return [math.nan if value is None else value for value in scores]
 
 
-def _trained(training: Sequence[Record]) -> str:
-    fewest = min(training, key=lambda record: record.n_used - record.n_asked, default=None)
-    if fewest is None:
-        return "nobody has trained yet"
-    least = "at least " if len({record.n_used for record in training}) > 1 else ""
-    return f"{least}{_of(fewest)} trained"
-
-
-def _tested(run: Run) -> str:
-    records = run.rounds.get(EVALUATION, ())
-    if records:
-        one = records[-1]
-        return f"{_share(one)} {'was' if one.n_used == 1 else 'were'} tested"
-    n = sum(bool(name) for name in run.scores)
-    return (
-        f"{n:,} were tested, each by a model that had not seen them" if n else "nobody was tested"
-    )
-
-
-def _of(record: Record) -> str:
-    return f"{_share(record)} {'client' if record.n_asked == 1 else 'clients'}"
+def _fewest(run: Run) -> tuple[Record | None, str]:
+    """Return the round of the training with the fewest answers, and how many trained in it."""
+    training = run.rounds.get(TRAINING, ())
+    one = min(training, key=lambda record: record.n_used - record.n_asked, default=None)
+    if one is None:
+        return None, ""
+    return one, f"{_share(one)} {'client' if one.n_asked == 1 else 'clients'} trained"
 
 
 def _share(record: Record) -> str:
-    if record.n_used == record.n_asked:
-        return f"{record.n_used:,}"
-    return f"{record.n_used:,} of {record.n_asked:,}"
+    whole = "" if record.n_used == record.n_asked else f" of {record.n_asked:,}"
+    return f"{record.n_used:,}{whole}"
 
 
 def left_out(run: Run, number: int) -> tuple[str, list[Markup]]:
     """Return how many trained, and who did not or was not tested, and why, if anybody."""
-    training = run.rounds.get(TRAINING, ())
-    fewest = min(training, key=lambda record: record.n_used - record.n_asked, default=None)
+    fewest, trained = _fewest(run)
     found: dict[str, Refusal] = {}
     for one in sorted(refused_in(run.rounds), key=lambda one: one.stage != TRAINING):
         found.setdefault(one.client, one)
@@ -146,7 +132,7 @@ def left_out(run: Run, number: int) -> tuple[str, list[Markup]]:
         told.append(Markup(more))
     if silent > 0:
         told.append(Markup(f"{silent:,} did not answer to the end"))
-    return "" if fewest is None else f"{_of(fewest)} trained", told
+    return trained, told
 
 
 def refusals(run: Run) -> list[tuple[str, int, Refusal]]:

@@ -80,7 +80,7 @@ def test_segments_that_do_not_join_raise_after_the_last_block() -> None:
     whole = sum(block.stop - block.start for block in run_batch(programs, segments(600)))
     assert whole == 1_600
     cut_short = run_batch(programs, segments(10))
-    for _ in range(-(-1_010 // 64)):
+    for _ in range(-(-1_010 // 256)):
         next(cut_short)
     with pytest.raises(SegmentsError):
         next(cut_short)

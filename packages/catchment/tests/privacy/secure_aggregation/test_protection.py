@@ -14,7 +14,7 @@ from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError, RuleError, TooFewClientsError
 from catchment.features import EchoState, Reservoir
-from catchment.federation import Float32, Plan, RoundContext, Tally, WeightedSum, describe
+from catchment.federation import Plan, Tally, WeightedSum, describe
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.privacy.secure_aggregation import (
@@ -196,10 +196,9 @@ def test_secure_aggregation_must_come_last() -> None:
 
 def test_rows_are_counted_inside_whatever_holds_them() -> None:
     thin = RidgeStatistics.zero(6, 2)
-    rounded = Float32().on_client(StatisticsSet({3: thin}), RoundContext(0, ()))
-    (found,) = measured(rounded)
+    (found,) = measured(StatisticsSet({3: thin}))
     assert (found.rows, found.sizes) == (0, {"features": 6, "targets": 2})
-    for upload in (thin, StatisticsSet({0: thin}), Tally(thin, {}), rounded):
+    for upload in (thin, StatisticsSet({0: thin}), Tally(thin, {})):
         with pytest.raises(RuleError, match="too few rows for 6 features"):
             check_rows(upload, rows_per_feature=2, min_clients=3)
     check_rows(WeightedSum((np.ones(3),), 1.0), rows_per_feature=2, min_clients=3)

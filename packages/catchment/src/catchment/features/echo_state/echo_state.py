@@ -470,7 +470,7 @@ class EchoState(FeatureMap):
     def checked(self, u: ArrayLike, name: str = "inputs") -> Array:
         """Return inputs (T, I) as float64; raise if they do not fit or are too short.
 
-        With a grid they are cut off at its range and rounded to it.
+        In fixed point they are cut off at its range and rounded.
         """
         return self.checked_all([u], name)[0]
 
@@ -505,8 +505,8 @@ class EchoState(FeatureMap):
         """Yield blocks whose rows are the features of one step, blocks of washout left out.
 
         After the features come `spare_rows` for the caller to fill; a block stays valid until
-        `n_buffers` more have been taken. With a feature grid the features lie on it, unless a
-        caller who rounds them anyway passes `rounded=False`.
+        `n_buffers` more have been taken. With `feature_bits` features are rounded to them,
+        unless a caller who rounds them anyway passes `rounded=False`.
         """
         skips = {lane.skip for lane in batch.lanes}
         for block in run_batch(
@@ -582,7 +582,7 @@ class EchoState(FeatureMap):
         return self.rounded(rows)
 
     def rounded(self, rows: Array) -> Array:
-        """Return feature rows (n, F) on their grid, if they have one."""
+        """Return feature rows (n, F), rounded to their bits if they have some."""
         if not isinstance(self.feature_bits, int):
             return rows
         return on_grid(rows, self.grid_digits, self.feature_bits)

@@ -16,8 +16,8 @@ rounds the same way everywhere. In integers:
     z = round24(r r);  p = round36(S4 z + S3);  p = round30(p z + S2);  p = round30(p z + S1);
     p = round29(p z + S0);  sin = (-1)^k round27(round27(p z) r + r)
 
-each then rounded to the grid and given the sign of x. The results are odd, tanh and sigmoid are
-monotone, and on every grid up to 24 digits these two are within 0.61 steps of the true value and
+each then rounded to fixed point and given the sign of x. The results are odd, tanh and sigmoid are
+monotone, and with up to 24 digits these two are within 0.61 steps of the true value and
 sin within 1.1 (0.54 up to 20 digits).
 
 `digits` below are binary digits after the point; values in fixed point of b digits stay below 1 in
@@ -32,7 +32,7 @@ this form by itself; indices are unsigned because signed ones cost a wrap-around
 tanh is computed from expm1 with a Taylor polynomial (degree 13, largest error 2.5 units in the last
 place; degree 7 for float32), in arithmetic that vectorizes.
 
-The batch width is a tuple of B/4 zeros: its length is part of its type, so the compiler knows B.
+The batch width is a tuple of log2 B zeros: its length is part of its type, so the compiler knows B.
 Likewise a layer in fixed point passes the pair (rounder, largest number below 1) of its states, and
 any other an empty tuple; each is compiled by itself, so that neither pays for the other.
 """
@@ -94,20 +94,20 @@ def growth(y):
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
 def size_of_tanh(x, G, top):
-    """|tanh| on the grid of rounder G, at most `top`, the largest number below 1."""
+    """|tanh| in fixed point of rounder G, at most `top`, the largest number below 1."""
     e = growth(min(abs(x + x) + R26 - R26, LARGEST))
     return min(e / (e + 2.0) + G - G, top)
 
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
 def grid_tanh(x, G, top):
-    """tanh on the grid of rounder G, at most `top` in absolute value."""
+    """tanh in fixed point of rounder G, at most `top` in absolute value."""
     return math.copysign(size_of_tanh(x, G, top), x)
 
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
 def grid_sigmoid(x, G, top):
-    """The logistic function on the grid: 1 - sigmoid(-x), exactly, and never 0 or 1."""
+    """The logistic function in fixed point: 1 - sigmoid(-x), exactly, and never 0 or 1."""
     e = growth(min(abs(x) + R26 - R26, LARGEST))
     upper = min((e + 1.0) / (e + 2.0) + G - G, top)
     return upper if x >= 0.0 else 1.0 - upper
@@ -115,7 +115,7 @@ def grid_sigmoid(x, G, top):
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
 def grid_sin(x, G, top):
-    """sin on the grid; arguments beyond 64 count as 64."""
+    """sin in fixed point; arguments beyond 64 count as 64."""
     a = min(abs(x), FARTHEST)
     shifted = (a + R26 - R26) * OVER_PI + ROUND
     k = shifted - ROUND
@@ -135,7 +135,7 @@ def grid_sin(x, G, top):
 
 @njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
 def grid_linear(x, G):
-    """x on the grid, cut off at LINEAR_BOUND."""
+    """x in fixed point, cut off at LINEAR_BOUND."""
     return min(max(x + G - G, -LINEAR_BOUND), LINEAR_BOUND)
 
 
@@ -211,11 +211,12 @@ def _in_every_lane(builder, value, vector):
 
 @intrinsic
 def row_product(typingctx, values, columns, begin, end, X, row, P, width):
-    """P[row, :] = sum of values[q] * X[columns[q], :] over q in begin..end, 4 len(width) lanes."""
+    """P[row, :] = sum of values[q] * X[columns[q], :] over q in begin..end, 2^len(width) lanes."""
     signature = types.void(values, columns, begin, end, X, row, P, width)
     # One cache line; where registers are narrower the compiler takes several.
-    lanes = 8 if X.dtype == types.float64 or width.count < 4 else 16
-    n_vectors = 4 * width.count // lanes
+    B = 1 << width.count
+    lanes = min(B, 8 if X.dtype == types.float64 or B < 16 else 16)
+    n_vectors = B // lanes
 
     def codegen(context, builder, signature, args):
         begin, end, row = args[2], args[3], args[5]
@@ -323,7 +324,7 @@ _ON_GRID = _units(
 
 
 def advance_units(code, a, grid, p, x, n):
-    """x[:n] = (1 - a) x + a f(p), on the grid if there is one; for compiled code only."""
+    """x[:n] = (1 - a) x + a f(p), in fixed point if there is one; for compiled code only."""
     raise TypeError("advance_units is for compiled code")
 
 
@@ -348,7 +349,7 @@ def lockstep(
     N = len(leak)
     for t in range(U.shape[1]):
         for j in range(X.shape[0] - N - 1):
-            for b in range(4 * len(width)):
+            for b in range(1 << len(width)):
                 X[N + j, b] = U[j, t, b]
         for i in range(N):
             row_product(values, columns, starts[i], starts[i + 1], X, i, P, width)
@@ -406,7 +407,7 @@ def serial(starts, columns, values, leak, activation, uniform, U, x, p, S, sums,
             x[N + j] = U[t, j]
         for i in range(N):
             p[i] = _sparse_dot(values, columns, np.uint64(starts[i]), np.uint64(starts[i + 1]), x)
-        _finish_serial(leak, activation, uniform, x, p, S, sums, t, grid)
+        _finish_serial(leak, activation, uniform, x, p, S[0 if sums else t], sums, grid)
 
 
 @njit(fastmath=DOT_MATH, error_model="numpy")
@@ -417,20 +418,44 @@ def _dense_dot(row, x):
     return total
 
 
+@njit(fastmath=DOT_MATH, error_model="numpy")
+def _dense_dots(one, other, x, y):
+    """Return the products of two rows and two vectors, each number loaded once for both."""
+    a = b = c = d = x.dtype.type(0.0)
+    for j in range(len(x)):
+        a += one[j] * x[j]
+        b += one[j] * y[j]
+        c += other[j] * x[j]
+        d += other[j] * y[j]
+    return a, b, c, d
+
+
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def serial_dense(W, leak, activation, uniform, U, x, p, S, sums, grid=()):
-    """As `serial`, with one dense matrix W (N, N + I + 1) over the extended state."""
-    N = len(leak)
+def serial_dense(W, leak, activation, uniform, U, X, P, S, sums, grid=()):
+    """Advance X (B, N + I + 1) by a dense matrix W (N, N + I + 1), which is read once for all.
+
+    U (T, B, ..) and S (T, B, ..) are as those of `serial`, for one lane or two; P is (B, N).
+    """
+    N, B = len(leak), len(X)
+    x, p, y, q = X[0], P[0], X[-1], P[-1]
     for t in range(U.shape[0]):
-        for j in range(len(x) - N - 1):
-            x[N + j] = U[t, j]
-        for i in range(N):
-            p[i] = _dense_dot(W[i], x)
-        _finish_serial(leak, activation, uniform, x, p, S, sums, t, grid)
+        for b in range(B):
+            for j in range(X.shape[1] - N - 1):
+                X[b, N + j] = U[t, b, j]
+        if B == 1:
+            for i in range(N):
+                p[i] = _dense_dot(W[i], x)
+        else:
+            for i in range(0, N, 2):
+                j = min(i + 1, N - 1)
+                p[i], q[i], p[j], q[j] = _dense_dots(W[i], W[j], x, y)
+        for b in range(B):
+            to = S[0 if sums else t, b]
+            _finish_serial(leak, activation, uniform, X[b], P[b], to, sums, grid)
 
 
 @njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
-def _finish_serial(leak, activation, uniform, x, p, S, sums, t, grid):
+def _finish_serial(leak, activation, uniform, x, p, to, sums, grid):
     N = len(leak)
     if uniform:
         advance_units(activation[0], leak[0], grid, p, x, N)
@@ -439,10 +464,10 @@ def _finish_serial(leak, activation, uniform, x, p, S, sums, t, grid):
             advance_units(activation[i], leak[i], grid, p[i : i + 1], x[i : i + 1], 1)
     if sums:
         for i in range(N):
-            S[0, i] += x[i]
+            to[i] += x[i]
     else:
         for i in range(N):
-            S[t, i] = x[i]
+            to[i] = x[i]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
@@ -502,3 +527,12 @@ def round_block(Z, R, by_step):
         else:
             for j in range(Z.shape[1]):
                 Z[i, j] = Z[i, j] + R[i] - R[i]
+
+
+@njit(nogil=True, cache=True)
+def keep_columns(Z, places):
+    """Move the columns of Z at ascending places to its beginning."""
+    for i in range(Z.shape[0]):
+        row = Z[i]
+        for j in range(len(places)):
+            row[j] = row[places[j]]

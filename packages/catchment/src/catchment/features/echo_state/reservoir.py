@@ -21,13 +21,23 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
+from itertools import accumulate, pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, Integers, aligned, as_matrix, frozen, refuse_nonfinite, whole
+from catchment.arrays import (
+    Array,
+    Integers,
+    aligned,
+    as_matrix,
+    frozen,
+    is_finite,
+    refuse_nonfinite,
+    whole,
+)
 from catchment.errors import FinerRadiusWarning, FingerprintError, IntegrityError
 from catchment.features.base import OR_WIDER, warn_of_clipping
 from catchment.features.echo_state.run import advance, found_cut, inputs_on_grid
@@ -131,7 +141,7 @@ class Program:
         Parameters
         ----------
         bits
-            Digits of its grid, if it is on one.
+            Binary digits, if it is in fixed point.
         input_bounds
             (I,) largest absolute value of each input, in fixed point.
         """
@@ -202,7 +212,7 @@ def fingerprint(
     input_range: float = DEFAULT_RANGE,
     cut: tuple[int, int] | None = None,
 ) -> str:
-    """Return the SHA-256, in hexadecimal, of all numbers of all layers, and of a grid.
+    """Return the SHA-256, in hexadecimal, of all numbers of all layers, and of fixed point.
 
     >>> len(fingerprint(Reservoir(4, topology="ring").layers))
     64
@@ -634,12 +644,12 @@ class Reservoir:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of every weight and of the grid, in hexadecimal."""
+        """SHA-256 of every weight and of fixed point, in hexadecimal."""
         return fingerprint(self.layers, self.bits, self.input_range, self.cut)
 
     @cached_property
     def cut(self) -> tuple[int, int]:
-        """Length and warm-up of the parts into which a grid cuts a sequence; (0, 0) for none.
+        """Length and warm-up of segments into which fixed point cuts a recording; (0, 0) for none.
 
         It is that of `prepared`; of weights that were given or adapted it is found when needed.
         """
@@ -698,8 +708,8 @@ class Reservoir:
         if self.bits is not None:
             if not (np.abs(start) <= self.state_bounds).all():
                 raise ValueError(
-                    f"x0 reaches {np.abs(start).max():g}, and a state on the grid lies within 1, "
-                    "or 8 for relu and identity; pass a state that the reservoir can have"
+                    f"x0 reaches {np.abs(start).max():g}, and in fixed point a state lies within "
+                    "1, or 8 for relu and identity; pass a state that the reservoir can have"
                 )
             start = rounded(start, self.bits)
         xs = np.empty((len(inputs), self.n_units))
@@ -724,7 +734,7 @@ class Reservoir:
     def checked(self, u: ArrayLike, name: str = "inputs") -> Array:
         """Return inputs (T, I) as float64; raise if they do not fit or are not finite.
 
-        With a grid they are cut off at its range and rounded to it.
+        In fixed point they are cut off at its range and rounded.
         """
         return self.checked_all([u], name)[0]
 
@@ -740,15 +750,20 @@ class Reservoir:
                 )
             if len(u) == 0:
                 raise ValueError(f"{called} has no steps; leave empty recordings out")
-            refuse_nonfinite(u, called)
+            if self.bits is None:
+                refuse_nonfinite(u, called)
             us.append(u)
         if self.bits is None or not us:
             return us
         # Together, because very many short sequences would each cost a few small operations.
-        joined = us[0] if len(us) == 1 else np.concatenate(us)
-        rounded, n_clipped = inputs_on_grid(joined, self.bits, self.input_range)
+        edges = list(accumulate(map(len, us), initial=0))
+        joined = np.concatenate(us, out=np.empty((edges[-1], self.n_inputs)))
+        if not is_finite(joined):
+            for k, u in enumerate(us):
+                refuse_nonfinite(u, name.format(k))
+        n_clipped = inputs_on_grid(joined, self.bits, self.input_range)
         warn_of_clipping(n_clipped, joined.size, self.input_range, OR_WIDER)
-        return np.split(rounded, np.cumsum([len(u) for u in us])[:-1])
+        return [joined[first:last] for first, last in pairwise(edges)]
 
     def with_plasticity(
         self, gain: Array, shift: Array, *, cut: tuple[int, int] | None = None
@@ -780,7 +795,7 @@ _IN_JSON = {
 
 @lru_cache(maxsize=256)
 def _found(reservoir: Reservoir) -> tuple[tuple[float, ...], str, tuple[int, int] | None]:
-    """Return the scales of a reservoir's layers, its fingerprint, and its cut if it has a grid."""
+    """Return the scales of a reservoir's layers, its fingerprint, and its cut in fixed point."""
     bits, input_range, cut = reservoir.bits, reservoir.input_range, None
     scale = tuple(map(_scale, reservoir.layer_settings))
     layers = tuple(map(_drawn, reservoir.layer_settings, scale))

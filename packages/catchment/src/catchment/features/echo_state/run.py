@@ -14,7 +14,7 @@ In fixed point two trajectories may stay a step apart for ever, so there the cut
 belongs to the reservoir, is the same for every sequence, and nothing is checked. Sequences are cut
 at steps L, 2L, ... counted from its first; the part that begins at kL starts from rest, all states
 zero, at step kL - M. `found_cut` takes M from how long opposite starts take to come within a few
-steps of the grid, under random inputs, loud and quiet.
+steps of fixed point, under random inputs, loud and quiet.
 
 A pool in fixed point has exact sums, then a few IEEE operations, one by one. With whole states k
 (times 2^-b) of the T steps of a part, S1 = sum k and S2 = sum k^2 are exact, so they may be added
@@ -49,21 +49,24 @@ if TYPE_CHECKING:
     from catchment.features.echo_state.reservoir import Program
 
 
-def inputs_on_grid(u: Array, bits: int, input_range: float) -> tuple[Array, int]:
-    """Return inputs (T, I) cut off at the range and rounded, and how many values were cut off.
+def inputs_on_grid(u: Array, bits: int, input_range: float) -> int:
+    """Cut inputs (T, I), in one piece, off at the range and round them; return how many were.
 
-    >>> inputs_on_grid(np.array([[0.3, 9.0]]), 8, 8.0)
-    (array([[0.30078125, 8.        ]]), 1)
+    >>> u = np.array([[0.3, 9.0]])
+    >>> inputs_on_grid(u, 8, 8.0), u
+    (1, array([[0.30078125, 8.        ]]))
     """
     from catchment.features.echo_state.kernels import round_inputs
 
-    found = np.array(u, order="C")
-    return found, int(round_inputs(found.reshape(-1), np.ldexp(ROUND, -bits), input_range))
+    return int(round_inputs(u.reshape(-1), np.ldexp(ROUND, -bits), input_range))
 
 
 BLOCK_COLUMNS = 512  # steps times lanes of a block: it should stay in the cache
 LONE_STEPS = 480  # steps of a block with one lane: there a power of two slows the Gram product
 WINDOW = 1 << 17  # numbers rearranged ahead of the blocks
+
+WIDTHS = (1, 2, 8, 16, 32, 64)  # lanes of the kernels
+FEW_LANES = 2  # laid out step after step, and advanced one by one if the matrix is dense
 
 Rows = NDArray[np.floating[Any]]
 
@@ -83,10 +86,10 @@ def preferred_lanes(programs: Sequence[Program], n_sequences: int) -> int:
 def padded_lanes(n_lanes: int) -> int:
     """Return the narrowest kernel width that holds this many lanes.
 
-    >>> [padded_lanes(n) for n in (1, 2, 8, 9, 33)]
-    [1, 8, 8, 16, 64]
+    >>> [padded_lanes(n) for n in (1, 2, 3, 9, 33)]
+    [1, 2, 8, 16, 64]
     """
-    return 1 if n_lanes == 1 else next(width for width in (8, 16, 32, 64) if width >= n_lanes)
+    return next(width for width in WIDTHS if width >= n_lanes)
 
 
 Step = Callable[[int, int, Rows, Rows, Rows], None]
@@ -113,7 +116,7 @@ class SideBySide:
     ) -> None:
         n, longest = lanes[0].shape[1], max(len(lane) for lane in lanes)
         ahead = min(longest, max(steps, WINDOW // (n * B)))
-        self.lanes, self.fill, self.complete = lanes, fill, False
+        self.lanes, self.longest, self.fill, self.complete = lanes, longest, fill, False
         self.first, self.window = -ahead, np.full((n, ahead, B), fill, dtype=dtype)
 
     def block(self, start: int, stop: int) -> Rows:
@@ -125,7 +128,7 @@ class SideBySide:
                 part = lane[start : start + ahead]
                 self.window[:, : len(part), b] = part.T
                 self.window[:, len(part) :, b] = self.fill
-            self.complete = not np.isnan(self.window).any()
+            self.complete = not np.isnan(self.window[:, : self.longest - start]).any()
         return self.window[:, start - self.first : stop - self.first]
 
 
@@ -169,7 +172,7 @@ def advance(
     T = max(len(u) for u in lanes)
     dtype = programs[0].values.dtype
     I, N = programs[0].n_inputs, sum(program.n_units for program in programs)
-    B = padded_lanes(len(lanes) if step is None else max(2, len(lanes)))
+    B = padded_lanes(len(lanes) if step is None else max(8, len(lanes)))
     layers = [_Layer.of(program, B, dtype) for program in programs]
     if x0 is not None:
         ends = np.cumsum([program.n_units for program in programs])[:-1]
@@ -201,13 +204,13 @@ def advance(
 
 
 def _block_memory(n_rows: int, steps: int, B: int, dtype: DTypeLike) -> Rows:
-    """Return (n_rows, steps, B); a lone lane is laid out step after step.
+    """Return (n_rows, steps, B); few lanes are laid out step after step.
 
     Rows are a cache line longer than needed: with a power of two between them all rows would
     compete for the same few places in the cache.
     """
-    if B == 1:
-        return aligned((steps, n_rows), dtype).T[:, :, None]
+    if B <= FEW_LANES:
+        return aligned((steps, B, n_rows), dtype).transpose(2, 0, 1)
     line = LINE // np.dtype(dtype).itemsize
     return aligned((n_rows, steps * B + line), dtype)[:, :-line].reshape(n_rows, steps, B)
 
@@ -219,12 +222,16 @@ class _Layer:
     program: Program
     X: Rows  # (N + I + 1, B)
     P: Rows  # (N, B)
+    apart: bool  # whether lanes advance one by one
 
     @classmethod
     def of(cls, program: Program, B: int, dtype: DTypeLike) -> _Layer:
-        X = aligned((program.n_units + program.n_inputs + 1, B), dtype)
+        apart = B == 1 or (B <= FEW_LANES and program.dense is not None)
+        N, size = program.n_units, program.n_units + program.n_inputs + 1
+        X, P = (aligned((B, n) if apart else (n, B), dtype) for n in (size, N))
+        X, P = (X.T, P.T) if apart else (X, P)
         X[:-1], X[-1] = 0, 1
-        return cls(program, X, aligned((program.n_units, B), dtype))
+        return cls(program, X, P, apart)
 
     def step(self, U: Rows, S: Rows, *, sums: bool = False) -> None:
         """Advance over the first I rows of U (.., T, B); write into the first N of S (.., T, B).
@@ -240,14 +247,15 @@ class _Layer:
         N, B = P.shape
         units, grid = (program.leak, program.activation, program.uniform), program.grid
         rows = (program.starts, program.columns, program.values)
-        if B == 1:
-            alone = (U[:, :, 0].T, X[:, 0], P[:, 0], S[:, :, 0].T)
-            if program.dense is not None:
-                kernels.serial_dense(program.dense, *units, *alone, sums, grid)
-            else:
-                kernels.serial(*rows, *units, *alone, sums, grid)
+        if self.apart and program.dense is not None:
+            few = (U.transpose(1, 2, 0), X.T, P.T, S.transpose(1, 2, 0))
+            kernels.serial_dense(program.dense, *units, *few, sums, grid)
             return
-        flat = (X.reshape(-1), P.reshape(-1))
+        if self.apart:
+            alone = (U[:, :, 0].T, X[:, 0], P[:, 0], S[:, :, 0].T)
+            kernels.serial(*rows, *units, *alone, sums, grid)
+            return
+        flat, width = (X.reshape(-1), P.reshape(-1)), (0,) * (B.bit_length() - 1)
         if program.by_matrix:
             assert program.dense is not None
             for t in range(U.shape[1]):
@@ -255,7 +263,7 @@ class _Layer:
                 np.matmul(program.dense, X, out=P)
                 kernels.activate_all(*units, X, flat, P, S, sums, t, grid)
         else:
-            kernels.lockstep(*rows, *units, U, X, flat, P, S, sums, (0,) * (B // 4), grid)
+            kernels.lockstep(*rows, *units, U, X, flat, P, S, sums, width, grid)
 
 
 TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-6}
@@ -263,7 +271,7 @@ MARGIN = 1.25  # on the measured warm-up
 PLACES = 4  # of the sequence where the warm-up is measured, each with two opposite starts
 PROBE_BLOCK = 512  # columns of a probe's block: 64 steps of eight lanes
 
-CLOSE = 8  # steps of the grid within which two states count as the same
+CLOSE = 8  # steps of fixed point within which two states count as the same
 # Loudness of the inputs under which opposite starts must come together. Not zero: without motion
 # the roundings stand still, and so do the states, some steps apart.
 LOUDNESS = (1.0, 0.25, 1 / 16, 1 / 64)
@@ -313,21 +321,22 @@ def best_width(programs: Sequence[Program], n_lanes: int) -> int:
     >>> best_width(programs, 1), best_width(programs, 5), best_width(programs, 9)
     (1, 8, 16)
     """
-    costs = {n: -(-n_lanes // n) * _step_cost(programs, n) for n in (1, 8, 16, 32, 64)}
+    widths = [n for n in WIDTHS if n != FEW_LANES or n_lanes <= FEW]
+    costs = {n: -(-n_lanes // n) * _step_cost(programs, n) for n in widths}
     return min(costs, key=costs.__getitem__)
 
 
 # Nanoseconds per non-zero (or dense entry) and step, measured; only their ratios matter. Up to
 # 32 lanes a matrix product spends its time on rearranging the matrix.
-_SPARSE_COST = {1: 0.65, 8: 0.57, 16: 0.88, 32: 1.85, 64: 3.9}
-_DENSE_COST = {1: 0.09, 8: 0.66, 16: 0.90, 32: 1.6, 64: 2.8}
+_SPARSE_COST = {1: 0.65, 2: 0.6, 8: 0.57, 16: 0.88, 32: 1.85, 64: 3.9}
+_DENSE_COST = {1: 0.09, 2: 0.12, 8: 0.66, 16: 0.90, 32: 1.6, 64: 2.8}
 _UNIT_COST = 1.2
 
 
 def _step_cost(programs: Sequence[Program], n_lanes: int) -> float:
     cost = 0.0
     for program in programs:
-        matrix = program.dense is not None and (n_lanes == 1 or program.by_matrix)
+        matrix = program.dense is not None and (n_lanes <= FEW_LANES or program.by_matrix)
         entry = (_DENSE_COST if matrix else _SPARSE_COST)[n_lanes]
         size = program.dense.size if matrix and program.dense is not None else len(program.values)
         cost += size * entry + program.n_units * n_lanes * _UNIT_COST
@@ -388,7 +397,9 @@ def found_cut(programs: Sequence[Program]) -> tuple[int, int]:
     N, I = sum(program.n_units for program in programs), programs[0].n_inputs
     rng = Words(seed=0, layer=0, purpose=Purpose.PROBE)
     noise = uniform(rng, LONGEST_WARMUP * I, -1.0, 1.0).reshape(LONGEST_WARMUP, I)
-    probes = [inputs_on_grid(loud * noise, bits, 1.0)[0] for loud in LOUDNESS for _ in range(2)]
+    probes = [loud * noise for loud in LOUDNESS for _ in range(2)]
+    for probe in probes:
+        inputs_on_grid(probe, bits, 1.0)
     x0, needed = _opposite(N, len(LOUDNESS)), 0
     with single_blas_thread():
         for block in advance(programs, probes, x0=x0, block_columns=PROBE_BLOCK):
@@ -492,7 +503,7 @@ def plan_batches(
     may_segment
         Whether a sequence may be spread over several lanes.
     cut
-        How a grid cuts sequences, if it does: then no others are.
+        How fixed point cuts recordings, if it does: then no others are.
     """
     lanes = sorted(cut_lanes(inputs, cut, washout), key=lambda lane: -len(lane.u))
     if len(inputs) >= FEW or (programs[0].bits is not None and may_segment):
@@ -593,7 +604,7 @@ def pooled_rows(
     Parameters
     ----------
     batch
-        Whole sequences, in the lanes that make the rows; they are cut here if a grid does it.
+        Whole sequences, in the lanes that make the rows; they are cut here if fixed point does it.
     bounds
         (n,) of one step's features; powers of two in fixed point.
     """
@@ -666,13 +677,13 @@ class Totals:
             longest = max(last - first for each in edges for first, last in pairwise(each))
             if longest > self.most_steps:
                 raise ValueError(
-                    f"a recording has {longest} steps to pool, and sums on its grid are exact up "
-                    f"to {self.most_steps}; cut it into windows, or use a coarser grid"
+                    f"a recording has {longest} steps to pool, and sums in fixed point are exact "
+                    f"up to {self.most_steps}; cut it into windows, or take fewer bits"
                 )
 
     @property
     def most_steps(self) -> int:
-        """Steps up to which sums on the grid are exact."""
+        """Steps up to which sums in fixed point are exact."""
         assert self.bits is not None
         return 1 << (52 - self.bits - int(self.r.max()))
 
@@ -749,7 +760,7 @@ def _whole(sums: Array, digits: NDArray[np.integer], kind: type) -> NDArray[Any]
     return found
 
 
-FEW_UNUSED = 0.125  # share of unused columns up to which zeroing them beats leaving them out
+FEW_UNUSED = 0.125  # share of unused columns up to which they are zeroed in float64
 LANES = 8  # recordings that advance side by side, and give their rows one by one
 
 
@@ -767,7 +778,8 @@ def stacked_states(
 
     def blocks(batch: Batch, n_buffers: int) -> Iterator[tuple[int, Array]]:
         run = features.blocks(batch, spare_rows=spare, n_buffers=n_buffers, rounded=rounded)
-        return map(_Columns.of(batch, targets, roots).fill, run)
+        few = FEW_UNUSED if rounded else 0.0
+        return map(partial(_Columns.of(batch, targets, roots).fill, few=few), run)
 
     def part(batch: Batch, n_buffers: int) -> Iterator[tuple[int, Array] | None]:
         try:
@@ -789,10 +801,8 @@ def stacked_each(
         numbers = order[first : first + LANES]
         lanes = [Lane(b, inputs[k], washout, washout) for b, k in enumerate(numbers)]
         found = np.empty((LANES, F + K + 1, len(lanes[-1].u)))
-        # A lone lane would get a kernel of its own and other bits; twice the same one does not.
-        for block in features.blocks(
-            Batch(tuple(lanes if lanes[1:] else 2 * lanes)), rounded=False
-        ):
+        # Fewer lanes would get a kernel of their own and other bits; the same ones again do not.
+        for block in features.blocks(Batch(tuple(LANES * lanes)[:LANES]), rounded=False):
             found[:, :F, block.start : block.stop] = block.rows.transpose(2, 0, 1)
         for k, one in zip(numbers, found, strict=False):
             y, Z = targets[k], one[:, washout : len(inputs[k])]
@@ -828,11 +838,13 @@ class _Columns:
         side = SideBySide(ys, B, BLOCK_COLUMNS // B, np.float64, fill=np.nan)
         return cls(side, skips, roots, int(skips.max()), bool((roots != 1).any()))
 
-    def fill(self, block: Block) -> tuple[int, Array]:
+    def fill(self, block: Block, *, few: float) -> tuple[int, Array]:
         """Put targets and weights into the spare rows; return the number of rows and [Z; Y'; 1].
 
-        Columns that do not count are zeros, or left out when they are many.
+        Columns that do not count are left out; they are zeros if their share is `few` or less.
         """
+        from catchment.features.echo_state.kernels import keep_columns
+
         y = self.targets.block(block.start, block.stop)
         block.rows[-1 - len(y) :] = 1.0
         rows = block.rows.astype(np.float64, copy=False)
@@ -846,7 +858,9 @@ class _Columns:
         known &= np.arange(block.start, block.stop)[:, None] >= self.skips
         used = known.reshape(-1)
         n = int(np.count_nonzero(used))
-        if n < (1 - FEW_UNUSED) * used.size:
-            return n, Z[:, used]
-        Z[:, ~used] = 0.0
+        if n < (1 - few) * used.size:
+            keep_columns(Z, np.flatnonzero(used))
+            return n, Z[:, :n]
+        if n < used.size:
+            Z[:, ~used] = 0.0
         return n, Z

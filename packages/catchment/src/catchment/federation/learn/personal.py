@@ -32,11 +32,11 @@ from scipy.linalg import eigh
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
-from catchment.errors import IntegrityError, UploadError
+from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.sums import RidgeState, learned
+from catchment.federation.learn.sums import RidgeState, learned, read_letter, shared_letter
 from catchment.federation.rows import N_BLOCKS, Rows, augmented
 from catchment.readout.model import PersonalModels
 from catchment.readout.solve import (
@@ -46,7 +46,7 @@ from catchment.readout.solve import (
     solve_readout,
 )
 from catchment.readout.statistics import Readout, RidgeStatistics
-from catchment.wire import GATHERED, NOTHING, Kind, Message, Structure, Summable, join, split
+from catchment.wire import GATHERED, NOTHING, Kind, Message, Structure, Summable
 
 STRENGTHS = tuple(float(x) for x in np.geomspace(1e3, 1e-4, 15))
 SHARES = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.0)
@@ -221,21 +221,6 @@ class PersonalReadouts(
 
     def kept(self, state: PersonalState) -> Kept:
         return self.ridge.kept(state.shared)
-
-
-def shared_letter(readout: Readout, total: RidgeStatistics | None) -> Message:
-    """Return what clients are told to make readouts of their own from."""
-    named = {"readout": readout.parts()}
-    return join("shared", named if total is None else {**named, "total": total.parts()})
-
-
-def read_letter(received: Message, method: str) -> tuple[Readout, RidgeStatistics | None]:
-    """Return the shared readout and, to mix with, everybody's statistics."""
-    named = split(received, "shared")
-    if named.keys() != {"readout", *(["total"] if method == "mixed" else [])}:
-        raise IntegrityError("the server did not send what the plan's method needs")
-    shared = Readout.from_message(named["readout"])
-    return shared, RidgeStatistics.from_message(named["total"]) if "total" in named else None
 
 
 def own_readout(

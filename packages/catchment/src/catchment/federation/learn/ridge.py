@@ -26,6 +26,8 @@ from catchment.federation.algorithm import (
     Tally,
 )
 from catchment.federation.checks import check_statistics
+from catchment.federation.increments import Increments, asked_after, with_increments
+from catchment.federation.learn import some_labels
 from catchment.federation.learn.sums import (
     APART,
     RidgeState,
@@ -127,6 +129,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self.ridge, self.store_per_client)
+        if self.labels == "some":
+            some_labels.check_some_labels(self)
         if self.window is not None and (self.forgetting < 1 or self.store_per_client == "groups"):
             raise ValueError(
                 f"window is {self.window} with forgetting {self.forgetting} and store_per_client "
@@ -142,10 +146,6 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
                 f"row_stride is {self.row_stride}; leave it out where a recording has one row, or "
                 "goes on in a later round"
             )
-        if self.labels == "some":
-            from catchment.federation.learn.some_labels import check_some_labels
-
-            check_some_labels(self)
         if self.head is not None and self.classes is None:
             raise ValueError(
                 f"{type(self.head).__name__} is a head for classes, and there are none; pass "
@@ -180,8 +180,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients to serve side by side; it does not show in what they send."""
         on_device = device_for(self.features, None, self.deterministic) is not None
-        alone = self.increments != 1 or self.labels == "some"
-        if alone or not (on_device or self.features.per_step):
+        worthwhile = on_device or self.features.per_step
+        if not worthwhile or self.increments != 1 or self.labels == "some":
             return 1
         if on_device:
             fit = GROUP_BYTES // (4 * self.features.n_features**2)
@@ -209,43 +209,30 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
     def check_turn(self, data: Data, context: RoundContext) -> None:
         if self.labels == "some":
-            from catchment.federation.learn.some_labels import check_turn
-
-            check_turn(data, context)
+            some_labels.check_turn(data, context)
 
     def client_update(
         self, received: Message, data: Data, context: RoundContext
     ) -> RidgeStatistics:
         if self.labels == "some" and context.round > 0:
-            from catchment.federation.learn.some_labels import named_sums
-
-            return named_sums(self, received, data, context)
-        if not self.carries:
-            return accumulate(
-                self.features,
-                self._handed_in(data, context),
-                threads=1,
-                classes=self.classes is not None,
-                deterministic=self.deterministic,
-                row_stride=self.row_stride,
-            )
-        from catchment.federation.increments import Increments
-
-        prepared: Any = context.preprocessing
-        return Increments(self.features, prepared, self.classes).answer(received, data, context)
+            return some_labels.named_sums(self, received, data, context)
+        if self.carries:
+            carried = Increments(self.features, context.preprocessing, self.classes)
+            return carried.answer(received, data, context)
+        return accumulate(
+            self.features,
+            self._handed_in(data, context),
+            threads=1,
+            classes=self.classes is not None,
+            deterministic=self.deterministic,
+            row_stride=self.row_stride,
+        )
 
     def broadcast(self, state: RidgeState, context: RoundContext) -> Message:
         """Return which sum increments are added to, where clients carry their state."""
         if self.labels == "some":
-            from catchment.federation.learn.some_labels import letter
-
-            return letter(state, context)
-        if not self.carries:
-            return NOTHING
-        from catchment.federation.increments import Asked
-
-        after = "" if state.total is None else state.total.digest()
-        return Asked(state.begun or context.plan, after, state.missed).parts()
+            return some_labels.letter(state, context)
+        return asked_after(state, context) if self.carries else NOTHING
 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[RidgeStatistics]:
         statistics = RidgeStatistics.from_message(parts)
@@ -279,8 +266,6 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         how: Any = {"grouped": grouped, "forgetting": self.forgetting, "window": self.window}
         if not self.carries:
             return self.solved(state.plus(total, **how))
-        from catchment.federation.increments import with_increments
-
         # One may have nothing new, or nothing but its washout: that is no answer to judge by.
         came = {name: own for name, own in total.by_client.items() if own.n_rows}
         after = self.solved(state.plus(replace(total, by_client=came), **how))
@@ -308,7 +293,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def figures(self, state: RidgeState) -> dict[str, float]:
         """Return the rows, the ridge, its error, the norm of the weights, and how many drifted."""
         told = {} if state.total is None else {"rows": float(state.total.n_rows)}
-        told |= drift_figures(state.history, self.false_positive_rate)
+        if state.history:
+            told |= drift_figures(state.history, self.false_positive_rate)
         return told | readout_figures(state.readout, state.choice)
 
     def drifts(self, state: RidgeState) -> tuple[Drift, ...]:

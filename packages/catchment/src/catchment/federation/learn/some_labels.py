@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catchment.federation.algorithm import Data, RoundContext
-from catchment.federation.learn.personal import read_letter, shared_letter
+from catchment.federation.learn.sums import read_letter, shared_letter
 from catchment.federation.rows import targets_of
 from catchment.readout.adapt import self_train
 from catchment.readout.fixed_point import FixedPoint

@@ -22,13 +22,13 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
-from catchment.errors import FederationError
+from catchment.errors import FederationError, IntegrityError
 from catchment.federation.algorithm import Tally, added_by_key
 from catchment.federation.measure import outliers
 from catchment.readout.heads import Head
 from catchment.readout.ridge_choice import RidgeChoice
 from catchment.readout.statistics import SUMS, Readout, RidgeStatistics, StatisticsSet
-from catchment.wire import LATER
+from catchment.wire import LATER, Message, join, split
 
 N_GROUPS = 32
 MANY = 1_000  # clients above which "auto" leaves out groups, not clients
@@ -210,6 +210,21 @@ def readout_figures(readout: Readout | None, choice: RidgeChoice | None = None) 
         return named | {"ridge": float(np.mean(readout.ridge))}
     error = float(np.nanmin(choice.errors.sum(axis=1)))
     return named | {"ridge": float(np.mean(choice.best)), "held-out error": error}
+
+
+def shared_letter(readout: Readout, total: RidgeStatistics | None) -> Message:
+    """Return what clients are told to make readouts of their own from."""
+    named = {"readout": readout.parts()}
+    return join("shared", named if total is None else {**named, "total": total.parts()})
+
+
+def read_letter(received: Message, method: str) -> tuple[Readout, RidgeStatistics | None]:
+    """Return the shared readout and, to mix with, everybody's statistics."""
+    named = split(received, "shared")
+    if named.keys() != {"readout", *(["total"] if method == "mixed" else [])}:
+        raise IntegrityError("the server did not send what the plan's method needs")
+    shared = Readout.from_message(named["readout"])
+    return shared, RidgeStatistics.from_message(named["total"]) if "total" in named else None
 
 
 Sum = RidgeStatistics | StatisticsSet

@@ -110,7 +110,7 @@ class Certificate:
     def from_json(cls, text: str) -> Certificate:
         """Return the certificate that was written; IntegrityError if it is malformed.
 
-        Those of versions that knew no grid lack `check`.
+        Those of versions without fixed point lack `check`.
         """
         try:
             values = json.loads(text)

@@ -27,7 +27,7 @@ from catchment.federation.learn.sums import RidgeState, group_of, group_sums
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import Result
 from catchment.federation.measure.evaluation import targets_and_outputs
-from catchment.readout.intervals import Counts, Intervals, checked_cuts, error_counts
+from catchment.readout.intervals import Counts, Intervals, error_counts, increasing
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 from catchment.readout.ridge_choice import chosen_readout
@@ -66,7 +66,7 @@ class Calibration(Algorithm[Counts, Counts, Intervals]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "cuts", checked_cuts(self.cuts))
+        object.__setattr__(self, "cuts", increasing(self.cuts))
         if self.model.classes is not None:
             raise ValueError(
                 "the model predicts classes, which have probabilities and no intervals; use "

@@ -417,16 +417,12 @@ class StageKeeper(Keeper[S]):
             if record.round > 0:
                 folder.state_path(self.stage, record.round - 1).unlink(missing_ok=True)
         if self.logs:
-            self._log(record)
-
-    def _log(self, record: Record) -> None:
-        """Say that a round is over; every client that is left out is one line of warning."""
-        how = (record.n_used, record.n_asked, record.seconds)
-        about = (self.stage, record.round + 1, self.plan.rounds, *how)
-        rounds_log.info("%s, round %d of %d: %d of %d clients, %.1f s", *about)
-        for one in record.refused:
-            told = (one.client, self.stage, one.reason, one.code)
-            rounds_log.warning("%s was left out of the %s: %s (%s)", *told)
+            how = (record.n_used, record.n_asked, record.seconds)
+            about = (self.stage, record.round + 1, self.plan.rounds, *how)
+            rounds_log.info("%s, round %d of %d: %d of %d clients, %.1f s", *about)
+            for one in record.refused:
+                told = (one.client, self.stage, one.reason, one.code)
+                rounds_log.warning("%s was left out of the %s: %s (%s)", *told)
 
 
 def check_format(folder: Path, facts: Mapping[str, str]) -> None:

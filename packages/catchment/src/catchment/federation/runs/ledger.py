@@ -27,7 +27,7 @@ from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Kind, Message, digest, plain_text
 
 if TYPE_CHECKING:
-    from catchment.federation.runs.read import Run, SentMessage, Stage, Traffic
+    from catchment.federation.runs.read import Run, SentMessage, Traffic
 
 S = TypeVar("S")
 BATCH = 2048  # messages at once: few enough to be flat in memory, many enough to be quick
@@ -65,10 +65,6 @@ class Entry:
         return cls(*about, shapes, len(message), digest(message).hex(), epsilon)
 
 
-def _no_numbers() -> NDArray[np.int64]:
-    return np.zeros(0, np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class Entries:
     """Messages of many clients in a few columns, which take little to send and to write down.
@@ -93,8 +89,8 @@ class Entries:
 
     clients: tuple[str, ...] = ()
     abouts: tuple[Entry, ...] = ()
-    which: NDArray[np.int64] = field(default_factory=_no_numbers)
-    n_bytes: NDArray[np.int64] = field(default_factory=_no_numbers)
+    which: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    n_bytes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     sha256: bytes = b""
 
     @classmethod
@@ -208,18 +204,17 @@ class Bound:
 
 def bounds_of(run: Run) -> tuple[Bound, ...]:
     """Return the bounds that hold in a run, stage by stage."""
-    return tuple(bound for stage in run.stages for bound in _of(run, stage))
-
-
-def _of(run: Run, stage: Stage) -> Iterator[Bound]:
-    n_clients = max((record.n_used for record in run.rounds.get(stage.name, ())), default=0)
-    for protection in stage.settings.get("Plan", {}).get("protections", ()):
-        for settings in protection.values():
+    found = []
+    for stage in run.stages:
+        n_clients = max((record.n_used for record in run.rounds.get(stage.name, ())), default=0)
+        protections = stage.settings.get("Plan", {}).get("protections", ())
+        for settings in (one for named in protections for one in named.values()):
             match settings:
                 case {"epsilon": float() | int() as epsilon, "delta": float() as delta, **rest}:
                     unit, by_clients = str(rest.get("unit", "client")), rest.get("distributed")
                     about = (stage.name, epsilon, delta, unit, n_clients)
-                    yield Bound(*about, by_clients=by_clients is True)
+                    found.append(Bound(*about, by_clients=by_clients is True))
+    return tuple(found)
 
 
 STATISTICS = (RidgeStatistics.KIND.name, LOW_RANK, "ridge-factors")
@@ -321,7 +316,8 @@ def in_words(run: Run, messages: list[SentMessage], *, more: bool = False) -> st
     """
     explained = explain(run)
     lines = [f"What left the clients of {run.facts.get('title') or run.folder.name}", ""]
-    for said in (map_sentence(run.facts), *aloud(run)):
+    damaged = f"DAMAGED: {'; '.join(run.damage)}" if run.damage else ""
+    for said in (map_sentence(run.facts), damaged, headline(run.rounds), thin_clients(run)):
         lines += [said, ""] if said else []
     for one in explained.up:
         lines += [f"{one.stage}: {one.purpose}", f"  {one.sentence()}"]
@@ -368,12 +364,6 @@ def in_words(run: Run, messages: list[SentMessage], *, more: bool = False) -> st
     return "\n".join(lines).rstrip() + "\n"
 
 
-def aloud(run: Run) -> list[str]:
-    """Return what nobody should overlook: damage, who was left out, whose inputs can be rebuilt."""
-    damaged = f"DAMAGED: {'; '.join(run.damage)}" if run.damage else ""
-    return [text for text in (damaged, headline(run.rounds), thin_clients(run)) if text]
-
-
 def thin_clients(run: Run) -> str:
     """Return a sentence if clients sent statistics of fewer rows than features in the clear."""
     clear = [t for t in run.traffic if t.direction == "up" and t.purpose in STATISTICS]
@@ -388,11 +378,14 @@ def thin_clients(run: Run) -> str:
 
 
 def _sent(run: Run, stage: str, purpose: str, parts: list[Traffic]) -> Sent:
-    numbers = [t.n_numbers for t in parts]
+    numbers, n_clients = [t.n_numbers for t in parts], max(t.clients for t in parts)
+    asked = max((record.n_asked for record in run.rounds.get(stage, ())), default=0)
+    if len(parts) > 1 and asked:  # some may have sent several of these
+        n_clients = min(sum(t.clients for t in parts), asked)
     return Sent(
         stage,
         purpose,
-        max(t.clients for t in parts) if len(parts) == 1 else _clients(run, stage, parts),
+        n_clients,
         sum(t.sent for t in parts),
         sum(t.total_bytes for t in parts),
         (min(numbers), max(numbers)),
@@ -440,12 +433,6 @@ def _kept(run: Run) -> list[str]:
             f"its protections, to compare with: {', '.join(beside)}"
         )
     return kept
-
-
-def _clients(run: Run, stage: str, parts: list[Traffic]) -> int:
-    """Return how many clients sent any of these, at most as many as were asked."""
-    asked = max((record.n_asked for record in run.rounds.get(stage, ())), default=0)
-    return min(sum(t.clients for t in parts), asked) if asked else max(t.clients for t in parts)
 
 
 def _notes(run: Run, purpose: str, parts: list[Traffic]) -> list[str]:

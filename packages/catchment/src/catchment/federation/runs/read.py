@@ -265,6 +265,9 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
     classes = tuple(json.loads(facts.get("classes", "null")) or ())
     sizes = dict(database.execute("SELECT client, rows FROM clients ORDER BY client").fetchall())
     by_loss = database.execute("SELECT client, loss, z FROM flags ORDER BY z DESC")
+    # Runs of earlier versions say nothing of how anybody is served.
+    tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    served = database.execute("SELECT client FROM served").fetchone() if "served" in tables else ()
     return Run(
         folder,
         facts,
@@ -285,16 +288,8 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
         },
         damage(database, facts),
         tuple(map(DrawnRecording.from_dict, json.loads(facts.get("drawn", "[]")))),
-        _served(database),
+        str(served[0]) if served else "",
     )
-
-
-def _served(database: sqlite3.Connection) -> str:
-    """Return of whom the folder says how they are served; runs of earlier versions say nothing."""
-    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'served'").fetchone():
-        return ""
-    found = database.execute("SELECT client FROM served").fetchone()
-    return str(found[0]) if found else ""
 
 
 def _traffic(database: sqlite3.Connection) -> tuple[Traffic, ...]:

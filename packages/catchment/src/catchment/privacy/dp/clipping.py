@@ -97,15 +97,6 @@ class Clipped(Summable):
                 "type", f"the vector came as {self.vector.dtype}; it is {np.dtype(expected)}"
             )
 
-    def in_steps(self, step: float) -> Clipped:
-        """Return the vector as multiples of a step, a power of two, of which it must be made."""
-        multiples = np.rint(self.vector / step).astype(np.int64)
-        return replace(self, vector=multiples, grid=step_name(step))
-
-    def in_values(self, step: float) -> Clipped:
-        """Return the vector of multiples of a step as their values."""
-        return replace(self, vector=self.vector * step, grid=None)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Clip:
@@ -199,13 +190,16 @@ class Clip:
         """Return the length of an upload's vector before it is clipped."""
         return float(np.linalg.norm(self._vector(upload)[0]))
 
-    def clipped(self, upload: Upload, grid: float) -> Clipped:
-        """Return an upload's vector, at most `bound` long, in whole multiples of the grid.
+    def clipped(self, upload: Upload, grid: float, *, whole: bool = False) -> Clipped:
+        """Return an upload's vector, at most `bound` long: multiples of the grid, or their values.
 
         The bound holds to the last digit, as `whole_steps` proves.
         """
         vector, about = self._vector(upload)
-        return Clipped(whole_steps(vector, self.bound, grid) * grid, 1, about)
+        steps = whole_steps(vector, self.bound, grid)
+        if whole:
+            return Clipped(steps, 1, about, grid=step_name(grid))
+        return Clipped(steps * grid, 1, about)
 
     def _vector(self, upload: Upload) -> tuple[Array, dict[str, Fact]]:
         about: dict[str, Fact]

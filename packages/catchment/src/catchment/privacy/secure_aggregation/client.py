@@ -73,12 +73,8 @@ class Holder:
     public: bytes  # (64,), for boxes and for masks
 
 
-@dataclass(frozen=True)
-class Dealt:
-    """What a holder is sent: a box (or, to oneself, what would be in it), and two digests."""
-
-    content: bytes
-    mark: bytes
+# What a holder is sent: a box (or, to oneself, what would be in it), and two digests.
+Dealt = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True)
@@ -144,7 +140,7 @@ class Vault:
                 content = keys.seal(
                     there, content, me.session.about("shares", me.name, holder.name)
                 )
-            dealt.append(Dealt(content, mark))
+            dealt.append((content, mark))
         self._book["box keys"] = b"".join(opening)  # agreed on once, for both directions
         return dealt
 
@@ -378,12 +374,12 @@ def _dealt(side: Side, t: int) -> Message:
     holders = sorted((*side.near(), Holder(me.place, me.name, b"")), key=lambda one: one.place)
     dealt = side.vault.deal(me, seen, holders, t)
     boxes = []
-    for holder, one in zip(holders, dealt, strict=True):
+    for holder, (content, _) in zip(holders, dealt, strict=True):
         if holder.place == me.place:
-            side.book["own shares"] = one.content
+            side.book["own shares"] = content
         else:
-            boxes.append(one.content)
-    promise, marks = side.vault.promise(me), [one.mark for one in dealt]
+            boxes.append(content)
+    promise, marks = side.vault.promise(me), [mark for _, mark in dealt]
     told = b"".join([seen, promise, *boxes, *marks])
     signed = side.sign("shares", side.session.digest("dealt", told))
     arrays = (

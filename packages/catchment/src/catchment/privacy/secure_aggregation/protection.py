@@ -149,7 +149,8 @@ def check_rows(upload: object, *, rows_per_feature: float, min_clients: int) -> 
             raise RuleError(
                 "rows",
                 f"too few rows for {n_features} features, this client sends {least:.0f} or more; "
-                "collect more data before taking part, or use fewer features",
+                "collect more data before taking part, use fewer features, or agree on a plan with "
+                "more min_clients or fewer rows_per_feature",
             )
 
 

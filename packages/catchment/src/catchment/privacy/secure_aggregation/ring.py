@@ -50,7 +50,7 @@ _ONE = np.uint64(1)
 
 @dataclass(frozen=True)
 class Ring:
-    """Integers modulo 2^bits that stand for multiples of 2^-fraction.
+    """Integers modulo 2^bits (32, 64 or 128) that stand for multiples of 2^-fraction.
 
     >>> Ring().limit(10)  # what each of ten clients may send, so that their sum cannot wrap
     14073748835532.8
@@ -60,17 +60,11 @@ class Ring:
     fraction: int = 80
 
     def __post_init__(self) -> None:
-        if self.bits not in (32, 64, 128):
-            raise ValueError(f"a ring has 32, 64 or 128 bits, not {self.bits}")
-        if self.bits == 32 and self.fraction:
+        most = {32: 0, 64: 62, 128: 126}.get(self.bits, -1)
+        if not 0 <= self.fraction <= most:
             raise ValueError(
-                f"a ring of 32 bits holds integers, not {self.fraction} fractional bits; "
-                "pass fraction=0 or more bits"
-            )
-        if not 0 <= self.fraction <= self.bits - 2:
-            raise ValueError(
-                f"{self.fraction} fractional bits do not fit a ring of {self.bits}; "
-                f"pass 0 to {self.bits - 2}"
+                f"{self.fraction} fractional bits do not fit a ring of {self.bits}; one of 32 bits "
+                "holds integers only, of 64 or 128 two are not fractional"
             )
 
     @classmethod

@@ -1,7 +1,6 @@
-"""The tables of docs/concepts/integers-measured.md, from grid.json, grid_speed.json and
-grid_gpu.json.
+"""The tables of docs/concepts/integers-measured.md, from results/fixed_point*.json.
 
-    python -m benchmarks.grid_tables                    # writes them into the page
+    python -m benchmarks.fixed_point_tables                    # writes them into the page
 
 A table whose results are not there stays as it is. A test holds the page to the results.
 """
@@ -24,7 +23,7 @@ Results = Any  # of json.loads
 
 
 def accuracy_table(results: Mapping[str, Results]) -> str:
-    """Return the mean error of every task in float64 and on each grid, as Markdown."""
+    """Return the mean error of every task in float64 and in fixed point, as Markdown."""
     tasks = results["tasks"]
     columns = list(next(iter(tasks.values())))
     rows = [
@@ -47,7 +46,14 @@ def speed_table(results: Mapping[str, Results]) -> str:
         ]
         for job, found in results["jobs"].items()
     ]
-    head = ["job", "float64, µs a step", "grid", "ratio", "upload in float64", "on the grid"]
+    head = [
+        "job",
+        "float64, µs a step",
+        "fixed point",
+        "ratio",
+        "upload in float64",
+        "in fixed point",
+    ]
     return markdown(head, rows)
 
 
@@ -82,15 +88,15 @@ def gpu_states_table(lines: Sequence[Results]) -> str:
                     f"{_first(found, f'{tanh} as a graph, {speed}', f'{tanh}, {speed}'):.1f}",
                 ]
             )
-    head = ["units, connected", "sequences side by side", "on the grid", "float64, plain tanh"]
+    head = ["units, connected", "sequences side by side", "in fixed point", "float64, plain tanh"]
     return markdown(head, rows)
 
 
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
-    "accuracy": ("grid.json", accuracy_table),
-    "speed": ("grid_speed.json", speed_table),
-    "gpu digests": ("grid_gpu.json", gpu_digests_table),
-    "gpu states": ("grid_gpu.json", gpu_states_table),
+    "accuracy": ("fixed_point.json", accuracy_table),
+    "speed": ("fixed_point_speed.json", speed_table),
+    "gpu digests": ("fixed_point_gpu.json", gpu_digests_table),
+    "gpu states": ("fixed_point_gpu.json", gpu_states_table),
 }
 
 

@@ -1,6 +1,6 @@
 """Reservoirs and statistics in fixed point, on the CPU and on a GPU: one digest each, and the time.
 
-    PYTHONPATH=src python benchmarks/grid_gpu.py
+    PYTHONPATH=src python benchmarks/fixed_point_gpu.py
 
 Prints lines of JSON and ends with status 1 if a digest differs. Needs torch, numpy and scipy;
 where numba is missing the reference is the one in numpy below.
@@ -44,8 +44,7 @@ except ImportError:
 
 from catchment.data import Recording
 from catchment.features import EchoState, Reservoir
-from catchment.features.echo_state import LINEAR_BOUND, ROUND, cut_places
-from catchment.features.echo_state import kernels as grid
+from catchment.features.echo_state import LINEAR_BOUND, ROUND, cut_places, kernels
 from catchment.readout import FixedPoint, RidgeStatistics, statistics_of, target_pieces
 from catchment_gpu import rows_on
 from catchment_gpu.echo_state import EchoStateForm, Repeated, TorchLayer
@@ -57,37 +56,42 @@ SMALL = "small" in sys.argv  # shapes for a machine without a GPU
 
 
 def growth(y: Array) -> Array:
-    shifted = y * grid.LOG2E + ROUND
-    r = y - (shifted - ROUND) * grid.LN2
-    p = np.full_like(r, grid.C4)
-    for c in (grid.C3, grid.C2, grid.C1, grid.C0, 0.0):
-        p = (p * r + (c + grid.R27)) - grid.R27
-    p = (p * r + (r + grid.R27)) - grid.R27
+    shifted = y * kernels.LOG2E + ROUND
+    r = y - (shifted - ROUND) * kernels.LN2
+    p = np.full_like(r, kernels.C4)
+    for c in (kernels.C3, kernels.C2, kernels.C1, kernels.C0, 0.0):
+        p = (p * r + (c + kernels.R27)) - kernels.R27
+    p = (p * r + (r + kernels.R27)) - kernels.R27
     scale = np.ldexp(1.0, (shifted - ROUND).astype(np.int64))
     return scale * p + (scale - 1.0)
 
 
 def sine(x: Array) -> Array:
-    a = np.minimum(np.abs(x), grid.FARTHEST)
-    k = np.rint(((a + grid.R26) - grid.R26) * grid.OVER_PI)
-    r = ((a - k * grid.PI) + grid.R25) - grid.R25
-    z = (r * r + grid.R24) - grid.R24
-    p = np.full_like(z, grid.S4)
-    steps = ((grid.S3, grid.R36), (grid.S2, grid.R30), (grid.S1, grid.R30), (grid.S0, grid.R29))
-    for c, R in (*steps, (0.0, grid.R27)):
+    a = np.minimum(np.abs(x), kernels.FARTHEST)
+    k = np.rint(((a + kernels.R26) - kernels.R26) * kernels.OVER_PI)
+    r = ((a - k * kernels.PI) + kernels.R25) - kernels.R25
+    z = (r * r + kernels.R24) - kernels.R24
+    p = np.full_like(z, kernels.S4)
+    steps = (
+        (kernels.S3, kernels.R36),
+        (kernels.S2, kernels.R30),
+        (kernels.S1, kernels.R30),
+        (kernels.S0, kernels.R29),
+    )
+    for c, R in (*steps, (0.0, kernels.R27)):
         p = (p * z + (c + R)) - R
-    p = (p * r + (r + grid.R27)) - grid.R27
+    p = (p * r + (r + kernels.R27)) - kernels.R27
     return p * np.where(k % 2 == 1, -1.0, 1.0) * np.where(x < 0, -1.0, 1.0)
 
 
 def activated(code: int, p: Array, digits: int) -> Array:
     """Return the activations of `catchment.features.echo_state.kernels` in numpy."""
-    G, top = grid.rounder(digits), 1.0 - 2.0**-digits
+    G, top = kernels.rounder(digits), 1.0 - 2.0**-digits
     if code == 0:
-        e = growth(np.minimum((np.abs(p + p) + grid.R26) - grid.R26, grid.LARGEST))
+        e = growth(np.minimum((np.abs(p + p) + kernels.R26) - kernels.R26, kernels.LARGEST))
         return np.copysign(np.minimum((e / (e + 2.0) + G) - G, top), p)
     if code == 1:
-        e = growth(np.minimum((np.abs(p) + grid.R26) - grid.R26, grid.LARGEST))
+        e = growth(np.minimum((np.abs(p) + kernels.R26) - kernels.R26, kernels.LARGEST))
         upper = np.minimum(((e + 1.0) / (e + 2.0) + G) - G, top)
         return np.where(p >= 0, upper, 1.0 - upper)
     if code == 3:
@@ -112,7 +116,7 @@ def numpy_states(features: EchoState, u: Array) -> Array:
                 for code in np.unique(program.activation):
                     units = program.activation == code
                     y[units] = activated(int(code), p[units], features.reservoir.bits or 0)
-                G = grid.rounder(features.reservoir.bits or 0)
+                G = kernels.rounder(features.reservoir.bits or 0)
                 xs[k] = ((1.0 - program.leak) * xs[k] + program.leak * y + G) - G
                 below = xs[k]
                 found.append(below)
@@ -137,7 +141,7 @@ def numpy_rows(features: EchoState, inputs: list[Array]) -> list[Array]:
 
 
 def mean_and_deviation(z: Array, bits: int) -> Array:
-    """Return one row, by Python's integers and then IEEE operations, as the grid defines it."""
+    """Return one row, by Python's integers and then IEEE operations, as fixed point defines it."""
     k, T = np.ldexp(z, bits).astype(np.int64).astype(object), len(z)
     total = k.sum(axis=0)
     near = total // T

@@ -1,9 +1,9 @@
-"""What a grid costs in time: the ten jobs of `benchmarks.jobs` in float64 and on the default grid.
+"""What fixed point costs in time: the ten jobs of `benchmarks.jobs`, beside float64.
 
-    python -m benchmarks.grid_speed [--jobs A1,B2] [--repeats 7]
+    python -m benchmarks.fixed_point_speed [--jobs A1,B2] [--repeats 7]
 
-Writes benchmarks/results/grid_speed.json. Every job is run in turns in float64 and in fixed point,
-on one thread; the ratio is that of the quickest CPU times. Targets that are numbers have the grid
+Writes benchmarks/results/fixed_point_speed.json. Every job runs in turns in both,
+on one thread; the ratio is that of the quickest CPU times. Targets that are numbers have the bits
 of numbers, classes that of classes. `B3c` and `A2c` are B3 and A2 with a class per step, where
 products are taken in float32. Bytes are those of one upload.
 """
@@ -73,7 +73,7 @@ def main() -> None:
     asked = parser.parse_args()
     names = asked.jobs.split(",") if asked.jobs else [*JOBS, *PER_STEP]
     results = {}
-    print(f"{'us a step':6}{'float64':>10}{'grid':>10}{'ratio':>8}{'bytes':>8}")
+    print(f"{'us a step':6}{'float64':>10}{'fixed':>10}{'ratio':>8}{'bytes':>8}")
     for name in names:
         problem = problem_of(name)
         classes = name in PER_STEP or problem.job.pool is not None
@@ -95,7 +95,7 @@ def main() -> None:
             flush=True,
         )
     if not asked.jobs:
-        write("grid_speed", {"repeats": asked.repeats, "jobs": results})
+        write("fixed_point_speed", {"repeats": asked.repeats, "jobs": results})
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What a grid costs in accuracy: the tasks of `benchmarks.defaults` in float64 and on grids.
+"""What fixed point costs in accuracy: the tasks of `benchmarks.defaults`, beside float64.
 
-    python -m benchmarks.grid [--quick] [--tasks NARMA]    # writes benchmarks/results/grid.json
+    python -m benchmarks.fixed_point [--quick] [--tasks NARMA]
 
-The first number of a grid is that of the dynamics, the second that of the features which enter the
-sums. `default` is what a user gets who sets nothing. Errors: less is better. Seeds 30 to 34 had no
-part in the choice of the default grids, which was made on seeds 20 to 24. Synthetic wearables have
-seeds 40 to 69, because each has few windows to test on.
+writes benchmarks/results/fixed_point.json. The first number of bits is that of the dynamics, the
+second that of the features which enter the sums. `default` is what a user gets who sets nothing.
+Errors: less is better. Seeds 30 to 34 had no part in the choice of the default bits, which was made
+on seeds 20 to 24. Synthetic wearables have seeds 40 to 69, because each has few windows to test on.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def errors(task: Task, settings: dict[str, Any], seeds: range) -> list[float]:
 
 def main() -> None:
     warnings.simplefilter("ignore", ForecastLimitWarning)
-    parser = argparse.ArgumentParser(description="Accuracy in float64 and on grids.")
+    parser = argparse.ArgumentParser(description="Accuracy in float64 and in fixed point.")
     parser.add_argument("--quick", action="store_true", help="two seeds; writes no file")
     parser.add_argument("--seeds", type=int, default=SEEDS.start, help="the first of the seeds")
     parser.add_argument("--tasks", default="", help="only tasks whose name holds this")
@@ -62,13 +62,13 @@ def main() -> None:
             print(f"{name:46} left out: its data are not here")
             continue
         found = {"float64": exact} | {
-            grid: errors(task, settings, mine) for grid, settings in GRIDS.items()
+            name: errors(task, settings, mine) for name, settings in GRIDS.items()
         }
         results[name] = found
         means = "".join(f"{np.mean(values):11.6f}" for values in found.values())
         print(f"{name:46}{means}", flush=True)
     if not asked.quick and not asked.tasks:
-        write("grid", {"seeds": list(seeds), "tasks": results})
+        write("fixed_point", {"seeds": list(seeds), "tasks": results})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,158 @@
+"""A client of a Yule-Walker forecast as a device: autocovariances in below 8 kB, over the link.
+
+It is the C of `lags_c_code` behind the same frames as a device that trains a ridge: it reads its
+sensor, is told a scale where the plan fits one, sends its sums, and forgets them once they count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catchment.data import Scaler
+from catchment.federation.learn import FederatedScaling, FederatedYuleWalker
+from catchment_edge.c.lags import MOST
+from catchment_edge.c.map_code import Table, table_text
+from catchment_edge.c.program import joined
+from catchment_edge.ports import port_files, write_files
+from catchment_edge.training.code import (
+    BASE,
+    GAPS,
+    header_of,
+    message_text,
+    most_bytes,
+    source,
+    title_of,
+)
+from catchment_edge.training.layout import struct_size
+
+PIECE = 256  # bytes of an upload in one frame: less than other devices have, whose sums are larger
+RANGES = 32
+
+
+@dataclass(frozen=True, eq=False)
+class LagsDevice:
+    """A client of a plan of autocovariances in C, not yet written.
+
+    Parameters
+    ----------
+    learn
+        The plan's algorithm.
+    workflow
+        Fingerprint of the plan, or nothing.
+    name
+        What its files are called.
+    """
+
+    learn: FederatedYuleWalker
+    workflow: str = ""
+    name: str = "model"
+
+    def __post_init__(self) -> None:
+        prepare = self.learn.preprocessing
+        channels = self.learn.features.known_inputs
+        if prepare.known or prepare.calendar or prepare.rate is not None or channels != 1:
+            raise ValueError(
+                f"the plan has {channels} inputs, rate {prepare.rate}, known {prepare.known} and "
+                f"calendar {prepare.calendar}; a device sums autocovariances of one series as it "
+                "comes: leave the others out"
+            )
+        if self.learn.n_lags > MOST:
+            raise ValueError(f"the plan has {self.learn.n_lags} lags, a device {MOST} at most")
+
+    @property
+    def scale(self) -> int:
+        """0: none; 1: in the plan; 2: told over the link."""
+        given = self.learn.preprocessing.scale
+        return 1 if isinstance(given, Scaler) else {"none": 0, "federated": 2}[str(given)]
+
+    @property
+    def ram(self) -> int:
+        """Bytes that are there for as long as the device runs; the stack is not counted."""
+        n, fitted = self.learn.n_lags, self.scale == 2
+        lags = [(8, 1), (4, 1), (4, n), (1, n), (2, n), (2, 2), (2, 2 * RANGES), (1, 1)]
+        round_ = struct_size([(4, 1), (1, 2), (4, 1)])
+        link = [(1, 1), (4, 1), (1, 16 + PIECE), (4, 1), (4, (1 + fitted) * round_ // 4), (4, 1)]
+        feed = struct_size([(8, 2), (4, 1), (4, 2), (4, 1)])
+        moments = struct_size([(4, 15), (8, 1), (4, 1)]) * fitted
+        return struct_size(lags) + struct_size([*link, (8, 2)]) + feed + moments + 8
+
+    @property
+    def upload(self) -> int:
+        """Most bytes of the upload, frames not counted."""
+        return most_bytes(self.learn.zero().parts(), (0, 40, 32, 0, 0, 0))
+
+    def facts(self) -> dict[str, Any]:
+        """Return the plan as plain values for scripts."""
+        known = {"name": self.name, "lags": self.learn.n_lags, "ram": self.ram}
+        return known | {"upload": self.upload, "operations": self.learn.n_lags}
+
+    def text(self) -> str:
+        """Return the plan for people."""
+        lags = self.learn.n_lags
+        return (
+            f"{self.name}: sums {lags:,} autocovariances in integers\n"
+            f"RAM {self.ram:,} bytes; upload at most {self.upload:,}\n"
+            f"{lags:,} multiply-adds a value"
+        )
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files of C by their names."""
+        header = header_of(self.name, 1, 1, 0, 0)
+        return {f"{self.name}.c": self._source().encode(), f"{self.name}.h": header.encode()}
+
+    def write(self, folder: str | Path, *, port: str | None = None) -> list[Path]:
+        """Write the files, and those of a port, into a folder; return their paths."""
+        files = self.files()
+        if port is not None:
+            around = port_files(port, model=self.name)
+            files |= {file: text.encode() for file, text in around.items()}
+        return write_files(files, Path(folder), self.name)
+
+    def _source(self) -> str:
+        prepare, name = self.learn.preprocessing, self.name
+        settings: dict[str, object] = {
+            "NUMBER": 1,
+            "CHANNELS": 1,
+            "OUTPUTS": 1,
+            "FEATURES": 0,
+            "CLASSES": 0,
+            "PER_STEP": 1,
+            "HORIZON": self.learn.horizon,
+            "GAPS": GAPS.index(prepare.gaps) if prepare.gaps in GAPS else 0,
+            "SCALE": self.scale,
+            "PIECE": PIECE,
+            "MASKS": 0,
+        }
+        prints = {
+            "FINGERPRINT": self.learn.features.fingerprint,
+            "COURSE": self.workflow or "00" * 32,
+        }
+        tables = [
+            Table("uint8_t", place, np.frombuffer(bytes.fromhex(one), np.uint8))
+            for place, one in prints.items()
+        ]
+        if isinstance(prepare.scale, Scaler):
+            tables.append(Table("double", "SCALE_MEAN", prepare.scale.mean))
+            tables.append(Table("double", "SCALE_DIVISOR", prepare.scale.scale))
+        moments = []
+        if self.scale == 2:
+            empty = FederatedScaling(channels=1).start().parts()
+            moments = [source("moments.c"), message_text("MOMENTS", empty, "moments")]
+        return joined(
+            [
+                f'/* {title_of(name)} */\n#include "{name}.h"\n',
+                "".join(f"#define DEVICE_{key} {value}\n" for key, value in settings.items()),
+                f"#define LAGS {self.learn.n_lags}\n",
+                *map(source, BASE),
+                *map(table_text, tables),
+                *map(source, ("lags.h", "lags.c", "lags_feed.c")),
+                message_text("SUMS", self.learn.zero().parts(), "autocovariances"),
+                *moments,
+                source("link.c"),
+                f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
+            ]
+        )
