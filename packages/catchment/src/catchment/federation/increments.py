@@ -321,6 +321,7 @@ def with_increments(
     before: RidgeState,
     after: RidgeState,
     total: Tally[RidgeStatistics],
+    came: Mapping[str, RidgeStatistics],
     context: RoundContext,
     kept: bool | str,
 ) -> RidgeState:
@@ -331,7 +332,6 @@ def with_increments(
     if before.total is not None and before.readout is not None:
         # Rounds are counted on where a run begins with the sums of an earlier one.
         at = max(context.round, history[-1].round + 1 if history else 1)
-        came = {name: own for name, own in total.by_client.items() if own.n_rows}
         sums = came or {"": total.total}, before.by_client or {"": before.total}
         scores = round_scores(*sums, before.total, before.readout, at)
         history += (scores,) if scores.clients else ()

@@ -18,6 +18,9 @@ from catchment.plugins import plugin
 
 VARIABLE = "CATCHMENT_DEVICE"
 DEVICE_SEQUENCES = 16384  # looked at together where there is a device: a GPU wants many
+GROUP = 32  # clients served together
+DEVICE_GROUP = 256  # likewise on a GPU, which wants many...
+GROUP_BYTES = 1 << 28  # ...unless what they send is large
 ANY_DEVICE = " any device"  # after the fingerprint of statistics that depend on it
 
 
@@ -34,6 +37,22 @@ def device_for(features: FeatureMap, device: str | None, deterministic: bool = T
     if features.feature_bits is None and deterministic:
         return device
     return device or os.environ.get(VARIABLE) or None
+
+
+def group_size(
+    features: FeatureMap, n_clients: int, n_threads: int, *, deterministic: bool = True
+) -> int:
+    """Return how many clients to sum side by side, where that is quicker than one by one.
+
+    >>> from catchment import EchoState
+    >>> group_size(EchoState(20).build(1, per_step=True), 100, 2)
+    25
+    """
+    if device_for(features, None, deterministic) is not None:
+        fit = GROUP_BYTES // (4 * features.n_features**2)
+        return max(1, min(DEVICE_GROUP, fit, n_clients))
+    # Several groups per thread, or one group of large clients would keep the others waiting.
+    return max(1, min(GROUP, n_clients // (2 * n_threads))) if features.per_step else 1
 
 
 def statistics_name(

@@ -17,14 +17,7 @@ from typing import Any, ClassVar, Literal
 from catchment.arrays import Factor, PositiveInt, Probability
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import (
-    Algorithm,
-    Data,
-    Kept,
-    Requirements,
-    RoundContext,
-    Tally,
-)
+from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn import some_labels
 from catchment.federation.learn.sums import (
@@ -40,17 +33,13 @@ from catchment.federation.learn.sums import (
 from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drift_figures, drifts
 from catchment.federation.rows import segment
 from catchment.readout.accumulation import accumulate, accumulate_each
-from catchment.readout.device import device_for, statistics_name
+from catchment.readout.device import group_size, statistics_name
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, solved_model
 from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Message
-
-GROUP = 32  # clients served together
-DEVICE_GROUP = 256  # likewise on a GPU, which wants many...
-GROUP_BYTES = 1 << 28  # ...unless what they send is large
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,26 +167,19 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients to serve side by side; it does not show in what they send."""
-        on_device = device_for(self.features, None, self.deterministic) is not None
-        worthwhile = on_device or self.features.per_step
-        if not worthwhile or self.increments != 1 or self.labels == "some":
+        if self.increments != 1 or self.labels == "some":
             return 1
-        if on_device:
-            fit = GROUP_BYTES // (4 * self.features.n_features**2)
-            return max(1, min(DEVICE_GROUP, fit, n_clients))
-        # Several groups per thread, or one group of large clients would keep the others waiting.
-        return max(1, min(GROUP, n_clients // (2 * n_threads)))
+        return group_size(self.features, n_clients, n_threads, deterministic=self.deterministic)
 
     def client_updates(
         self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
     ) -> list[RidgeStatistics]:
-        return accumulate_each(
-            self.features,
-            starmap(self._handed_in, clients),
-            classes=self.classes is not None,
-            deterministic=self.deterministic,
-            row_stride=self.row_stride,
-        )
+        return accumulate_each(self.features, starmap(self._handed_in, clients), **self._sums)
+
+    @property
+    def _sums(self) -> dict[str, Any]:
+        classes, rows = self.classes is not None, self.row_stride
+        return {"classes": classes, "deterministic": self.deterministic, "row_stride": rows}
 
     def _handed_in(self, data: Data, context: RoundContext) -> Iterable[Recording]:
         n: Any = self.increments
@@ -220,14 +202,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
             carried = Increments(self.features, context.preprocessing, self.classes)
             return carried.answer(received, data, context)
-        return accumulate(
-            self.features,
-            self._handed_in(data, context),
-            threads=1,
-            classes=self.classes is not None,
-            deterministic=self.deterministic,
-            row_stride=self.row_stride,
-        )
+        return accumulate(self.features, self._handed_in(data, context), threads=1, **self._sums)
 
     def broadcast(self, state: RidgeState, context: RoundContext) -> Message:
         """Return which sum increments are added to, where clients carry their state."""
@@ -276,7 +251,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         # One may have nothing new, or nothing but its washout: that is no answer to judge by.
         came = {name: own for name, own in total.by_client.items() if own.n_rows}
         after = self.solved(state.plus(replace(total, by_client=came), **how))
-        return with_increments(state, after, total, context, self.store_per_client)
+        return with_increments(state, after, total, came, context, self.store_per_client)
 
     def solved(self, state: RidgeState) -> RidgeState:
         """Return the state with the ridge chosen and the readout solved from its sum."""
