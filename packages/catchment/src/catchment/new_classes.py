@@ -343,7 +343,7 @@ def _begun(of: Run | str | Path, use: Own) -> Begun:
     if not isinstance(model, Model):
         raise _cannot(told.name)
     learned = told.learned(model, last_state(place, TRAINING))
-    if told.name == "AlignedRidge" or learned is None:
+    if told.name in ("AlignedRidge", "FederatedYuleWalker") or learned is None:
         raise _cannot(told.name)
     algorithm, state = learned
     described_by = {name: one[name] for one in told.plan["protections"] for name in one}

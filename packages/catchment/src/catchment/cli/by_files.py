@@ -156,8 +156,7 @@ def kit(
     """Write a folder for each client: plan, key, and what to type."""
     from catchment.plans.by_files import kit as make
 
-    lines = sites.read_text(encoding="utf-8").splitlines()
-    names = [line.split(",")[0].strip() for line in lines]
+    names = [line.split(",")[0].strip() for line in sites.read_text("utf-8").splitlines()]
     made = make(plan_file, filter(None, names), out)
     for folder in sorted(made.iterdir()):
         if folder.is_dir():

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 
 NOT_ASKED = (
-    "a model of this plan can learn a new person from recordings without labels, and was not asked "
-    "to: adapt = true in [run] has everybody tested score both, and the model carry what it needs"
+    "a model of this plan can learn a new person, and was not asked to: adapt = true in [run]"
 )
 
 

@@ -184,7 +184,11 @@ def contribute(
     policy = policy_of({"keys": str(keys), "allow-plain-statistics": clear})
     workflow = _assisted(file.workflow(file.about(), known_keys(file, identities)))
     check_floors(policy, workflow.protections)
-    stage, asked = first_request(workflow) if request is None else _requested(Path(request))
+    if request is None:
+        stage, asked = first_request(workflow)
+    else:
+        parts = Message.from_bytes(Path(request).read_bytes()).expect(REQUEST, 1)
+        stage, asked = str(parts.facts.get("stage")), parts.arrays[0].tobytes()
     known = StageInputs.from_message(
         Request.from_bytes(asked, name).stage_inputs, own_kinds(file), of=workflow, stage=stage
     )
@@ -240,15 +244,13 @@ def by_files(plan: str | Path) -> PlanFile:
 
 
 def known_keys(file: PlanFile, identities: str | Path | None) -> dict[str, str]:
-    """Return the public keys of all clients, where a plan has secure aggregation."""
-    if not file.is_secret:
-        return {}
-    if identities is None:
+    """Return the public keys of all clients; ValueError if secure aggregation is without them."""
+    if identities is None and file.is_secret:
         raise ValueError(
             "the plan has secure aggregation, which needs the public keys of all clients; pass "
             "--identities identities.json"
         )
-    return dict(json.loads(Path(identities).read_text(encoding="utf-8")))
+    return {} if identities is None else json.loads(Path(identities).read_text(encoding="utf-8"))
 
 
 def first_request(workflow: Workflow) -> tuple[str, bytes]:
@@ -259,11 +261,6 @@ def first_request(workflow: Workflow) -> tuple[str, bytes]:
     context = RoundContext(0, (), plan.seed, plan=plan.fingerprint(), told=digest_of(told))
     payload = plan.algorithm.broadcast(plan.algorithm.start(), context)
     return stage, Request(context.plan, context, "update", payload, told).to_bytes()
-
-
-def _requested(path: Path) -> tuple[str, bytes]:
-    parts = Message.from_bytes(path.read_bytes()).expect(REQUEST, 1)
-    return str(parts.facts.get("stage")), parts.arrays[0].tobytes()
 
 
 def own_files(file: PlanFile, data: str | Path) -> Files:
@@ -405,7 +402,7 @@ def combine(
         The helper's answers to batches, in plans with two servers.
     """
     file = by_files(plan)
-    trusted = known_keys(file, identities) if file.is_secret else _read_keys(identities)
+    trusted = known_keys(file, identities)
     found, refused = _sorted(contributions, file, trusted, set(without))
     if not any(found.values()):
         reasons = "; ".join(f"{path}: {why}" for path, why in refused.items())
@@ -449,10 +446,6 @@ def _sorted(
                 "them"
             )
     return found, refused
-
-
-def _read_keys(path: str | Path | None) -> dict[str, str]:
-    return {} if path is None else dict(json.loads(Path(path).read_text(encoding="utf-8")))
 
 
 def _assisted(workflow: Workflow, answers: Iterable[str | Path] = ()) -> Workflow:
@@ -537,7 +530,6 @@ def kit(plan: str | Path, names: Iterable[str], out: str | Path) -> Path:
     keys = {name: new_identity(FileMemory(folder / name / "keys" / "memory")) for name in clients}
     places = [*clients, "helper"] if (folder / "helper").is_dir() else clients
     for name in places:
-        (folder / name / "plan.toml").write_text(text, encoding="utf-8", newline="\n")
         page = HELPER_PAGE if name == "helper" and name not in keys else CLIENT_PAGE
         more = " --identities identities.json" if masks else " --clear"
         said = page.format(name=name, more=more)
@@ -545,7 +537,7 @@ def kit(plan: str | Path, names: Iterable[str], out: str | Path) -> Path:
     for name in [*places, ""]:
         listed = json.dumps(keys, indent=1) + "\n"
         (folder / name / "identities.json").write_text(listed, encoding="utf-8", newline="\n")
-    (folder / "plan.toml").write_text(text, encoding="utf-8", newline="\n")
+        (folder / name / "plan.toml").write_text(text, encoding="utf-8", newline="\n")
     by_files(folder / "plan.toml")
     return folder
 

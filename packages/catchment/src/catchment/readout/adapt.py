@@ -243,9 +243,13 @@ def adapted(model: Model, new: New, rule: SelfTraining | None = None) -> Adapted
 
     `Model.adapt` returns just the model.
     """
-    (statistics, classes), z = needed(model), rows_of(model, new)
-    standardize = model.features.standardize
-    found = self_train(statistics, model.readout, z, rule, standardize=standardize)
+    return _adapted(model, rows_of(model, new), rule)
+
+
+def _adapted(model: Model, z: Array, rule: SelfTraining | None) -> Adapted:
+    statistics, classes = needed(model)
+    how = {"standardize": model.features.standardize}
+    found = self_train(statistics, model.readout, z, rule, **how)
     counts = np.bincount(found.label, minlength=len(classes)).tolist()
     kept = {name: n for name, n in zip(classes, counts, strict=True) if n}
     made = replace(model, readout=found.readout)
@@ -367,12 +371,7 @@ class OnlineAdaptation:
     @property
     def model(self) -> Model:
         """The model adapted to the rows that count now."""
-        base, standardize = self.base, self.base.features.standardize
-        if not self.z.size:
-            return base
-        statistics, _ = needed(base)
-        found = self_train(statistics, base.readout, self.z, self.rule, standardize=standardize)
-        return replace(base, readout=found.readout)
+        return _adapted(self.base, self.z, self.rule).model if self.z.size else self.base
 
 
 def described(model: Model) -> str:

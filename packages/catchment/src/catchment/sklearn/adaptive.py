@@ -74,13 +74,8 @@ class AdaptiveClassifier(SequenceClassifier):
         base: Model = self.fitted_model_
         rows = self._rows(base.pipeline, self._given(X))
         self.rows_: Array = np.concatenate([self.rows_, rows])[-self.length :]
-        found = self_train(
-            known_statistics(base),
-            base.readout,
-            self.rows_,
-            rule,
-            standardize=base.features.standardize,
-        )
+        how = {"standardize": base.features.standardize}
+        found = self_train(known_statistics(base), base.readout, self.rows_, rule, **how)
         self.model_ = replace(base, readout=found.readout)
         self.n_unlabeled_ = len(self.rows_)
         return self

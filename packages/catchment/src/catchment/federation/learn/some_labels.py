@@ -21,7 +21,6 @@ import numpy as np
 from catchment.federation.algorithm import Data, RoundContext
 from catchment.federation.learn.sums import read_letter, shared_letter
 from catchment.federation.rows import targets_of
-from catchment.readout.adapt import self_train
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Message
@@ -46,10 +45,8 @@ def check_turn(data: Data, context: RoundContext) -> None:
 
     Who has none sits out: a sum of zeros would count among the clients that a sum must be of.
     """
-    found = set[bool]()
-    for one in data():
-        missing = True if one.y is None else np.isnan(np.atleast_2d(one.y)).any(axis=1)
-        found.update(np.atleast_1d(missing).tolist())
+    targets = (np.array([[np.nan]]) if one.y is None else one.y for one in data())
+    found = {bool(k) for y in targets for k in np.isnan(np.atleast_2d(y)).any(axis=1)}
     if (context.round > 0) not in found:
         which = "without" if context.round else "with"
         raise ValueError(f"the client has no row {which} a label; it sits this round out")
@@ -66,6 +63,8 @@ def named_sums(
     ridge: FederatedRidge, received: Message, data: Data, context: RoundContext
 ) -> RidgeStatistics:
     """Return the sums of a client's rows without labels, with the classes that the model names."""
+    from catchment.readout.adapt import self_train
+
     features, K = ridge.features, len(ridge.classes or ())
     shared, total = read_letter(received, "mixed")
     assert total is not None

@@ -255,13 +255,10 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
     def read_update(self, parts: Message, context: RoundContext) -> Tally[Autocovariances]:
         value = Autocovariances.from_message(parts)
         changed = context.changed or not context.client  # by a protection, or within a sum of it
-        self.check(value, noisy=changed and value.products.dtype == np.float64)
-        return Tally.of(value, context.client if self.store_per_client else "")
-
-    def check(self, value: Autocovariances, *, noisy: bool = False) -> None:
-        """Raise UploadError for sums that no client of this plan can have."""
+        noisy = changed and value.products.dtype == np.float64
         told: dict[str, Any] = {"noisy": noisy, "goes_on": self.increments is not None}
         value.check(self.n_lags, len(self.ahead), self.statistics_name, **told)
+        return Tally.of(value, context.client if self.store_per_client else "")
 
     def server_update(
         self, state: YuleWalkerState, total: Tally[Autocovariances], context: RoundContext
@@ -348,14 +345,13 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
         if state.choice is None or state.total is None:
             return Kept(rows)
         made, best, tried = state.choice, state.choice.best, dict[str, float]()
-        power = max(float(state.total.moments[0, 0]), 1e-300)
-        for L, mean, error in zip(made.lookbacks, made.means, made.errors, strict=True):
+        nrmse = np.sqrt(made.errors / max(float(state.total.moments[0, 0]), 1e-300))
+        for L, mean, error in zip(made.lookbacks, made.means, nrmse, strict=True):
             name = NAMED.format(L=int(L), mean=int(mean))
-            tried[name] = min(tried.get(name, np.inf), float(np.sqrt(error / power)))
+            tried[name] = min(tried.get(name, np.inf), float(error))
         here = (made.lookbacks == best.lookback) & (made.means == best.mean)
         path = RidgeChoice(made.ridges[here], made.errors[here][:, None], best.ridge)
-        chosen = NAMED.format(L=best.lookback, mean=best.mean)
-        return Kept(rows, choice=path, maps=tried, chosen=chosen)
+        return Kept(rows, choice=path, maps=tried, chosen=NAMED.format(L=best[0], mean=best[1]))
 
     def tally(self, state: YuleWalkerState) -> Tally[Autocovariances] | None:
         """Return the sum of all autocovariances, and each client's own where they are kept."""

@@ -1,8 +1,7 @@
 """Does a model that learns its owner without labels do better there? Each client scores both.
 
-A client takes the model that it was given, adapts it to its own recordings, whose targets it does
-not look at, and compares both models with the targets (`Evaluation(adapted=True)`). What leaves it
-are two scores.
+A client adapts the model that it was given to its own recordings, whose targets that does not look
+at, and compares both models with the targets (`Evaluation(adapted=True)`): two scores leave it.
 """
 
 from __future__ import annotations
@@ -61,9 +60,7 @@ def adapted_row(scores: Scores) -> Row | None:
     after = {name: _after(one) for name, one in scores.by_client.items()}
     gains = [after[name].value - one.value for name, one in scores.by_client.items()]
     gain, lost = 100 * (_after(total).value - total.value), total.adapted.lost
-    note = f"{gain:+.1f} points; {lost}"
-    if gains:
-        note += f" of {len(gains)}"
+    note = f"{gain:+.1f} points; {lost}" + (f" of {len(gains)}" if gains else "")
     note += " lose more than one" + (f", {100 * min(gains):+.1f} at worst" if gains else "")
     return Row.of(ADAPTED_ROW, Outcome(Scores(_after(total), after), note=note), 0.0)
 

@@ -46,8 +46,7 @@ class AdaptedCounts(Summable):
 class Score(Structure):
     """Error sums of predictions and, where outputs are classes, counts of confusions.
 
-    `adapted` is there where the client has adapted the model to its own recordings, whose targets
-    that does not look at, and scored both.
+    `adapted` is there where the client has scored the model adapted to its recordings, too.
     """
 
     KIND: ClassVar[Kind] = Kind(

@@ -112,15 +112,7 @@ class Described:
         inner: Mapping[str, Any] = self.settings["ridge"]["FederatedRidge"]
         return inner
 
-    def kept_sums(
-        self, model: Model, parts: Message
-    ) -> tuple[Ridge | FederatedYuleWalker, KeptState] | None:
-        """Return the algorithm and its state as `learned` does, of autocovariances too."""
-        if self.name == "FederatedYuleWalker":
-            return lags_of_run(model, self.settings, parts)
-        return self.learned(model, parts)
-
-    def learned(self, model: Model, parts: Message) -> tuple[Ridge, RidgeState | ByClass] | None:
+    def learned(self, model: Model, parts: Message) -> tuple[Any, Any] | None:
         """Return the algorithm whose state is a sum of statistics, and the state that was kept.
 
         None if it is another, or if candidates raced over several rounds; of several maps that were
@@ -140,6 +132,8 @@ class Described:
             ridge = FederatedRidge(**known, per_output=self.settings["per_output"])
             own = {name: sent.members[race.best] for name, sent in race.by_client.items()}
             return ridge, RidgeState(race.total.members[race.best], own)
+        if self.name == "FederatedYuleWalker":
+            return lags_of_run(model, self.settings, parts)
         if self.name not in ("FederatedRidge", "AlignedRidge", "BalancedRidge"):
             return None
         plain: dict[str, Any] = {
@@ -442,7 +436,7 @@ class _Said:
 
         n_checks = len(self.checks)
         learned = self.read(
-            "statistics", lambda: told.kept_sums(model, parts), "they cannot be read: "
+            "statistics", lambda: told.learned(model, parts), "they cannot be read: "
         )
         if len(self.checks) > n_checks:
             return None
@@ -472,7 +466,9 @@ class _Said:
             found, own = kept[name].digest(), trained.model.features.fingerprint
             try:
                 if isinstance(trained.algorithm, FederatedYuleWalker):
-                    trained.algorithm.check(kept[name])
+                    trained.algorithm.read_update(
+                        kept[name].parts(), RoundContext(0, (), client=name)
+                    )
                 else:
                     for one in kept[name].members.values():
                         same = same_features(one.fingerprint, own)
@@ -712,7 +708,7 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Any) -> Witho
         made: WithoutClient | None = without(told, shared, parts, client)
         return made
     elif isinstance(shared, Model):
-        algorithm, state = told.kept_sums(shared, parts) or (None, None)
+        algorithm, state = told.learned(shared, parts) or (None, None)
     if algorithm is None:
         return None
     groups = isinstance(state, RidgeState) and bool(state.by_group)

@@ -85,7 +85,7 @@ def masked(
     parts = serialize(made)
     outline = Outline.of(parts)
     ring = agreed.ring_of(outline)
-    terms = {
+    terms: dict[str, Any] = {
         "client": context.client,
         "federation": agreed.federation,
         "told": told.hex(),
