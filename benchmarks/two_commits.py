@@ -15,29 +15,34 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.fixed_point_speed import PER_STEP, problem_of, work_of
 from benchmarks.jobs import JOBS
 from benchmarks.record import RESULTS, write
 from benchmarks.timing import once
 
 HERE = Path(__file__).parents[1]
+# The jobs, also under the name that they have in older trees.
+JOBS_IN = ("benchmarks.fixed_point_speed", "benchmarks.grid_speed")
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def serve() -> None:
     """Answer each name of a job on stdin with CPU microseconds a step, float64 and fixed point."""
-    known = ""
+    known, jobs = "", import_module(next(filter(find_spec, JOBS_IN)))
     for line in sys.stdin:
         name = line.strip()
         if name != known:
-            known, problem = name, problem_of(name)
-            classes = name in PER_STEP or problem.job.pool is not None
-            works = [work_of(problem, classes=classes, on_grid=grid)[0] for grid in (False, True)]
+            known, problem = name, jobs.problem_of(name)
+            classes = name in jobs.PER_STEP or problem.job.pool is not None
+            works = [
+                jobs.work_of(problem, classes=classes, on_grid=grid)[0] for grid in (False, True)
+            ]
             for work in works:
                 work(1)
         print(json.dumps([once(work, 1)[0] / problem.n_steps * 1e6 for work in works]), flush=True)

@@ -299,7 +299,7 @@ class ExactSystem:
             # What is left of the right side, none of it beyond float64, and its solution, about.
             cut = max(after + max(point) - FURTHEST, 0)
             left = ((rest >> cut) if cut else rest).astype(np.float64)
-            open_ = left.any(axis=0)
+            open_ = np.asarray(left.any(axis=0))
             if not open_.any():
                 break
             left = np.ldexp(left, (cut - after - point).astype(np.int64) + units - twice)
