@@ -11,10 +11,13 @@
 #   make portable  the C form on emulated processors and in WebAssembly, with apt (needs root), and code compiled for other processors
 #   make edge    five emulated boards that train, and WebAssembly; installs compilers and emulator with apt (needs root)
 #   make edge-long  the same, and 21 boards, on UCI HAR where it is here
+#   make firmware  exported trees through the tools of PlatformIO and ESP-IDF, and MicroPython's where MPY_DIR names it
 #   make flower  the same plan in one process and on four real nodes, with TLS and secure aggregation
 #   make locked  install a node into .venv-node, every file compared with requirements/hashes.txt
 #   make bench   measure against the peers, in an environment of its own
 #   make wheel   build the wheel and the source archive into dist, and print their SHA-256
+#   make release  wheels, hashes, SBOM, provenance, package index and documentation by version into dist; uploads nothing
+#   make newest  the tests of the core with the newest packages, upper bounds taken away
 #   make matrix  the tests of the core on every Python here, with the newest packages, each in its own .venv-3.x
 #   make interop  the classifier for aeon and the forecaster for sktime, and all of scikit-learn's checks, in an environment of its own
 #   make playground  build the playground page, one HTML file, from C and scripts
@@ -65,7 +68,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 
 .PHONY: demo quick test security mutants portable cross flower locked bench interop docs check clean lint browser nginx spin
 .PHONY: nightly processor
-.PHONY: wheel matrix kernels programs playground edge edge-long boards
+.PHONY: firmware release newest wheel matrix kernels programs playground edge edge-long boards
 
 demo: $(VENV)/.installed
 ifneq ($(BESIDE),)
@@ -168,6 +171,15 @@ boards:
 		{ timeout 60 apt-get update; timeout 300 apt-get install -y --no-install-recommends \
 		gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm; } >/dev/null 2>&1 || echo "no boards; their tests are skipped"; }
 
+# The tools that unpack exported trees, in an environment of their own; Arduino's core where apt may be used.
+firmware: $(VENV)/.dev
+	@[ -x .venv-firmware/bin/python ] || $(PYTHON) -m venv .venv-firmware
+	@.venv-firmware/bin/python $(INSTALL) platformio idf-component-manager pyelftools ar
+	-@command -v avr-gcc >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+		{ timeout 60 apt-get update; timeout 300 apt-get install -y --no-install-recommends gcc-avr avr-libc arduino-core-avr; } >/dev/null 2>&1
+	@PATH="$(CURDIR)/$(BIN):$$PATH:$(CURDIR)/.venv-firmware/bin" MPY_PYTHON="$(CURDIR)/.venv-firmware/bin/python" \
+		$(BIN)/python -m pytest -q -rs packages/catchment-edge/tests/export/test_firmware.py
+
 flower: $(VENV)/.flower nginx
 	@rm -rf runs/flower
 	@$(BIN)/python -m tools.fleet up --nodes 4 --check --dir runs/flower
@@ -186,11 +198,20 @@ wheel: $(VENV)/.installed
 	@for one in packages/*; do (cd $$one && $(CURDIR)/$(BIN)/python -m hatchling build -d $(CURDIR)/dist >/dev/null); done
 	@cd dist && sha256sum *
 
+# After `make docs` with its pages; .github/workflows/release.yml has it signed and uploaded.
+release: $(VENV)/.dev
+	@$(BIN)/python $(INSTALL) -c $(PINS) hatchling
+	@rm -rf dist
+	@$(BIN)/python -m tools.release
+
 # MATRIX="3.12 3.13" for some of them; PYTEST="-n 4" for more processes.
-MATRIX ?= 3.11 3.12 3.13
+MATRIX ?= 3.11 3.12 3.13 3.14
 PYTEST ?= -n 1
 matrix:
 	@$(PYTHON) -m tools.matrix $(MATRIX) -- $(PYTEST)
+
+newest:
+	@$(PYTHON) -m tools.matrix --newest $(MATRIX) -- $(PYTEST)
 
 # Debian's program alone, into the environment: installing the package would start a web server.
 nginx: $(VENV)/.installed
@@ -239,7 +260,7 @@ interop: $(INTEROP)/.installed
 	@$(INTEROP)/bin/python -m pytest -q -n 2 -m "long or not long" packages/catchment/tests/sklearn/test_guide.py
 
 clean:
-	rm -rf $(VENV) $(BENCH) $(INTEROP) $(NODE) .venv-3.* docs/_build docs/api/generated build dist .data
+	rm -rf $(VENV) $(BENCH) $(INTEROP) $(NODE) .venv-3.* .venv-firmware docs/_build docs/api/generated build dist .data
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find packages tests benchmarks examples docs tools -name __pycache__ -type d -prune -exec rm -rf {} +
 

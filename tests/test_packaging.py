@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import email
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -146,78 +145,3 @@ def test_every_classified_python_is_one_that_is_tested() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert re.search(r"^MATRIX \?= (.*)$", makefile, re.MULTILINE)[1].split() == classified  # type: ignore[index]
     assert CORE["requires-python"] == f">={classified[0]}"
-
-
-ROWS = "".join(f"{t},{(t * 7) % 11},{(t * 5) % 13}\n" for t in range(300))
-
-
-@pytest.mark.long
-def test_extras_are_installed_from_an_index_of_wheels(
-    wheels: dict[str, tuple[Path, Path]], tmp_path: Path
-) -> None:
-    """Every extra is resolved to its wheels; all are installed beside this environment's packages.
-
-    What the packages need from elsewhere is resolved by pip where it has an index, and comes from
-    this environment otherwise.
-    """
-    index = tmp_path / "index"
-    index.mkdir()
-    for pair in wheels.values():
-        shutil.copy(pair[0], index)
-    fresh = tmp_path / "fresh"
-    subprocess.run([sys.executable, "-m", "venv", fresh], check=True)
-
-    def pip(*words: str | Path) -> str:
-        command = [
-            fresh / "bin/python",
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--find-links",
-            index,
-            *words,
-        ]
-        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    for extra in ("edge", "fleet", "gpu", "lab", "research", "all"):
-        told = tmp_path / f"{extra}.json"
-        pip("--dry-run", "--report", told, f"catchment[{extra}]=={catchment.__version__}")
-        chosen = {one["metadata"]["name"] for one in json.loads(told.read_text())["install"]}
-        beside = set(PROJECTS) if extra == "all" else {"catchment", f"catchment-{extra}"}
-        assert {name for name in chosen if name.startswith("catchment")} == beside
-
-    pip("--no-index", "--no-deps", f"catchment=={catchment.__version__}")
-    (here,) = (path for path in sys.path if path.endswith("site-packages"))
-    (there,) = fresh.glob("lib/python3*/site-packages")
-    others = tmp_path / "others"  # without what is installed here of these packages
-    others.mkdir()
-    for path in Path(here).iterdir():
-        if "catchment" not in path.name and path.suffix != ".pth":
-            (others / path.name).symlink_to(path)
-    (there / "others.pth").write_text(f"{others}\n")
-    data = tmp_path / "data"
-    data.mkdir()
-    for name in ("ann", "bob", "cyd"):
-        (data / f"{name}.csv").write_text(f"t,load,price\n{ROWS}")
-
-    def typed(*words: str | Path) -> subprocess.CompletedProcess[str]:
-        env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-        return subprocess.run(
-            [fresh / "bin/catchment", *words],
-            cwd=tmp_path,
-            env=env,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
-
-    assert typed("--help").returncode == 0
-    done = typed("fit", data, "--target", "price", "--out", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
-    for name in sorted(set(PROJECTS) - {"catchment"}):
-        pip("--no-index", "--no-deps", f"{name}=={catchment.__version__}")
-    listed = typed("--help").stdout
-    assert all(f" {command} " in listed for command in ("export", "flower", "audit"))

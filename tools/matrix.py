@@ -1,16 +1,20 @@
-"""`python -m tools.matrix 3.11 3.12 -- -n 1`: the tests of the core on several Pythons.
+"""`python -m tools.matrix [--newest] 3.11 3.12 -- -n 1`: the tests of the core on several Pythons.
 
 Every interpreter gets an environment of its own, .venv-3.12 and so on, with the library, the
 small extras and the newest packages that the requirements allow: no pins. Tests that need torch
-skip themselves. What stands after -- goes to pytest.
+skip themselves. With --newest the upper bounds of the requirements are taken away, too, to see
+which of them is still needed. What stands after -- goes to pytest.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 ROOMS = ("readout", "features", "data", "sklearn", "federation")
@@ -54,7 +58,17 @@ def interpreter(version: str, candidates: Iterable[str]) -> str | None:
     return next((python for python in candidates if starts(python, version)), None)
 
 
-def passes(version: str, python: str, options: Sequence[str]) -> bool:
+def bounded(project: Path = Path("packages/catchment/pyproject.toml")) -> list[str]:
+    """Return the names of what the core needs below some version.
+
+    >>> all(name.isidentifier() for name in bounded())
+    True
+    """
+    needs = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
+    return [re.split("[<>=]", need)[0] for need in needs if "<" in need]
+
+
+def passes(version: str, python: str, options: Sequence[str], *, newest: bool = False) -> bool:
     """Return whether the tests pass on an interpreter; its environment is made if not there."""
     folder = Path(f".venv-{version}")
     own = str(folder / "bin" / "python")
@@ -62,6 +76,8 @@ def passes(version: str, python: str, options: Sequence[str]) -> bool:
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
     install = [own, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--upgrade"]
     subprocess.run([*install, "-e", f"packages/catchment[{EXTRAS}]", *TOOLS], check=True)
+    if newest and bounded():
+        subprocess.run([*install, *bounded()], check=True)
     command = [own, "-m", "pytest", "-q", "-m", "not long and not slow", *TESTS, *options]
     return subprocess.run(command).returncode == 0
 
@@ -81,4 +97,6 @@ def main(words: Sequence[str], test: Callable[[str, str, Sequence[str]], bool] =
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    words = sys.argv[1:]
+    newest = "--newest" in words
+    sys.exit(main([one for one in words if one != "--newest"], partial(passes, newest=newest)))

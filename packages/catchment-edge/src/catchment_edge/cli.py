@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from catchment_edge.training.lags import LagsDevice
     from catchment_edge.training.write import TrainingDevice
 
-TARGETS = ("onnx", "c")
+TARGETS = ("onnx", "c", "arduino", "zephyr", "esp-idf", "platformio", "micropython")
 
 ModelArgument = Annotated[
     Path,
@@ -24,10 +25,12 @@ ModelArgument = Annotated[
         metavar="MODEL", help="A model's file, or the folder of a run; with --train a plan's file."
     ),
 ]
-ToOption = Annotated[str, typer.Option("--to", metavar="onnx|c", help="What to write.")]
+ToOption = Annotated[
+    str, typer.Option("--to", metavar="FORM", help=f"What to write: {', '.join(TARGETS)}.")
+]
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="PATH", help="A file (onnx) or a folder (c)."),
+    typer.Option("--out", "-o", metavar="PATH", help="A file (onnx) or a folder (all others)."),
 ]
 NameOption = Annotated[str, typer.Option(help="C: what its files and functions are called.")]
 RateOption = Annotated[
@@ -37,7 +40,10 @@ StepsOption = Annotated[
     int | None, typer.Option(help="Length of recordings, for maps that need all of it.")
 ]
 PrecisionOption = Annotated[str, typer.Option(metavar="float64|float32", help="ONNX: its numbers.")]
-TrainOption = Annotated[bool, typer.Option("--train", help="C: a device that trains by a plan.")]
+TrainOption = Annotated[
+    bool,
+    typer.Option("--train", help="A device that trains by a plan: C, or a board's tree of lags."),
+]
 RowsOption = Annotated[
     int | None, typer.Option(help="With --train: most rows that a device adds up.")
 ]
@@ -68,15 +74,19 @@ def export(
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Export a model to ONNX or C, or a plan to a device that trains.
+    """Export a model to ONNX, to C or to a board's own package, or a plan to a device that trains.
 
     C comes with a plan of its RAM, its flash and its operations, printed before it is written.
     """
     if to not in TARGETS:
         raise ValueError(f"--to is {to!r}; choose one of {', '.join(TARGETS)}")
-    if train:
-        if to == "onnx":
-            raise ValueError("--train is for --to c; an ONNX file only predicts")
+    if train and to == "onnx":
+        raise ValueError("--train is for --to c; an ONNX file only predicts")
+    if train and to != "c":
+        from catchment_edge.boards import lags_firmware
+
+        paths = _write(lags_firmware(to, *_lags(model)), out or Path("lags"))
+    elif train:
         device = _device(model, port, rows=rows, steps=steps, name=name, masks=masks)
         _show(device, as_json)
         paths = device.write(out or Path(), port=port)
@@ -97,9 +107,41 @@ def export(
 
         code = c_code(_loaded(model, use, client), name=name, rate=rate, steps=steps)
         _show(code.plan, as_json)
-        paths = code.write(out or Path())
+        if to == "c":
+            paths = code.write(out or Path())
+        else:
+            from catchment_edge.boards import model_firmware
+
+            paths = _write(model_firmware(to, code), out or Path(name))
     for path in paths:
         typer.echo(f"wrote {path}", err=True)
+
+
+def _write(files: Mapping[str, str], folder: Path) -> list[Path]:
+    """Write the files of a tree into a folder, which must be empty or not there yet."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} is there already; name an empty folder with --out")
+    from catchment import replace_file
+
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / path, text.encode())
+    return [folder]
+
+
+def _lags(path: Path) -> tuple[int, int]:
+    """Return the lookback and the largest horizon of a plan of autocovariances."""
+    from catchment.features import NVAR
+    from catchment.plans import read_plan
+
+    plan = read_plan(path)
+    lags, horizons = plan.maps[0], plan.preprocessing.horizons
+    if plan.algorithm != "yule_walker" or not isinstance(lags, NVAR):
+        raise ValueError(
+            f"{path} learns by {plan.algorithm!r}; a board's tree that trains is one of lags, "
+            'algorithm = "yule_walker": export --train --to c for any other plan'
+        )
+    return lags.delays, max(horizons)
 
 
 def _device(

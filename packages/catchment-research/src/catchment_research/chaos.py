@@ -6,6 +6,7 @@
     kuramoto_sivashinsky  u_t = -u u_x - u_xx - u_xxxx on a ring
     logistic              x <- r x (1 - x)
     multiple_sines        the sum of sin(f t), the MSO task
+    sunspots              a real one: yearly numbers, US National Geophysical Data Center
 
 The flows go by Runge-Kutta of order 4, Kuramoto-Sivashinsky by its exponential form (Kassam and
 Trefethen, SIAM J. Sci. Comput. 2005), whose Fourier transforms are not the same to the last bit on
@@ -15,6 +16,7 @@ every machine; `catchment.data` has NARMA, Mackey-Glass and Lorenz, which are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import TypedDict, Unpack
 
 import numpy as np
@@ -191,3 +193,13 @@ def multiple_sines(n_steps: int, *, frequencies: Sequence[float] = SINES[:2]) ->
     """
     summed: Array = np.sin(np.outer(np.arange(n_steps), frequencies)).sum(axis=1, keepdims=True)
     return summed
+
+
+def sunspots() -> Array:
+    """Return the yearly sunspot numbers (309, 1) from 1700 to 2008, which are in the public domain.
+
+    >>> sunspots()[:3].ravel()
+    array([ 5., 11., 16.])
+    """
+    text = files("catchment_research").joinpath("sunspots.csv").read_text()
+    return np.array([float(line.split(",")[1]) for line in text.split()[1:]])[:, None]

@@ -6,6 +6,6 @@ from __future__ import annotations
 
 from catchment.faces import face
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__, __getattr__, __dir__ = face(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -14,12 +14,14 @@ from scipy.special import softmax
 from sklearn.linear_model import Ridge
 
 from catchment import Array, Integers
+from catchment.arrays import Fraction, check_fields
 from catchment.data import Recording
 from catchment.errors import FingerprintError
 from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.readout import (
     Model,
+    Predictor,
     Readout,
     RidgeStatistics,
     fitted_temperature,
@@ -203,3 +205,19 @@ def test_parts_that_do_not_belong_together_are_refused() -> None:
     for temperature in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="temperature is"):
             replace(model, temperature=temperature)
+
+
+@dataclass(frozen=True, eq=False)
+class Cautious(Predictor):
+    share: Fraction = 0.5
+
+    outputs_of = probabilities = stored = NotImplemented
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def test_the_settings_of_a_predictor_are_checked_by_their_types() -> None:
+    assert Cautious(0.25).share == 0.25
+    with pytest.raises(ValueError, match="share is 2; give a number, 0 or more, at most 1"):
+        Cautious(2)

@@ -11,19 +11,16 @@ void lags_start(struct lags *self)
 
 int16_t lags_fixed(double value, double mean, double scale)
 {
-    /* Added to it, a number of so few digits loses what is after the point, ties to even. */
-    const double shift = 6755399441055744.0; /* 1.5 * 2^52 */
     const double scaled = (value - mean) / scale * (1 << LAGS_DIGITS);
-    volatile double whole;
-    if (scaled > LAGS_LARGEST) {
-        return LAGS_LARGEST;
+    int32_t below;
+    double rest;
+    if (!(scaled > -LAGS_LARGEST && scaled < LAGS_LARGEST)) {
+        return scaled > 0 ? LAGS_LARGEST : -LAGS_LARGEST;
     }
-    if (scaled < -LAGS_LARGEST) {
-        return -LAGS_LARGEST;
-    }
-    whole = scaled + shift;
-    whole -= shift;
-    return (int16_t)whole;
+    /* To the nearest, and from the middle to an even one: rint is not on every board. */
+    below = (int32_t)scaled - (scaled < (int32_t)scaled);
+    rest = scaled - below;
+    return (int16_t)(below + (rest > 0.5 || (rest == 0.5 && (below & 1) != 0)));
 }
 
 static void lags_add(struct lags *self, uint16_t k, int32_t product)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Read = Callable[[Message, RoundContext], Additive]
 LOW_RANK = "low-rank-statistics"
 WORTHWHILE = 0.1  # share of the Gram matrix; for less nobody looks for its rank
-MOST_WORK = 2**31  # multiplications to put a Gram matrix together again: about a minute
+MOST_WORK = 2**36  # multiplications to put a Gram matrix together again: about a minute
 _GRAM = 1 + SUMS.index("gram")  # its place among the arrays of statistics
 
 

@@ -6,7 +6,6 @@ collection.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from catchment.arrays import Array
@@ -19,7 +18,6 @@ except ImportError as error:
     raise MissingExtraError("aeon", needed_for="classifiers of aeon") from error
 
 
-@dataclass(eq=False, repr=False)
 class TimeSeriesClassifier(BaseClassifier):  # type: ignore[misc]  # aeon has no types
     """Classes of whole series, by ridge regression on the features of any map.
 
@@ -56,13 +54,19 @@ class TimeSeriesClassifier(BaseClassifier):  # type: ignore[misc]  # aeon has no
         "algorithm_type": "convolution",
     }
 
-    map: Any = "default"
-    ridge: Any = "gcv"
-    gaps: str = "hold"
-    scale: bool = True
-    n_jobs: int = 1
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        map: Any = "default",
+        ridge: Any = "gcv",
+        gaps: str = "hold",
+        scale: bool = True,
+        n_jobs: int = 1,
+    ) -> None:
+        self.map = map
+        self.ridge = ridge
+        self.gaps = gaps
+        self.scale = scale
+        self.n_jobs = n_jobs
         super().__init__()
 
     @classmethod

@@ -6,7 +6,6 @@ sktime looks after the index, the horizon, several instances, and pipelines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,9 +37,6 @@ class SeriesForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no t
         "capability:categorical_in_X": False,
         "requires-fh-in-fit": False,
     }
-
-    def __post_init__(self) -> None:
-        super().__init__()
 
     def _described(self) -> Any:
         raise NotImplementedError
@@ -81,7 +77,6 @@ class SeriesForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no t
         return _numbers(X.reindex(self._index(steps)).ffill().bfill())
 
 
-@dataclass(eq=False, repr=False)
 class EchoStateForecaster(SeriesForecaster):
     """The next values of one series or several, closed loop, with intervals of any coverage.
 
@@ -116,18 +111,34 @@ class EchoStateForecaster(SeriesForecaster):
         "property:randomness": "derandomized",
     }
 
-    units: int = 200
-    spectral_radius: float | str = "auto"
-    input_scaling: float | str = "auto"
-    leak_rate: Any = "auto"
-    washout: int = 0
-    ridge: Any = "gcv"
-    calibration: float = 0.3
-    gaps: str = "hold"
-    scale: bool = True
-    random_state: int | None = 0
-    n_jobs: int | None = None
-    settings: dict[str, Any] | None = None
+    def __init__(
+        self,
+        units: int = 200,
+        spectral_radius: float | str = "auto",
+        input_scaling: float | str = "auto",
+        leak_rate: Any = "auto",
+        washout: int = 0,
+        ridge: Any = "gcv",
+        calibration: float = 0.3,
+        gaps: str = "hold",
+        scale: bool = True,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        self.units = units
+        self.spectral_radius = spectral_radius
+        self.input_scaling = input_scaling
+        self.leak_rate = leak_rate
+        self.washout = washout
+        self.ridge = ridge
+        self.calibration = calibration
+        self.gaps = gaps
+        self.scale = scale
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.settings = settings
+        super().__init__()
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
@@ -140,7 +151,6 @@ class EchoStateForecaster(SeriesForecaster):
         return regressor.EchoStateForecaster(**own | more)
 
 
-@dataclass(eq=False, repr=False)
 class YuleWalkerForecaster(SeriesForecaster):
     """The next values of one series or several, from autocovariances, with intervals.
 
@@ -162,10 +172,18 @@ class YuleWalkerForecaster(SeriesForecaster):
     [0.75, 0.6]
     """
 
-    lookback: int = 336
-    trailing_mean: Any = "auto"
-    ridge: Any = "auto"
-    gaps: str = "hold"
+    def __init__(
+        self,
+        lookback: int = 336,
+        trailing_mean: Any = "auto",
+        ridge: Any = "auto",
+        gaps: str = "hold",
+    ) -> None:
+        self.lookback = lookback
+        self.trailing_mean = trailing_mean
+        self.ridge = ridge
+        self.gaps = gaps
+        super().__init__()
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:

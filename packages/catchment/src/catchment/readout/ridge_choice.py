@@ -220,7 +220,7 @@ def choose_by_gcv(
     if ridges is None:
         low, high = float(tried[0]), float(tried[-1])
         tried = _geometric(low, high * statistics.n_features, N_GCV)
-    spectrum = Spectrum.of(statistics, intercept=intercept)
+    spectrum = Spectrum.of(statistics, intercept=intercept, within=bool((tried > 0).all()))
     if finest > 0:
         left = np.array([spectrum.squared_errors(ridge).sum() for ridge in tried])
         coarse = left >= finest * spectrum.target_moments.sum()

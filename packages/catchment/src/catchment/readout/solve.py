@@ -42,7 +42,7 @@ from operator import attrgetter
 from typing import Final
 
 import numpy as np
-from scipy.linalg import cho_solve, eigh, eigvalsh, lapack
+from scipy.linalg import blas, cho_solve, eigh, eigvalsh, lapack, qr
 
 from catchment.arrays import Array, Integers
 from catchment.errors import PrecisionWarning, SingularError
@@ -375,6 +375,7 @@ class ExactSystem:
 
 # An eigendecomposition costs as much as this many Cholesky factorizations.
 SPECTRUM_FROM = 15
+WIDE = 2048  # features from which on it is worth to look for a spectrum of few rows
 # Times the trace of G and rounding: a larger ridge is beyond doubt, unless means are much larger.
 NEAR = 1024
 
@@ -479,7 +480,7 @@ def solve_path(
     values = checked_ridges(np.array(list(ridges), dtype=np.float64), None).tolist()
     spectrum = None
     if len(values) >= SPECTRUM_FROM:
-        spectrum = Spectrum.of(acted_on, intercept=intercept)
+        spectrum = Spectrum.of(acted_on, intercept=intercept, within=min(values) > 0)
     found = []
     for value in values:
         if spectrum is None:
@@ -531,22 +532,37 @@ class Spectrum:
     G is singular; weights then raise SingularError.
     """
 
-    values: Array  # (F,) ascending, not negative
-    vectors: Array  # (F, F)
+    values: Array  # (F,) ascending, not negative; without zeros where rows are few
+    vectors: Array  # (F, F), or as many columns as values
     cross: Array  # (F, K) = vectors' C
     target_moments: Array  # (K,)
     intercept: bool
 
     @classmethod
-    def of(cls, statistics: RidgeStatistics, *, intercept: bool = True) -> Spectrum:
+    def of(
+        cls, statistics: RidgeStatistics, *, intercept: bool = True, within: bool = False
+    ) -> Spectrum:
         """Return the spectrum of the statistics' moments, centered if there is an intercept.
+
+        Parameters
+        ----------
+        within
+            Whether eigenvalues of zero may be left out where rows are far fewer than features: for
+            the weights of positive ridges, which lie within the span of the rows.
 
         >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
         >>> Spectrum.of(RidgeStatistics.from_states(z, y)).values
         array([2.])
         """
         G, C = _system(statistics, intercept)
+        n, F = statistics.n_rows, len(G)
+        Q = None
+        if within and F >= WIDE and 0 < n <= F // 4:
+            some = np.random.default_rng(0).normal(size=(F, n))
+            Q, _ = qr(blas.dsymm(1.0, G, some, lower=1), mode="economic")
+            G = Q.T @ blas.dsymm(1.0, G, Q, lower=1)
         values, vectors = eigh(G, overwrite_a=True, check_finite=False, driver="evd")
+        vectors = vectors if Q is None else Q @ vectors
         return cls(
             np.maximum(values, 0.0),
             vectors,

@@ -36,7 +36,6 @@ from catchment.federation.learn.candidates import (
     chosen as chosen,
     clearly_less as clearly_less,
     nrmse_of as nrmse_of,
-    squares_of as squares_of,
 )
 from catchment.federation.learn.classes import among_by_class as among_by_class
 from catchment.federation.learn.personal import (

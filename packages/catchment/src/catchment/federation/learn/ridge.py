@@ -26,7 +26,6 @@ from catchment.federation.algorithm import (
     Tally,
 )
 from catchment.federation.checks import check_statistics
-from catchment.federation.increments import Increments, asked_after, with_increments
 from catchment.federation.learn import some_labels
 from catchment.federation.learn.sums import (
     APART,
@@ -217,6 +216,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         if self.labels == "some" and context.round > 0:
             return some_labels.named_sums(self, received, data, context)
         if self.carries:
+            from catchment.federation.increments import Increments
+
             carried = Increments(self.features, context.preprocessing, self.classes)
             return carried.answer(received, data, context)
         return accumulate(
@@ -232,7 +233,11 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         """Return which sum increments are added to, where clients carry their state."""
         if self.labels == "some":
             return some_labels.letter(state, context)
-        return asked_after(state, context) if self.carries else NOTHING
+        if not self.carries:
+            return NOTHING
+        from catchment.federation.increments import asked_after
+
+        return asked_after(state, context)
 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[RidgeStatistics]:
         statistics = RidgeStatistics.from_message(parts)
@@ -266,6 +271,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         how: Any = {"grouped": grouped, "forgetting": self.forgetting, "window": self.window}
         if not self.carries:
             return self.solved(state.plus(total, **how))
+        from catchment.federation.increments import with_increments
+
         # One may have nothing new, or nothing but its washout: that is no answer to judge by.
         came = {name: own for name, own in total.by_client.items() if own.n_rows}
         after = self.solved(state.plus(replace(total, by_client=came), **how))

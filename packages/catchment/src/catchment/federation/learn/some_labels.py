@@ -21,7 +21,6 @@ import numpy as np
 from catchment.federation.algorithm import Data, RoundContext
 from catchment.federation.learn.sums import read_letter, shared_letter
 from catchment.federation.rows import targets_of
-from catchment.readout.adapt import self_train
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import NOTHING, Message
@@ -64,6 +63,8 @@ def named_sums(
     ridge: FederatedRidge, received: Message, data: Data, context: RoundContext
 ) -> RidgeStatistics:
     """Return the sums of a client's rows without labels, with the classes that the model names."""
+    from catchment.readout.adapt import self_train
+
     features, K = ridge.features, len(ridge.classes or ())
     shared, total = read_letter(received, "mixed")
     assert total is not None

@@ -1,0 +1,296 @@
+"""Reservoirs that the kernels of `EchoState` do not have: dense ones in float64, and spiking ones.
+
+    dense     y = (1 - a) x(t-1) + a f(W x(t-1) + W_in u(t) + bias), x(t) = b y + (1 - b) O x(t-1)
+    spiking   v <- (1 - a) v, s = [v > threshold], v <- v (1 - s) + W s + W_in u(t)
+
+b below 1 is the edge of stability echo state network (ES2N; Ceni and Gallicchio, IEEE TNNLS 2024),
+O being orthogonal. The second is a leaky integrate-and-fire network, whose features are its spikes
+s, followed slowly: r(t) = (1 - trace) r(t-1) + trace s(t).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any, Literal
+from zlib import crc32
+
+import numpy as np
+from annotated_types import Ge, Gt, Le
+from scipy.special import expit
+
+from catchment import Array
+from catchment.data import seeded_generator
+from catchment.features import FeatureMap, Pipeline
+from catchment.readout import Model
+
+Pool = Literal["auto", "mean", "mean_std", "last"] | None
+Share = Annotated[float, Gt(0), Le(1)]
+Size = Annotated[float, Ge(0)]
+# Functions of arrays that a `DenseReservoir` may name; put your own in, in every process.
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "tanh": np.tanh,
+    "sin": np.sin,
+    "sigmoid": expit,
+    "identity": np.positive,
+    "relu": lambda v: np.maximum(v, 0.0),
+    "softplus": lambda v: np.logaddexp(v, 0.0),
+}
+AT_MOST_ONE = ("tanh", "sin", "sigmoid")
+WEIGHTS, POTENTIALS = 2.0**10, 2.0**30  # steps of a spiking reservoir's numbers in one
+LIMIT = 8.0  # largest input of a spiking reservoir
+
+
+@dataclass(frozen=True)
+class DenseReservoir(FeatureMap):
+    """A reservoir in plain float64, with any activation, and edge of stability by `proximity`.
+
+    Parameters
+    ----------
+    weights
+        "uniform" or "normal" recurrent weights, or normal ones in "clusters": blocks of units that
+        are joined among themselves and, ten times more rarely, to others.
+    clusters
+        How many blocks.
+    connectivity
+        Share of connections that there are, within a block if there are blocks.
+    leak_rate, spectral_radius, input_scaling, bias_scaling
+        As of an `EchoState`.
+    activation
+        A name of `ACTIVATIONS`, into which functions of one's own can be put.
+    proximity
+        How near it is to a leaky echo state (1); the rest is an orthogonal turn of the last state.
+    noise
+        Standard deviation of what is added to every state, for training; `noiseless` ends it.
+    pool
+        One row of a recording, "mean", "mean_std" or "last"; None for a row per step. "auto" is
+        "mean_std" where a recording has one target, and None where every step has one.
+
+    >>> DenseReservoir(50, proximity=0.2).build(3, per_step=True).rows([np.zeros((4, 3))])[0].shape
+    (4, 50)
+    """
+
+    units: Annotated[int, Ge(1)] = 100
+    seed: int = 0
+    weights: Literal["uniform", "normal", "clusters"] = "uniform"
+    clusters: Annotated[int, Ge(1)] = 4
+    connectivity: Share = 0.1
+    spectral_radius: Size = 0.9
+    input_scaling: Size = 0.5
+    bias_scaling: Size = 0.2
+    leak_rate: Share = 1.0
+    activation: str = "tanh"
+    proximity: Share = 1.0
+    noise: Size = 0.0
+    pool: Pool = "auto"
+    washout: Annotated[int, Ge(0)] = 0
+    n_inputs: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(
+                f"no activation is called {self.activation!r}; use {', '.join(ACTIVATIONS)}, or "
+                "put your own into catchment_research.ACTIVATIONS"
+            )
+
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
+        return {"pool": (None if per_step else "mean_std") if self.pool == "auto" else self.pool}
+
+    @property
+    def n_features(self) -> int:
+        return self.units * (2 if self.pool == "mean_std" else 1)
+
+    @property
+    def per_step(self) -> bool:
+        return self.pool is None
+
+    @property
+    def bounds(self) -> Array:
+        if self.activation not in AT_MOST_ONE or self.noise:
+            return np.full(self.n_features, np.inf)
+        # A turn keeps the length of all states together, not each state's own.
+        return np.full(self.n_features, 1.0 if self.proximity == 1 else np.sqrt(self.units))
+
+    @cached_property
+    def matrices(self) -> tuple[Array, Array, Array, Array]:
+        """W (N, N), W_in (N, I), bias (N,) and the orthogonal O (N, N)."""
+        rng, N = seeded_generator(self.seed), self.units
+        W = rng.uniform(-1, 1, (N, N)) if self.weights == "uniform" else rng.normal(size=(N, N))
+        joined = np.full((N, N), self.connectivity)
+        if self.weights == "clusters":
+            block = np.arange(N) * self.clusters // N
+            joined[block[:, None] != block] /= 10
+        W[rng.uniform(size=(N, N)) >= joined] = 0
+        radius = np.abs(np.linalg.eigvals(W)).max()
+        W *= self.spectral_radius / radius if radius > 0 else 0
+        W_in = self.input_scaling * rng.uniform(-1, 1, (N, self.known_inputs))
+        bias = self.bias_scaling * rng.uniform(-1, 1, N)
+        O, R = np.linalg.qr(rng.normal(size=(N, N)))
+        return W, W_in, bias, O * np.sign(np.diag(R))
+
+    def states(self, u: Array, x: Array) -> Array:
+        """Return the states (B, T, N) of recordings (B, T, I) from states (B, N) on."""
+        (W, W_in, bias, O), f = self.matrices, ACTIVATIONS[self.activation]
+        a, b = self.leak_rate, self.proximity
+        drive = u @ W_in.T + bias
+        added = np.zeros((len(u), u.shape[1], 1))
+        if self.noise:
+            # The same recording has the same noise, wherever it is and whatever comes beside it.
+            draws = (np.random.default_rng([self.seed, crc32(one.tobytes())]) for one in u)
+            added = np.stack([rng.normal(0, self.noise, drive.shape[1:]) for rng in draws])
+        xs = np.empty(drive.shape)
+        for t in range(u.shape[1]):
+            new = (1 - a) * x + a * f(drive[:, t] + x @ W.T)
+            x = (new if b == 1 else b * new + (1 - b) * (x @ O.T)) + added[:, t]
+            xs[:, t] = x
+        return xs
+
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        """Return the rows (n, F) of each recording's inputs (T, I)."""
+        rest = np.zeros(self.units)
+        states = by_length(inputs, lambda u: self.states(u, np.tile(rest, (len(u), 1))))
+        return [pooled(x, self.pool, self.washout) for x in states]
+
+    def go_on(
+        self, u: Array, steps: int, carried: tuple[Array, ...]
+    ) -> tuple[Array, tuple[Array, ...]]:
+        """Return the rows of the next steps; the state is carried."""
+        if self.pool is not None:
+            return super().go_on(u, steps, carried)
+        x = carried[0] if carried else np.zeros((1, self.units))
+        xs = self.states(self.checked_inputs(u)[None], x)
+        return xs[0, max(0, self.washout - steps) :], (xs[:, -1],)
+
+
+def noiseless(model: Model) -> Model:
+    """Return a model trained on noisy states as it predicts: without noise.
+
+    >>> from catchment import Recording, fit
+    >>> u = np.sin(np.arange(300) / 5)
+    >>> noisy = fit(DenseReservoir(30, noise=1e-3, washout=20), [Recording(u[:-1], u[1:])])
+    >>> noiseless(noisy).features.noise
+    0.0
+    """
+    if not isinstance(model.features, DenseReservoir):
+        raise TypeError(f"the map is {type(model.features).__name__}, which has no noise")
+    still = replace(model.features, noise=0.0)
+    return replace(model, before=Pipeline(model.preprocessing, still), statistics=None)
+
+
+@dataclass(frozen=True)
+class SpikingReservoir(FeatureMap):
+    """Leaky integrate-and-fire units; rows are rates of their spikes, the same bits everywhere.
+
+    Weights and inputs have 10 binary digits after the point, potentials 30 and leaks 8, so that
+    every sum and product is exact. Inputs are cut off at 8 in absolute value.
+
+    Parameters
+    ----------
+    leak_rate
+        Share of the potential that is lost in a step, in 256ths.
+    threshold
+        Potential above which a unit fires and starts again from zero.
+    connectivity
+        Share of connections that there are.
+    recurrent_scaling
+        Standard deviation of what a unit gets if all others fire; half of them inhibit.
+    trace
+        How fast features follow the spikes; 1 gives the spikes.
+    pool
+        As of a `DenseReservoir`; "mean" has the spikes' own rates.
+
+    >>> SpikingReservoir(60).build(3, per_step=False).rows([np.ones((50, 3))])[0].shape
+    (1, 120)
+    """
+
+    units: Annotated[int, Ge(1)] = 100
+    seed: int = 0
+    leak_rate: Share = 0.125
+    threshold: Annotated[float, Gt(0)] = 1.0
+    connectivity: Share = 0.1
+    recurrent_scaling: Size = 1.0
+    input_scaling: Size = 0.5
+    trace: Share = 0.125
+    pool: Pool = "auto"
+    washout: Annotated[int, Ge(0)] = 0
+    bits: int | Literal["auto"] | None = "auto"
+    n_inputs: int | None = None
+
+    standardize = True
+
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
+        return {"pool": (None if per_step else "mean_std") if self.pool == "auto" else self.pool}
+
+    @property
+    def n_features(self) -> int:
+        return self.units * (2 if self.pool == "mean_std" else 1)
+
+    @property
+    def per_step(self) -> bool:
+        return self.pool is None
+
+    @property
+    def bounds(self) -> Array:
+        return np.ones(self.n_features)
+
+    @cached_property
+    def matrices(self) -> tuple[Array, Array]:
+        """W (N, N) and W_in (N, I), multiples of 2^-10."""
+        rng, N = seeded_generator(self.seed), self.units
+        size = self.recurrent_scaling * np.sqrt(3 / max(1.0, N * self.connectivity))
+        W = size * rng.uniform(-1, 1, (N, N))
+        W[rng.uniform(size=(N, N)) >= self.connectivity] = 0
+        W_in = self.input_scaling * rng.uniform(-1, 1, (N, self.known_inputs))
+        return np.rint(W * WEIGHTS) / WEIGHTS, np.rint(W_in * WEIGHTS) / WEIGHTS
+
+    def spikes(self, u: Array) -> Array:
+        """Return the spikes (B, T, N), 0 or 1, of recordings (B, T, I)."""
+        W, W_in = self.matrices
+        keep = 1 - np.rint(self.leak_rate * 256) / 256
+        drive = np.rint(np.clip(u, -LIMIT, LIMIT) * WEIGHTS) / WEIGHTS @ W_in.T
+        v, found = np.zeros((len(u), self.units)), np.empty(drive.shape)
+        for t in range(u.shape[1]):
+            v = np.rint(v * keep * POTENTIALS) / POTENTIALS
+            fired = v > self.threshold
+            found[:, t] = fired
+            v = np.where(fired, 0.0, v) + found[:, t] @ W.T + drive[:, t]
+        return found
+
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        """Return the rows (n, F) of each recording's inputs (T, I)."""
+        return [
+            pooled(self._followed(x), self.pool, self.washout)
+            for x in by_length(inputs, self.spikes)
+        ]
+
+    def _followed(self, spikes: Array) -> Array:
+        if self.pool == "mean":
+            return spikes
+        rate = np.rint(self.trace * 256) / 256
+        rows = spikes.copy()
+        for t in range(1, len(rows)):
+            step = rate * spikes[t] + (1 - rate) * rows[t - 1]
+            rows[t] = np.rint(step * POTENTIALS) / POTENTIALS
+        return rows
+
+
+def pooled(states: Array, pool: Pool, washout: int) -> Array:
+    """Return the rows (n, F) of one recording's states (T, F)."""
+    kept = states[washout:]
+    if pool is None:
+        return kept
+    if pool == "last":
+        return kept[-1:]
+    found = (kept.mean(0), kept.std(0))[: 1 if pool == "mean" else 2]
+    return np.concatenate(found)[None]
+
+
+def by_length(inputs: Sequence[Array], rows: Callable[[Array], Array]) -> list[Array]:
+    """Return what rows (B, T, N) there are of recordings, those of one length side by side."""
+    found: dict[int, Array] = {}
+    for length in {len(u) for u in inputs}:
+        places = [k for k, u in enumerate(inputs) if len(u) == length]
+        found |= dict(zip(places, rows(np.stack([inputs[k] for k in places])), strict=True))
+    return [found[k] for k in range(len(inputs))]
