@@ -149,11 +149,15 @@ def _device(
 ) -> TrainingDevice | LagsDevice:
     """Return a plan's client as C; a port that is not there is refused before it is shown."""
     from catchment_edge.ports import port_files
+    from catchment_edge.training.lags import lags_device
     from catchment_edge.training.layout import ROWS
     from catchment_edge.training.write import device_of
 
     if port is not None:
         port_files(port)
+    lags = lags_device(plan, name=name)
+    if lags is not None:
+        return lags
     most = ROWS if rows is None else rows
     return device_of(plan, rows=most, steps=steps, name=name, masks=masks)
 

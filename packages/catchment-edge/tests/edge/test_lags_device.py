@@ -12,7 +12,7 @@ import pytest
 import catchment as ct
 from catchment_edge import EdgeClient
 from catchment_edge.ports import STACK
-from catchment_edge.training import sensor_bytes, to_device
+from catchment_edge.training import lags_device, sensor_bytes
 from tools.edge.devices import board, build_board, build_host, host
 from tools.edge.needs import missing
 
@@ -42,7 +42,10 @@ def series(seed: int, n: int = 600) -> ct.Recording:
 
 def exported(folder: Path, delays: int, horizon: str, port: str) -> Any:
     (folder / "plan.toml").write_text(PLAN.format(delays=delays, horizon=horizon))
-    return to_device(folder / "plan.toml", folder, port=port)
+    device = lags_device(folder / "plan.toml")
+    assert device is not None
+    device.write(folder, port=port)
+    return device
 
 
 def sensor(folder: Path, *segments: list[ct.Recording]) -> Path:

@@ -1,3 +1,4 @@
+from catchment_edge.training.lags import LagsDevice as LagsDevice, lags_device as lags_device
 from catchment_edge.training.sensor import sensor_bytes as sensor_bytes
 from catchment_edge.training.task import task_of as task_of
 from catchment_edge.training.write import (
@@ -11,8 +12,10 @@ from catchment_edge.training.layout import Layout as Layout, SumsForm as SumsFor
 from catchment_edge.training.task import Task as Task
 
 __all__ = [
+    "LagsDevice",
     "TrainingDevice",
     "device_of",
+    "lags_device",
     "sensor_bytes",
     "task_of",
     "to_device",

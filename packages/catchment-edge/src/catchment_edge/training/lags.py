@@ -14,6 +14,8 @@ import numpy as np
 
 from catchment.data import Scaler
 from catchment.federation.learn import FederatedScaling, FederatedYuleWalker
+from catchment.plans import read_plan
+from catchment_edge.c.code import check_name
 from catchment_edge.c.lags import MOST
 from catchment_edge.c.map_code import Table, table_text
 from catchment_edge.c.program import joined
@@ -156,3 +158,15 @@ class LagsDevice:
                 f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
             ]
         )
+
+
+def lags_device(plan_file: str | Path, *, name: str = "model") -> LagsDevice | None:
+    """Return the device of a plan of autocovariances, not yet written; None if it is another's."""
+    file = read_plan(plan_file)
+    if file.algorithm != "yule_walker":
+        return None
+    check_name(name)
+    workflow = file.workflow(file.about())
+    learner = workflow.learn(workflow.start().maps)
+    assert isinstance(learner, FederatedYuleWalker)
+    return LagsDevice(learner, "" if file.is_secret else workflow.fingerprint, name)

@@ -11,7 +11,7 @@ from typing import Any
 from catchment.data import Preprocessing
 from catchment.features import FeatureMap
 from catchment.federation import LowRankUpload
-from catchment.federation.learn import FederatedRidge, FederatedYuleWalker
+from catchment.federation.learn import FederatedRidge
 from catchment.plans import read_plan
 
 
@@ -81,11 +81,8 @@ class Task:
         return self.features.per_step
 
 
-def task_of(plan_file: str | Path) -> Task | tuple[FederatedYuleWalker, str]:
-    """Return what a device does for a plan; ValueError if no device can, and what to change.
-
-    Of a plan of autocovariances it is the algorithm, and the fingerprint of the plan.
-    """
+def task_of(plan_file: str | Path) -> Task:
+    """Return what a device does for a plan; ValueError if no device can, and what to change."""
     file = read_plan(plan_file)
     workflow = file.workflow(file.about())
     if workflow.adapt is not None:
@@ -99,8 +96,6 @@ def task_of(plan_file: str | Path) -> Task | tuple[FederatedYuleWalker, str]:
         )
     (features,) = workflow.start().maps
     learner = workflow.learn((features,))
-    if isinstance(learner, FederatedYuleWalker):
-        return learner, "" if file.is_secret else workflow.fingerprint
     if not isinstance(learner, FederatedRidge):
         raise ValueError(
             f"the plan's algorithm is {file.algorithm!r}; a device sends the statistics of a "

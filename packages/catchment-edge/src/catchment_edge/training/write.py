@@ -18,7 +18,6 @@ from catchment_edge.training.code import (
     sums_parts,
     table_bytes,
 )
-from catchment_edge.training.lags import LagsDevice
 from catchment_edge.training.layout import ROWS, Layout
 from catchment_edge.training.task import task_of
 
@@ -114,14 +113,10 @@ def device_of(
     steps: int | None = None,
     name: str = "model",
     masks: int = 0,
-) -> TrainingDevice | LagsDevice:
+) -> TrainingDevice:
     """Return the device of a plan, not yet written; the parameters are those of `to_device`."""
     check_name(name)
     task = task_of(plan_file)
-    if isinstance(task, tuple):
-        if masks:
-            raise ValueError("--masks is for devices that train a ridge; leave it out")
-        return LagsDevice(*task, name)
     if masks and not task.secure:
         raise ValueError(
             f"--masks is {masks}, and the plan has no secure aggregation under whose masks the "
@@ -142,7 +137,7 @@ def to_device(
     name: str = "model",
     port: str | None = None,
     masks: int = 0,
-) -> TrainingDevice | LagsDevice:
+) -> TrainingDevice:
     """Write a device that trains for a plan into a folder, and return it with its plan.
 
     Parameters

@@ -168,7 +168,7 @@ class YuleWalkerForecaster(SeriesForecaster):
     >>> import pandas as pd
     >>> from catchment.interop.sktime import YuleWalkerForecaster
     >>> y = pd.Series(np.sin(np.arange(200) / 5), name="wave")
-    >>> YuleWalkerForecaster(20).fit(y).predict(fh=[1, 2]).round(2)["wave"].tolist()
+    >>> YuleWalkerForecaster(20).fit(y).predict(fh=[1, 2]).round(2).tolist()
     [0.75, 0.6]
     """
 
