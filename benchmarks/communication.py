@@ -1,7 +1,8 @@
 """Bytes against accuracy: what an upload of statistics costs beside one of a readout.
 
 Every row is a full run through the codec: bytes are those of the messages, errors are on held-out
-data. Tasks: NARMA-10 forecasts, synthetic wearables (many windows per client, and a few), and UCI HAR if it is at hand.
+data. Tasks: NARMA-10 forecasts, synthetic wearables (many windows per client, and a few), and UCI
+HAR if it is at hand.
 
     python -m benchmarks.communication
 """

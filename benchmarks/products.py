@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from threadpoolctl import threadpool_limits
 
-from benchmarks.grid_speed import problem_of, work_of
+from benchmarks.fixed_point_speed import problem_of, work_of
 from benchmarks.record import write
 from catchment import Array, Integers
 from catchment.readout import ExactGram, FixedPoint, add_gram, exact
