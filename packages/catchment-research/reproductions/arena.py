@@ -22,6 +22,7 @@ import catchment as ct
 from catchment import Array, Integers, replace_file
 from catchment.data import Recording
 from catchment.features import FeatureMap
+from reproductions.arena_files import prepared_people, prepared_sets
 from reproductions.intervals import DRAWS
 from reproductions.map_sets import label_of, people_folds
 from reproductions.map_values import class_counts
@@ -125,17 +126,28 @@ def arena(
     sets: Sequence[str] | None = None,
     seeds: int = SEEDS,
     directory: Path | None = None,
+    prepared: Path | None = None,
     earlier: ArenaResult | None = None,
     kept: Callable[[ArenaResult], object] = lambda result: None,
     began: Callable[[str], object] = lambda text: None,
 ) -> ArenaResult:
-    """Return the cells of the sets that are here, those of an earlier result as they are."""
+    """Return the cells of the sets that are here, those of an earlier result as they are.
+
+    Parameters
+    ----------
+    prepared
+        Folder into which the Arena's own package has written its sets, in the place of ours.
+    """
     result = earlier or ArenaResult()
     known = {(cell.set, cell.method, cell.seed) for cell in result.cells}
-    for name in sets or tuple(RATES):
-        if find(name, directory=directory) is None:
+    theirs = {} if prepared is None else prepared_sets(prepared)
+    for name in sets or tuple(theirs or RATES):
+        if name in theirs:
+            clients, classes = prepared_people(theirs[name])
+        elif theirs or find(name, directory=directory) is None:
             continue
-        clients, classes = people_of(name, directory)
+        else:
+            clients, classes = people_of(name, directory)
         for method, make in METHODS.items():
             for seed in range(seeds if method != "window statistics" else 1):
                 if (name, method, seed) in known:
@@ -227,12 +239,12 @@ def _line(name: str, method: str, cells: Sequence[ArenaCell]) -> str:
     values = [cell.macro_f1 for cell in cells]
     spread = f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
     low, high = over_people(cells)
-    who, best = PUBLISHED[name]
+    beside = f"{PUBLISHED[name][1]:.3f} ({PUBLISHED[name][0]})" if name in PUBLISHED else "-"
     first = cells[0]
     said = [
         *(name, str(len(first.counts)), f"{first.windows:,}".replace(",", " "), method),
         f"{np.mean(values):.3f}{spread} ({low:.3f} to {high:.3f})",
         f"{100 * np.mean([cell.accuracy for cell in cells]):.1f}",
-        *(f"{first.up / 1e6:.2f}", f"{best:.3f} ({who})", NOTES[name]),
+        *(f"{first.up / 1e6:.2f}", beside, NOTES.get(name, "as its package has it")),
     ]
     return "| " + " | ".join(said) + " |"

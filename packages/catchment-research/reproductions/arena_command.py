@@ -17,6 +17,10 @@ def arena(
     resume: Annotated[bool, typer.Option(help="Keep the cells that are there.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("results"),
     data: DataOption = None,
+    prepared: Annotated[
+        Path | None,
+        typer.Option(help="Folder of sets as whar-datasets wrote them, instead of ours."),
+    ] = None,
 ) -> None:
     """Activity sets by the protocol of WHAR Arena: ten groups of people, 3 s windows, macro-F1."""
     from reproductions.arena import STEM, load_arena, markdown
@@ -27,6 +31,7 @@ def arena(
         sets=listed(sets),
         seeds=seeds,
         directory=data,
+        prepared=prepared,
         earlier=load_arena(path) if resume and path.is_file() else None,
         kept=lambda so_far: so_far.save(path),
         began=lambda text: typer.echo(text, err=True),

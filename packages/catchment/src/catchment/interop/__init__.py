@@ -1,4 +1,4 @@
-"""Other libraries: this one in the manners of aeon and sktime.
+"""Adapters: this library behind the interfaces of aeon and sktime.
 
 `catchment.interop.aeon` and `catchment.interop.sktime` are imported by their names, each with the
 library that it is for.

@@ -1,4 +1,4 @@
-"""Forecasters with sktime's manners: frames with an index in, frames with an index out.
+"""Forecasters with sktime's interface: frames with an index in, frames with an index out.
 
 They are `catchment.sklearn`'s `EchoStateForecaster` and `YuleWalkerForecaster` inside, to the bit;
 sktime looks after the index, the horizon, several instances, and pipelines.
@@ -21,7 +21,7 @@ except ImportError as error:
 
 
 class SeriesForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no types
-    """What forecasters around one of scikit-learn's manners share; `_described` makes that."""
+    """What forecasters around one with scikit-learn's interface share; `_described` makes that."""
 
     _tags: ClassVar[dict[str, Any]] = {
         "authors": "The catchment authors",

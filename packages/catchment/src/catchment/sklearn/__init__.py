@@ -1,4 +1,4 @@
-"""Feature maps with scikit-learn's manners: `fit`, `predict`, pipelines, searches, pickling.
+"""Feature maps as scikit-learn's estimators: `fit`, `predict`, pipelines, searches, pickling.
 
 The estimators describe a map and a `Preprocessing` with the library's own defaults, and learn by
 the functions behind `catchment.fit`: the same data give the same readout to the bit. X is raw: gaps

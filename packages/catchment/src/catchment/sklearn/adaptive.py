@@ -1,4 +1,4 @@
-"""A classifier that goes on learning from samples without labels, in scikit-learn's manners."""
+"""A classifier that goes on learning from samples without labels, for scikit-learn."""
 
 from __future__ import annotations
 
