@@ -107,8 +107,12 @@ FACES = {
         "PlasticitySpace SearchResult SearchSettings Space Trial search search_plan"
     ),
     "catchment_lab.watch": "Snapshot look watching",
-    "catchment_research": "StochasticQuantization double_scroll from_reservoirpy "
-    "kuramoto_sivashinsky logistic lorenz96 model_from_reservoirpy multiple_sines rossler",
+    "catchment_research": (
+        "ACTIVATIONS DenseReservoir GraphMetrics SpikingReservoir StochasticQuantization "
+        "adapt_weights double_scroll from_esnfed from_reservoirpy graph_metrics "
+        "kuramoto_sivashinsky logistic lorenz96 model_from_reservoirpy multiple_sines noiseless "
+        "predict_with_feedback rossler sunspots with_feedback"
+    ),
     "catchment_research.learn": (
         "Adagrad Adam AlignedRidge ConjugateGradients DeepRidge Ensemble GradientAveraging Mean "
         "Momentum ReservoirEnsemble ServerOptimizer StackedEnsemble Stacking Yogi joint_features"

@@ -201,5 +201,5 @@ def sunspots() -> Array:
     >>> sunspots()[:3].ravel()
     array([ 5., 11., 16.])
     """
-    text = files("catchment_research").joinpath("sunspots.csv").read_text()
+    text = files("catchment_research").joinpath("yearly_sunspots.csv").read_text()
     return np.array([float(line.split(",")[1]) for line in text.split()[1:]])[:, None]
