@@ -48,7 +48,7 @@ def needed(names: Iterable[str]) -> dict[str, list[str]]:
     True
     """
     found: dict[str, list[str]] = {}
-    waiting = [canonicalize_name(name) for name in names]
+    waiting: list[str] = [canonicalize_name(name) for name in names]
     while waiting:
         name = waiting.pop()
         if name in found:
@@ -71,7 +71,7 @@ def sbom(dependencies: Mapping[str, list[str]]) -> dict[str, Any]:
 
     def component(name: str) -> dict[str, Any]:
         about = distribution(name).metadata
-        licence = about.get("License-Expression")
+        licence = about["License-Expression"] if "License-Expression" in about else None
         told = {"type": "library", "name": name, "version": distribution(name).version}
         known = {"licenses": [{"expression": licence}]} if licence else {}
         return {**told, "bom-ref": purl(name), "purl": purl(name), **known}

@@ -1,4 +1,4 @@
-"""A classifier with aeon's interface: collections (n, channels, time), or lists of (channels, time).
+"""A classifier with aeon's interface: collections (n, channels, time), lists of (channels, time).
 
 It is `catchment.sklearn.TimeSeriesClassifier` inside, to the bit; aeon checks and converts the
 collection.
