@@ -29,7 +29,7 @@ One round. Every channel, region or company is a client and sends the autocovari
 once; every horizon below is solved from that one upload, its lookback, trailing mean and ridge
 chosen by clients left out of the sum. Beside it: the exact Gram matrix of the same lags and its
 products with all steps ahead, with the same trailing means, ridges and choice; a reservoir of 300
-units likewise; every client by its own sums alone; the last value, and the value of a season before.
+units likewise; every client by its own sums alone; the last value, and that of a season before.
 """
 RULE = """## The rule
 
@@ -52,9 +52,9 @@ CLASSICAL = """Both are fitted to each series anew at four origins, spread evenl
 part, by statsforecast in an environment of its own (`reproductions/lags_classical.py`); all others
 have their errors at the same four origins beside them. Four origins tell little.
 """
-LONG = """Products at the ends of a series are what differs from the exact Gram, and little of sums over ten
-times as many steps as there are lags and steps ahead. ETTh1 and exchange rates are so long for
-their lags where the farthest horizon is left out; with it they are not.
+LONG = """What differs from the exact Gram are products at both ends of a series: little in sums of
+ten times as many steps as lookback and horizon have together. ETTh1 and exchange rates are so long
+where the farthest horizon is left out; with it they are not.
 """
 FIGURES = {
     "mse": "MSE",
