@@ -10,7 +10,6 @@ from catchment_lab.diagnose.drawing import (
     DrawnRecording as DrawnRecording,
     MOST_CLASSES as MOST_CLASSES,
     MOST_LANES as MOST_LANES,
-    OTHERS as OTHERS,
     Segment as Segment,
     draw as draw,
     signal_chart as signal_chart,
