@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from catchment_edge.c.code import CCode
-from catchment_edge.c.lags import lags_c_code
+from catchment_edge.training.lags import lags_c_code
 
 FIRMWARE = ("arduino", "zephyr", "esp-idf", "platformio", "micropython")
 _FOLDER = Path(__file__).parent / "firmware"

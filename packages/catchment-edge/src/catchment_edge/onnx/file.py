@@ -278,9 +278,9 @@ def source_of(model: Any, steps: int | None, rate: float | None) -> Source:
         )
     from sklearn.utils.validation import check_is_fitted
 
-    from catchment.sklearn import EchoStateFeatures, PreparedEstimator, SequenceClassifier
+    from catchment.sklearn import EchoStateFeatures, SequenceClassifier, SequenceEstimator
 
-    if not isinstance(model, PreparedEstimator):
+    if not isinstance(model, SequenceEstimator):
         # What can be trained and has no form here is a value that the command may meet.
         kind = ValueError if isinstance(model, Predictor) else TypeError
         raise kind(
