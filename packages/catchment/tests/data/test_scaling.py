@@ -101,7 +101,7 @@ def test_each_client_can_be_scaled_by_itself() -> None:
 
 def test_wrong_arguments_are_refused() -> None:
     one, two = Moments.of([np.zeros((2, 1))]), Moments.of([np.zeros((2, 2))])
-    with pytest.raises(UploadError, match="arrays of .* do not add"):
+    with pytest.raises(UploadError, match="do not add"):
         one + two
     with pytest.raises(TypeError, match="cannot combine Moments with int"):
         one + cast(Any, 3)
