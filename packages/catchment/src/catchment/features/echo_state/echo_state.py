@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, NonNegativeInt, PositiveInt, check_type
 from catchment.errors import IntegrityError
-from catchment.features.base import Arrays, FeatureMap, Part, checked_bits, on_grid
+from catchment.features.base import Arrays, Bits, FeatureMap, Part, on_grid
 from catchment.features.echo_state.reservoir import Program, Reservoir, shared
 from catchment.features.echo_state.run import (
     Batch,
@@ -189,13 +189,12 @@ class EchoState(FeatureMap):
         check_type(self.input_range, InputRange | Literal["auto"], "input_range")
         if self.input_range != "auto":
             power_of_two(self.input_range, "input_range")
-        if isinstance(self.feature_bits, int):
-            checked_bits(self.feature_bits, "feature_bits")
-            if self.bits is None:
-                raise ValueError(
-                    f"feature_bits is {self.feature_bits} and bits is None; give bits too, such "
-                    "as bits=20"
-                )
+        check_type(self.feature_bits, Bits | Literal["auto"] | None, "feature_bits")
+        if isinstance(self.feature_bits, int) and self.bits is None:
+            raise ValueError(
+                f"feature_bits is {self.feature_bits} and bits is None; give bits too, such as "
+                "bits=20"
+            )
         if isinstance(self.bits, int) and self.precision == "float32":
             raise ValueError(
                 f"precision is 'float32' and bits is {self.bits}; use one or the other"
