@@ -11,6 +11,7 @@ import importlib.util
 import io
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,28 @@ def test_elapsed_milliseconds_in_one_file_are_asked_about() -> None:
     assert any(
         "p2.csv has a row every 50 s, the others 20 Hz: are its times mill" in x for x in lines
     )
+
+
+@pytest.mark.slow
+def test_a_very_wide_map_of_few_series_ends() -> None:
+    rng = np.random.default_rng(3)
+
+    def held(n: int) -> list[ct.Recording]:
+        return [
+            ct.Recording.labeled(
+                np.sin(np.arange(128) / (3 + k % 3)) + 0.5 * rng.normal(size=128), k % 3, "abc"
+            )
+            for k in range(n)
+        ]
+
+    clients, new = {f"p{k}": held(25) for k in range(4)}, held(60)
+    begun = time.process_time()
+    run = ct.federate(ct.MiniRocket(9996), clients)
+    assert time.process_time() - begun < 300, "it was ten minutes, and takes a minute and a half"
+    whole = 8 * 9996 * 9997 / 2
+    assert sum(one.bytes_up for one in run.records) < 0.02 * whole * len(clients)
+    said = run.model.predict([one.u for one in new])
+    assert np.mean([a == "abc"[k % 3] for k, a in enumerate(said)]) > 0.95
 
 
 def frames(n: int = 20) -> tuple[list[Any], list[str]]:
