@@ -120,6 +120,18 @@ def test_reordered_columns_raise_as_in_scikit_learn() -> None:
         classifier.fit([*X[:-1], X[-1][["b", "a"]]], y)
 
 
+def test_reordered_frames_are_refused_by_a_federated_model_too() -> None:
+    X, y = frames()
+    held = [
+        ct.Recording.labeled(one, label, ("fast", "slow")) for one, label in zip(X, y, strict=True)
+    ]
+    run = ct.federate("window_statistics", {"p": held[::2], "q": held[1::2]})
+    assert list(run.model.predict(X)) == y
+    with pytest.raises(ValueError, match="has the channels b, a, the model was trained on a, b"):
+        run.model.predict([one[["b", "a"]] for one in X])
+    assert ct.Recording(X[0].set_axis([0, 1], axis=1)).channels is None
+
+
 def test_two_columns_of_one_name_are_refused() -> None:
     X, y = frames()
     with pytest.raises(ValueError, match="two columns called 'a'"):
