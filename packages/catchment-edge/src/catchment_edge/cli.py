@@ -129,7 +129,7 @@ def _lags(path: Path, board: str) -> Mapping[str, str]:
     """Return a board's tree of a client of a plan of autocovariances."""
     from catchment.features import NVAR
     from catchment.plans import read_plan
-    from catchment_edge.c.lags import lags_c_code
+    from catchment_edge.training.lags import lags_c_code
 
     plan = read_plan(path)
     lags, horizons = plan.maps[0], plan.preprocessing.horizons

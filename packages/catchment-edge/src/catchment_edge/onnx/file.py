@@ -276,9 +276,9 @@ def source_of(model: Any, steps: int | None, rate: float | None) -> Source:
             "these are models by client, and a file holds one; say whose with --client NAME, or in "
             'Python export models.model or models.of("name")'
         )
-    from catchment.sklearn import EchoStateFeatures, PreparedEstimator, SequenceClassifier
+    from catchment.sklearn import EchoStateFeatures, SequenceClassifier, SequenceEstimator
 
-    if not isinstance(model, PreparedEstimator):
+    if not isinstance(model, SequenceEstimator):
         # What can be trained and has no form here is a value that the command may meet.
         kind = ValueError if isinstance(model, Predictor) else TypeError
         raise kind(

@@ -101,7 +101,7 @@ def _quoted(text: str) -> str:
 
 
 GAPS = ("hold", "error", "restart")
-_SOURCES = resources.files("catchment_edge") / "sources"
+SOURCES = resources.files("catchment_edge") / "sources"
 _INCLUDE = re.compile(r'^#include ".*"\n', re.MULTILINE)
 BASE = (
     *("bytes.h", "bytes.c", "wide.c", "sha256.h", "sha256.c", "crc32.c"),
@@ -180,7 +180,7 @@ def title_of(name: str) -> str:
 
 def source(name: str) -> str:
     """Return a piece of C without what it includes of the others."""
-    return _INCLUDE.sub("", (_SOURCES / name).read_text(encoding="utf-8"))
+    return _INCLUDE.sub("", (SOURCES / name).read_text(encoding="utf-8"))
 
 
 def _head(layout: Layout) -> str:

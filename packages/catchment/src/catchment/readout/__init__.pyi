@@ -80,7 +80,6 @@ from catchment.readout.exact import (
 from catchment.readout.fixed_point import TARGET_DIGITS as TARGET_DIGITS
 from catchment.readout.forecasting import (
     ForecastLimitWarning as ForecastLimitWarning,
-    backtest as backtest,
     forecast as forecast,
 )
 from catchment.readout.heads import (
