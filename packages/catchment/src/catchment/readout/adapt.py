@@ -27,9 +27,9 @@ solved from integers like any other where the features lie in fixed point: weigh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from annotated_types import Gt
@@ -155,105 +155,63 @@ def self_train(
     >>> bool((found.readout.weights == solve_readout(s, 0.1).weights).all())
     True
     """
-    how, intercept = rule or SelfTraining(), bool(readout.intercept.any())
-    scale = scale_of(statistics, standardize)
+    how, K = rule or SelfTraining(), statistics.n_targets
+    about: dict[str, Any] = {"intercept": bool(readout.intercept.any())}
+    about["scale"] = scale_of(statistics, standardize)
     scores = readout(z)
     before = scores.argmax(axis=1)
-    per_class = statistics.weight / max(statistics.n_targets, 1)
     if not len(z):
-        empty = np.zeros(0, dtype=np.intp)
-        return SelfTrained(readout, empty, empty, empty, empty)
-    scored = _scorer(statistics, readout, z, scale, intercept=intercept)
+        return SelfTrained(readout, before, before, before, before)
+
+    def solved(kept: Integers, label: Integers, weight: Array) -> Readout:
+        name, fixed = statistics.fingerprint, statistics.fixed
+        told: dict[str, Any] = {"weight": weight, "fingerprint": name, "fixed": fixed}
+        own = RidgeStatistics.from_states(z[kept], np.eye(K)[label], **told)
+        total, ridge = statistics.scaled(UNIT) + own, UNIT * np.asarray(readout.ridge)
+        return replace(solve_readout(total, ridge, **about), ridge=readout.ridge)
+
+    few = len(z) <= statistics.n_features and np.ptp(readout.ridge) == 0
+    updated = _updated(statistics, readout, z, **about) if few else None
     for _ in range(how.iterations):
-        kept, label, weight = how.kept(scores, per_class)
-        scores = scored(kept, label, weight)
-    own = RidgeStatistics.from_states(
-        z[kept],
-        np.eye(statistics.n_targets)[label],
-        weight=weight,
-        fingerprint=statistics.fingerprint,
-        fixed=statistics.fixed,
-    )
-    made = solve_readout(
-        statistics.scaled(UNIT) + own,
-        UNIT * np.asarray(readout.ridge),
-        intercept=intercept,
-        scale=scale,
-    )
-    made = replace(made, ridge=readout.ridge)
-    return SelfTrained(made, before, made(z).argmax(axis=1), kept, label)
+        found = how.kept(scores, statistics.weight / max(K, 1))
+        scores = solved(*found)(z) if updated is None else updated(*found)
+    made = solved(*found)
+    return SelfTrained(made, before, made(z).argmax(axis=1), *found[:2])
 
 
-def _scorer(
-    statistics: RidgeStatistics, readout: Readout, z: Array, scale: Array | None, *, intercept: bool
+def _updated(
+    statistics: RidgeStatistics, readout: Readout, z: Array, *, intercept: bool, scale: Array | None
 ) -> Scorer:
-    """Return what gives the scores (n, K) of all rows once some of them count.
+    """Return what gives the scores (n, K) of all rows once some count, by an update of their rank.
 
-    By an update of the rank of the kept rows where rows are fewer than features and outputs have
-    one ridge; else by solving anew.
+    For fewer rows than features, and one ridge for all outputs.
     """
-    ridges, K = np.unique(readout.ridge), statistics.n_targets
-    floats = statistics.floats
-    if len(z) > statistics.n_features or len(ridges) > 1:
-
-        def anew(kept: Integers, label: Integers, weight: Array) -> Array:
-            y, name = np.eye(K)[label], floats.fingerprint
-            own = RidgeStatistics.from_states(z[kept], y, weight=weight / UNIT, fingerprint=name)
-            return solve_readout(floats + own, readout.ridge, intercept=intercept, scale=scale)(z)
-
-        return anew
+    floats, K = statistics.floats, statistics.n_targets
     # Named by an adapted readout, rows still add to what the sums alone say of them.
     first = solve_readout(floats, readout.ridge, intercept=intercept, scale=scale)(z)
     G, _ = rescaled(floats, scale).moments(intercept=intercept)
-    G[np.diag_indices_from(G)] += ridges[0]
+    G[np.diag_indices_from(G)] += float(np.mean(readout.ridge))
     mean = floats.feature_sum / floats.weight if intercept else 0.0
     X = (z - mean) / (1.0 if scale is None else scale)
     Q = X @ cho_solve(cho_factor(G, lower=True), X.T) + (1.0 / floats.weight if intercept else 0.0)
 
-    def updated(kept: Integers, label: Integers, weight: Array) -> Array:
+    def scores(kept: Integers, label: Integers, weight: Array) -> Array:
         system = Q[np.ix_(kept, kept)] + np.diag(UNIT / weight)
         left = np.eye(K)[label] - first[kept]
         return np.asarray(first + Q[:, kept] @ cho_solve(cho_factor(system, lower=True), left))
 
-    return updated
+    return scores
 
 
-@dataclass(frozen=True, eq=False)
-class Adapted:
-    """An adapted model, and what became of its owner's rows.
+def adapted(model: Model, z: Array, rule: SelfTraining | None = None) -> tuple[Model, SelfTrained]:
+    """Return a model that has learned from its owner's feature rows (n, F), and what of them.
 
-    >>> from catchment import federate
-    >>> from catchment.data import synthetic_wearables
-    >>> people = synthetic_wearables(4, 0, windows_per_user=30)
-    >>> new = people.pop("user-000")
-    >>> model = federate("default", people, adaptable=True).model
-    >>> found = adapted(model, [replace(one, y=None) for one in new])
-    >>> found.n_rows, sum(found.kept.values()) < 30
-    (30, True)
+    `Model.adapt` takes raw recordings, of which `rows_of` makes rows.
     """
-
-    model: Model
-    n_rows: int
-    n_renamed: int
-    kept: Mapping[str, int] = field(default_factory=dict)
-
-
-def adapted(model: Model, new: New, rule: SelfTraining | None = None) -> Adapted:
-    """Return a model that has learned from its owner's raw recordings, and how.
-
-    `Model.adapt` returns just the model.
-    """
-    return _adapted(model, rows_of(model, new), rule)
-
-
-def _adapted(model: Model, z: Array, rule: SelfTraining | None) -> Adapted:
-    statistics, classes = needed(model)
+    statistics, _ = needed(model)
     how = {"standardize": model.features.standardize}
     found = self_train(statistics, model.readout, z, rule, **how)
-    counts = np.bincount(found.label, minlength=len(classes)).tolist()
-    kept = {name: n for name, n in zip(classes, counts, strict=True) if n}
-    made = replace(model, readout=found.readout)
-    return Adapted(made, len(z), found.n_renamed, kept)
+    return replace(model, readout=found.readout), found
 
 
 def rows_of(model: Model, new: New) -> Array:
@@ -371,7 +329,7 @@ class OnlineAdaptation:
     @property
     def model(self) -> Model:
         """The model adapted to the rows that count now."""
-        return _adapted(self.base, self.z, self.rule).model if self.z.size else self.base
+        return adapted(self.base, self.z, self.rule)[0] if self.z.size else self.base
 
 
 def described(model: Model) -> str:
