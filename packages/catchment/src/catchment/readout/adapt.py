@@ -15,25 +15,17 @@ teaches anything at all, because rows added with their own outputs change no rid
 there is no such rule for numbers, which have no margin.) Pseudo-labels are as old as Scudder 1965;
 what is new here is that they are exact sums, of which one more round, or forgetting, is made.
 
-The update is one of rank k, the kept rows: with X the rows about the training mean and in its
-scale, Q = 1/n + X (G + r I)^-1 X' and D the diagonal of 1/w,
-
-    S = S0 + Q[:, kept] (Q[kept, kept] + D)^-1 (onehot(a) - S0[kept])
-
-so no F x F system is solved anew while rows are fewer than features. The readout that is kept is
-solved from integers like any other where the features lie in fixed point: weights are counted in
-1/1024.
+Between the iterations the system is solved in float64; the readout that is kept is solved from
+integers like any other where the features lie in fixed point: weights are counted in 1/1024.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from annotated_types import Gt
-from scipy.linalg import cho_factor, cho_solve
 
 from catchment.arrays import Array, Factor, Integers, PositiveInt, check_fields
 from catchment.features.pipeline import as_recordings
@@ -50,7 +42,6 @@ TELLS = (
     "the sums of everybody's training rows: how many of each class there are, the mean features of "
     "each class, and, with the model of others but one, the sums of that one"
 )
-Scorer = Callable[[Integers, Integers, Array], Array]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,52 +146,28 @@ def self_train(
     >>> bool((found.readout.weights == solve_readout(s, 0.1).weights).all())
     True
     """
-    how, K = rule or SelfTraining(), statistics.n_targets
-    about: dict[str, Any] = {"intercept": bool(readout.intercept.any())}
-    about["scale"] = scale_of(statistics, standardize)
+    how, intercept = rule or SelfTraining(), bool(readout.intercept.any())
+    scale = scale_of(statistics, standardize)
     scores = readout(z)
     before = scores.argmax(axis=1)
+    per_class = statistics.weight / max(statistics.n_targets, 1)
     if not len(z):
         return SelfTrained(readout, before, before, before, before)
-
-    def solved(kept: Integers, label: Integers, weight: Array) -> Readout:
-        name, fixed = statistics.fingerprint, statistics.fixed
-        told: dict[str, Any] = {"weight": weight, "fingerprint": name, "fixed": fixed}
-        own = RidgeStatistics.from_states(z[kept], np.eye(K)[label], **told)
-        total, ridge = statistics.scaled(UNIT) + own, UNIT * np.asarray(readout.ridge)
-        return replace(solve_readout(total, ridge, **about), ridge=readout.ridge)
-
-    few = len(z) <= statistics.n_features and np.ptp(readout.ridge) == 0
-    updated = _updated(statistics, readout, z, **about) if few else None
-    for _ in range(how.iterations):
-        found = how.kept(scores, statistics.weight / max(K, 1))
-        scores = solved(*found)(z) if updated is None else updated(*found)
-    made = solved(*found)
-    return SelfTrained(made, before, made(z).argmax(axis=1), *found[:2])
-
-
-def _updated(
-    statistics: RidgeStatistics, readout: Readout, z: Array, *, intercept: bool, scale: Array | None
-) -> Scorer:
-    """Return what gives the scores (n, K) of all rows once some count, by an update of their rank.
-
-    For fewer rows than features, and one ridge for all outputs.
-    """
-    floats, K = statistics.floats, statistics.n_targets
-    # Named by an adapted readout, rows still add to what the sums alone say of them.
-    first = solve_readout(floats, readout.ridge, intercept=intercept, scale=scale)(z)
-    G, _ = rescaled(floats, scale).moments(intercept=intercept)
-    G[np.diag_indices_from(G)] += float(np.mean(readout.ridge))
-    mean = floats.feature_sum / floats.weight if intercept else 0.0
-    X = (z - mean) / (1.0 if scale is None else scale)
-    Q = X @ cho_solve(cho_factor(G, lower=True), X.T) + (1.0 / floats.weight if intercept else 0.0)
-
-    def scores(kept: Integers, label: Integers, weight: Array) -> Array:
-        system = Q[np.ix_(kept, kept)] + np.diag(UNIT / weight)
-        left = np.eye(K)[label] - first[kept]
-        return np.asarray(first + Q[:, kept] @ cho_solve(cho_factor(system, lower=True), left))
-
-    return scores
+    exact, rough = statistics.scaled(UNIT), statistics.floats.scaled(UNIT)
+    for one in [rough] * (how.iterations - 1) + [exact]:
+        kept, label, weight = how.kept(scores, per_class)
+        own = RidgeStatistics.from_states(
+            z[kept],
+            np.eye(statistics.n_targets)[label],
+            weight=weight,
+            fingerprint=statistics.fingerprint,
+            fixed=one.fixed,
+        )
+        ridge = UNIT * np.asarray(readout.ridge)
+        made = solve_readout(one + own, ridge, intercept=intercept, scale=scale)
+        scores = made(z)
+    made = replace(made, ridge=readout.ridge)
+    return SelfTrained(made, before, scores.argmax(axis=1), kept, label)
 
 
 def adapted(model: Model, z: Array, rule: SelfTraining | None = None) -> tuple[Model, SelfTrained]:
