@@ -21,7 +21,6 @@ integers like any other where the features lie in fixed point: weights are count
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -153,8 +152,7 @@ def self_train(
     before = scores.argmax(axis=1)
     per_class = statistics.weight / max(statistics.n_targets, 1)
     if not len(z):
-        empty = np.zeros(0, dtype=np.intp)
-        return SelfTrained(readout, empty, empty, empty, empty)
+        return SelfTrained(readout, before, before, before, before)
     exact, rough = statistics.scaled(UNIT), statistics.floats.scaled(UNIT)
     for one in [rough] * (how.iterations - 1) + [exact]:
         kept, label, weight = how.kept(scores, per_class)
@@ -169,45 +167,18 @@ def self_train(
         made = solve_readout(one + own, ridge, intercept=intercept, scale=scale)
         scores = made(z)
     made = replace(made, ridge=readout.ridge)
-    return SelfTrained(made, before, made(z).argmax(axis=1), kept, label)
+    return SelfTrained(made, before, scores.argmax(axis=1), kept, label)
 
 
-@dataclass(frozen=True, eq=False)
-class Adapted:
-    """An adapted model, and what became of its owner's rows.
+def adapted(model: Model, z: Array, rule: SelfTraining | None = None) -> tuple[Model, SelfTrained]:
+    """Return a model that has learned from its owner's feature rows (n, F), and what of them.
 
-    >>> from catchment import federate
-    >>> from catchment.data import synthetic_wearables
-    >>> people = synthetic_wearables(4, 0, windows_per_user=30)
-    >>> new = people.pop("user-000")
-    >>> model = federate("default", people, adaptable=True).model
-    >>> found = adapted(model, [replace(one, y=None) for one in new])
-    >>> found.n_rows, sum(found.kept.values()) < 30
-    (30, True)
+    `Model.adapt` takes raw recordings, of which `rows_of` makes rows.
     """
-
-    model: Model
-    n_rows: int
-    n_renamed: int
-    kept: Mapping[str, int] = field(default_factory=dict)
-
-
-def adapted(model: Model, new: New, rule: SelfTraining | None = None) -> Adapted:
-    """Return a model that has learned from its owner's raw recordings, and how.
-
-    `Model.adapt` returns just the model.
-    """
-    return _adapted(model, rows_of(model, new), rule)
-
-
-def _adapted(model: Model, z: Array, rule: SelfTraining | None) -> Adapted:
-    statistics, classes = needed(model)
+    statistics, _ = needed(model)
     how = {"standardize": model.features.standardize}
     found = self_train(statistics, model.readout, z, rule, **how)
-    counts = np.bincount(found.label, minlength=len(classes)).tolist()
-    kept = {name: n for name, n in zip(classes, counts, strict=True) if n}
-    made = replace(model, readout=found.readout)
-    return Adapted(made, len(z), found.n_renamed, kept)
+    return replace(model, readout=found.readout), found
 
 
 def rows_of(model: Model, new: New) -> Array:
@@ -325,7 +296,7 @@ class OnlineAdaptation:
     @property
     def model(self) -> Model:
         """The model adapted to the rows that count now."""
-        return _adapted(self.base, self.z, self.rule).model if self.z.size else self.base
+        return adapted(self.base, self.z, self.rule)[0] if self.z.size else self.base
 
 
 def described(model: Model) -> str:
