@@ -99,7 +99,7 @@ def test_a_seed_names_a_bounded_series(series: Callable[..., Array]) -> None:
 @pytest.mark.parametrize("series", [narma, mackey_glass, lorenz])
 @pytest.mark.parametrize("wrong", [{"n_steps": 0}, {"n_steps": 5, "warm_up": -1}])
 def test_lengths_are_checked(series: Callable[..., object], wrong: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="(n_steps|warm_up) is"):
+    with pytest.raises(ValueError, match=r"(n_steps|warm_up) is"):
         series(**wrong)
 
 
