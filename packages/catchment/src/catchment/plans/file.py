@@ -89,11 +89,9 @@ from catchment.plans.settings import (
 )
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.noise import GaussianNoise
-from catchment.readout.adapt import described, refuse_adapting
+from catchment.readout.adapt import refuse_adapting
 from catchment.readout.detector import ANOMALY, NORMAL
 from catchment.readout.intervals import increasing
-from catchment.readout.model import Model
-from catchment.readout.predictor import Predictor
 from catchment.wire.kept import FIRST_WORDS, renamed_tables
 
 SECTIONS = (
@@ -250,10 +248,10 @@ def check(file: PlanFile) -> None:
         _check_noise(file, About(channels, classes))
 
 
-def check_adapting(file: PlanFile, classes: tuple[str, ...] | None) -> None:
+def check_adapting(file: PlanFile, classes: tuple[str, ...] | None, *, asked: bool = False) -> None:
     """Raise ValueError if the training leaves no sums, or rows without labels no names."""
     ridge = file.algorithm in ("ridge", "candidates")
-    if file.run.adapt:
+    if asked or file.run.adapt:
         another = not ridge or "head" in file.learn
         refuse_adapting(classes, noisy=file.is_noisy, another=another)
         if file.carries:
@@ -616,22 +614,6 @@ def _settled(made: Any, *, hidden: bool) -> Algorithm[Any, Any, Any]:
         return replace(made, store_per_client=False)
     learner: Algorithm[Any, Any, Any] = made if isinstance(made, Algorithm) else made.algorithm()
     return learner
-
-
-NOT_ASKED = (
-    "a model of this plan can learn a new person, and was not asked to: adapt = true in [run]"
-)
-
-
-def on_adapting(file: PlanFile, about: About, model: Predictor) -> str:
-    """Return what a model carries to adapt with, or that it could; nothing where it cannot."""
-    if file.run.adapt:
-        return described(model) if isinstance(model, Model) else ""
-    try:
-        check_adapting(replace(file, run=replace(file.run, adapt=True)), about.classes)
-    except ValueError:
-        return ""
-    return NOT_ASKED
 
 
 def _n_targets(about: About) -> int | None:
