@@ -258,7 +258,9 @@ def test_ledger_and_diagnose(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert served.startswith(f"How {name} is served")
     assert "sha256" not in served
     nobody = [str(folder), "--client", "nobody"]
-    assert "'nobody' is no client of this run; there" in failure(["diagnose", *nobody], capsys)
+    assert "'nobody' is not a client of this run, which has" in failure(
+        ["diagnose", *nobody], capsys
+    )
     assert "'nobody' sent nothing" in failure(["ledger", *nobody], capsys)
 
 

@@ -62,9 +62,7 @@ class Commands(typer.core.TyperGroup):
         for group, names in GROUPS.items():
             shown = [self.commands[name] for name in names.split()]
             lines = [
-                f"  {one.name:13}{one.get_short_help_str(65)}\n"
-                for one in shown
-                if not one.hidden
+                f"  {one.name:13}{one.get_short_help_str(65)}\n" for one in shown if not one.hidden
             ]
             formatter.write(
                 "".join([typer.style(f"\n{group}\n", bold=True), *lines] if lines else [])

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from catchment.readout.predictor import Predictor
 
 
-NOT_ASKED = (
-    "a model of this plan can learn a new person, and was not asked to: adapt = true in [run]"
-)
+NOT_ASKED = "this model could adapt to a new person: adapt = true in [run]"
 
 
 def on_adapting(file: PlanFile, about: About, model: Predictor) -> str:
