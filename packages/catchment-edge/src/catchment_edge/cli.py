@@ -74,7 +74,7 @@ def export(
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Export a model to ONNX, to C or to a board's own package, or a plan to a device that trains.
+    """Export a model, or a client that trains, to ONNX, C or a board.
 
     C comes with a plan of its RAM, its flash and its operations, printed before it is written.
     """
