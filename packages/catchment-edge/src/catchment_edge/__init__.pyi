@@ -1,8 +1,3 @@
-from catchment_edge.boards import (
-    FIRMWARE as FIRMWARE,
-    lags_firmware as lags_firmware,
-    model_firmware as model_firmware,
-)
 from catchment_edge.c.adapt import AdaptCode as AdaptCode, adapt_code as adapt_code
 from catchment_edge.c.code import CCode as CCode, c_code as c_code, to_c as to_c
 from catchment_edge.c.plan import DevicePlan as DevicePlan
@@ -18,13 +13,10 @@ __all__ = [
     "DeviceHello",
     "DevicePlan",
     "EdgeClient",
-    "FIRMWARE",
     "OnnxFile",
     "adapt_code",
     "c_code",
     "lags_c_code",
-    "lags_firmware",
-    "model_firmware",
     "to_c",
     "to_device",
     "to_onnx",

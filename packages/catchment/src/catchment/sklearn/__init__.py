@@ -36,6 +36,13 @@ out of `fit` and of `score`; `predict` answers for all of them, less surely for 
 
 from __future__ import annotations
 
+from catchment.errors import MissingExtraError
+
+try:
+    import sklearn as _  # noqa: F401  # the modules below have it at their tops
+except ImportError as error:
+    raise MissingExtraError("sklearn", needed_for="estimators") from error
+
 # For the other packages and the tests; may change without notice.
 from catchment.sklearn.adaptive import AdaptiveClassifier
 from catchment.sklearn.base import EchoStateFeatures
