@@ -60,7 +60,7 @@ from catchment.federation.increments import unread
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.sums import RidgeState
 from catchment.federation.learn.yule_walker import YuleWalkerState
-from catchment.federation.loop import EVERY, Result, model_of
+from catchment.federation.loop import Result, model_of
 from catchment.federation.measure.adapted import adapted_row, with_sums
 from catchment.federation.measure.baselines import (
     Dummy,
@@ -359,7 +359,6 @@ def opened(
     *,
     resume: bool = False,
     force: bool = False,
-    keep_every: float = EVERY,
 ) -> Iterator[RunFolder]:
     """Open a run's folder; a run that fails before its training leaves nothing behind.
 
@@ -370,8 +369,6 @@ def opened(
     ----------
     force
         Whether to replace a run that is there.
-    keep_every
-        Seconds after which the sum of a round under way is kept again.
     """
     place = Path(folder)
     if (place / PLAN).is_file() and not (place / DATABASE).is_file():
@@ -389,7 +386,6 @@ def opened(
             fingerprint=file.fingerprint,
             plan=file.text,
             resume=resume,
-            keep_every=keep_every,
         ) as store:
             yield store
     except BudgetError:
@@ -644,7 +640,6 @@ def run_plan(
     facts: Mapping[str, str] | None = None,
     devices: Mapping[str, Elsewhere] | None = None,
     workers: int | Workers | None = None,
-    keep_every: float = EVERY,
 ) -> Finished:
     """Run a plan file in this process and return what came of it; the folder keeps everything.
 
@@ -669,14 +664,12 @@ def run_plan(
         of that name, whose data are not looked at then. They train, and are given the model.
     workers
         Processes for many clients, in blocks of 256; this one alone if None or 1.
-    keep_every
-        Seconds after which the sum of a round under way is kept again, to go on from there.
     """
     on_line = dict(devices or {})
     devices_of(on_line)
     held = file.load_data(data).without(on_line)
     file.check_named([*held.train, *on_line])
-    kept = opened(file, folder, resume=resume, force=force, keep_every=keep_every)
+    kept = opened(file, folder, resume=resume, force=force)
     with kept as store, reported(folder, watch) as tell:
         store.write_facts(dict(facts or {}))
         memories, identities = _keys(file, store, [*held.names, *on_line])
