@@ -456,7 +456,7 @@ def check_statistics(
     if constant:
         _check_constant(statistics)
     if one_hot:
-        _check_one_hot(statistics)
+        check_classes(statistics)
 
 
 def check_origin(
@@ -561,8 +561,17 @@ def _check_constant(statistics: RidgeStatistics) -> None:
         )
 
 
-def _check_one_hot(statistics: RidgeStatistics) -> None:
-    """Ones among zeros have squares equal to their sums, no products, and one per row."""
+def check_classes(statistics: RidgeStatistics, n_classes: int | None = None) -> None:
+    """Raise UploadError if targets are not one of so many classes per row.
+
+    Ones among zeros have squares equal to their sums, no products, and one per row.
+
+    >>> y = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> check_classes(RidgeStatistics.from_states(np.ones((2, 1)), y), 2)
+    """
+    if n_classes not in (None, statistics.n_targets):
+        raise UploadError("shape", f"{statistics.n_targets} targets came, {n_classes} are planned")
+    statistics = statistics.floats
     Y = unpack_lower(statistics.target_gram)
     off = np.abs(np.tril(Y, -1)).max(initial=0.0)
     squares = np.abs(Y.diagonal() - statistics.target_sum).max(initial=0.0)

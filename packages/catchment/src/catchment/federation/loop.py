@@ -18,7 +18,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import islice
+from itertools import filterfalse, islice
+from operator import attrgetter
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -338,7 +339,7 @@ class Round:
         self.done = 0
         return messages
 
-    def sum(self, payload: Message) -> tuple[Additive, int]:
+    def sum(self, payload: Message, fewest: int) -> tuple[Additive, int]:
         """Return the sum of the answers to one request to everybody, and how many are in it."""
         cohort, limits = self.context.cohort, self.plan.limits
         counted = limits is LIMITS and self.engine.has_data  # here, by whoever sums: no claims
@@ -353,11 +354,13 @@ class Round:
         for clients in left:
             requests = dict.fromkeys(clients, self.message)
             for client, update in self.replies(requests, self.plan.read):
+                if counted:  # by the client, too, in `protected`
+                    self.sums.add(client, update)
+                    continue
                 for name, passed in self.screen.take(client, update, claimed(update)):
                     self.sums.add(name, passed)
-        for client, update in self.screen.rest():
+        for client, update in () if counted else self.screen.rest():
             self.sums.add(client, update)
-        fewest = max(self.plan.min_clients, self.plan.limits.fewest(len(cohort)))
         try:
             total = self.sums.total(fewest, self.refused)
         except TooFewClientsError:
@@ -379,7 +382,8 @@ class Round:
             self.bytes_up += block.bytes_up
             self.refused.extend(block.refused)
             self.keeper.note_all(block.entries)
-            self._progress(len(block.asked), len(self.context.cohort))
+            if self.watch:
+                self._tell(self.watch, len(block.asked), len(self.context.cohort))
         assert next(left, None) is None, "an engine gave fewer sums than there are blocks"
 
     def _takes(self, block: BlockSum) -> bool:
@@ -420,17 +424,18 @@ class Round:
                 if parts.kind == "refusal" and not again:
                     raise UploadError(str(parts.facts.get("code")), str(parts.facts.get("reason")))
                 if not again:
-                    value = read(parts, replace(self.context, client=reply.client))
+                    own = self.engine.has_data
+                    value = read(parts, replace(self.context, client=reply.client, own=own))
             except Exception as error:  # one client's answer never ends the run of the others
                 self._refuse(reply.client, error)
             if value is not None:
                 yield reply.client, value
-            self._progress(1, n_asked)
+            if self.watch:
+                self._tell(self.watch, 1, n_asked)
 
-    def _progress(self, n: int, n_asked: int) -> None:
+    def _tell(self, watch: Watch, n: int, n_asked: int) -> None:
         self.done += n
-        if self.watch:
-            self.watch(self.context.round, self.done, n_asked)
+        watch(self.context.round, self.done, n_asked)
 
 
 @runtime_checkable
@@ -475,7 +480,8 @@ class Result(Generic[S, R]):
     @property
     def model(self) -> Model:
         """The model that was trained; FederationError if the algorithm makes no single one."""
-        found = model_of(self.result)
+        made = self.result
+        found = made if isinstance(made, Model) else model_of(made)
         if found is None:
             raise FederationError(
                 f"{type(self.plan.algorithm).__name__} makes no single model but a "
@@ -534,10 +540,8 @@ def run(
     """
     if not isinstance(engine, Engine):
         raise not_derived(engine, Engine)
-    algorithm = plan.algorithm
-    keeper = Keeper[S]() if keeper is None else keeper
-    begun = algorithm.start() if onto is None else onto
-    state, records = keeper.resume() or (begun, ())
+    algorithm, keeper = plan.algorithm, keeper or Keeper[S]()
+    state, records = keeper.resume() or (algorithm.start() if onto is None else onto, ())
     told = "" if stage_inputs is NOTHING else digest_of(stage_inputs)
     for number in range(len(records), plan.rounds):
         if algorithm.finished(state):
@@ -550,11 +554,11 @@ def run(
             protection.before(context)
         under_way = Round(plan, context, engine, keeper, watch, stage_inputs)
         payload = algorithm.broadcast(state, context)
-        exchange = None
+        fewest = max(plan.min_clients, plan.limits.fewest(len(cohort)))
+        exchange: Exchange | None = None
         if plan.masking is None:
-            total, n_used = under_way.sum(payload)
+            total, n_used = under_way.sum(payload, fewest)
         else:
-            fewest = max(plan.min_clients, plan.limits.fewest(len(cohort)))
             exchange = plan.masking.open(context, min_clients=fewest, journal=journal)
             total, n_used = masked(under_way, exchange, payload)
         for k, protection in reversed(list(enumerate(plan.plain))):
@@ -570,10 +574,8 @@ def run(
         keeper.close_round(state, record)
         if exchange is not None:
             exchange.publish()
-        counted = dict.fromkeys(cohort)
-        for one in refused:
-            counted.pop(one.client, None)
-        engine.counted(number, list(counted))
+        left = set(map(attrgetter("client"), refused))
+        engine.counted(number, list(filterfalse(left.__contains__, cohort)))
     return Result(state, plan, records)
 
 

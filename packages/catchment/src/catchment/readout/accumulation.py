@@ -96,7 +96,8 @@ def accumulate(
     total: RidgeStatistics | None = None
     place = device_for(features, device, deterministic)
     together = WINDOW_SEQUENCES if place is None else DEVICE_SEQUENCES
-    for window in in_windows(strided(features, sequences, row_stride), together):
+    every = sequences if row_stride == 1 else strided(features, sequences, row_stride)
+    for window in in_windows(every, together):
         part = _window_statistics(features, window, threads, classes, place, rows)
         total = part if total is None else total + part
     if total is None:
@@ -147,7 +148,8 @@ def accumulate_each(
 
     with single_blas_thread():
         for k, group in enumerate(groups):
-            sequences = iter(strided(features, group, row_stride))
+            every = group if row_stride == 1 else strided(features, group, row_stride)
+            sequences = iter(every)
             begin, size = list[Recording](), 0
             most = 2 if place is None else SMALL_STEPS
             while size <= SMALL_STEPS and len(begin) < most:
@@ -192,8 +194,6 @@ def strided(
     features: FeatureMap, sequences: Iterable[Recording], row_stride: int
 ) -> Iterable[Recording]:
     """Return recordings that have targets only where a row counts."""
-    if type(row_stride) is int and row_stride == 1:
-        return sequences
     if type(row_stride) is not int or row_stride < 1:
         raise ValueError(f"row_stride is {row_stride!r}; give an integer from 1 on")
     if not features.per_step:
