@@ -136,15 +136,11 @@ class MiniRocket(FeatureMap):
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the features (1, F) of each recording (T, I)."""
         scale = 2.0**self.digits
-        limit = self.input_range * scale
 
         def work(us: list[Array]) -> Array:
-            to_do = _schedule(self, *us[0].shape)
-            features = (to_do.kinds, to_do.biases, to_do.places, POSITIONS)
-            counts = np.empty((len(us), self.features), dtype=np.int32)  # of outputs above a bias
-            how = (to_do.pad, to_do.groups, to_do.channels, features)
-            counts_above(np.stack(us), scale, limit, *how, counts)
-            shares: Array = counts / to_do.positions
+            schedule = _schedule(self, *us[0].shape)
+            counts = schedule.counts(np.stack(us), scale, self.input_range * scale)
+            shares: Array = counts / schedule.positions
             return shares
 
         return in_batches(work, inputs, threads, STEPS)
@@ -299,6 +295,13 @@ class Schedule:
     biases: NDArray[np.int32]
     places: Integers
     positions: Integers  # (F,) outputs of each kernel
+
+    def counts(self, inputs: Array, scale: float, limit: float) -> NDArray[np.int32]:
+        """Return how many outputs are above each feature's bias (n, F); inputs are (n, T, I)."""
+        out = np.empty((len(inputs), len(self.places)), dtype=np.int32)
+        features = (self.kinds, self.biases, self.places, POSITIONS)
+        counts_above(inputs, scale, limit, self.pad, self.groups, self.channels, features, out)
+        return out
 
 
 def scheduled(
