@@ -78,13 +78,13 @@ from catchment.federation.workflow import (
     StageInputs,
     Workflow,
 )
-from catchment.files import replace_file
 from catchment.readout.heads import Head
 from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model, learn
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import to_bytes
+from catchment.wire.files import replace_file
 
 if TYPE_CHECKING:
     from catchment.federation.measure.evaluation import Scores

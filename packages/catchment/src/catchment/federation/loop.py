@@ -403,6 +403,7 @@ class Round:
         """Yield each client's first answer; one that cannot be used is noted with its reason."""
         seen: dict[str, str] = {}
         n_asked = len(self.context.cohort) if self.message else len(requests)
+        own = self.engine.has_data
         for reply in self.engine.ask(requests):
             value: V | None = None
             try:
@@ -424,7 +425,6 @@ class Round:
                 if parts.kind == "refusal" and not again:
                     raise UploadError(str(parts.facts.get("code")), str(parts.facts.get("reason")))
                 if not again:
-                    own = self.engine.has_data
                     value = read(parts, replace(self.context, client=reply.client, own=own))
             except Exception as error:  # one client's answer never ends the run of the others
                 self._refuse(reply.client, error)
@@ -536,12 +536,13 @@ def run(
     context
         What clients must know to make the plan for themselves; it travels with every request.
     onto
-        The state of an earlier run, with which this one begins.
+        The state of an earlier run, with which this one begins, or goes on.
     """
     if not isinstance(engine, Engine):
         raise not_derived(engine, Engine)
     algorithm, keeper = plan.algorithm, keeper or Keeper[S]()
     state, records = keeper.resume() or (algorithm.start() if onto is None else onto, ())
+    state = state if onto is None else onto
     told = "" if stage_inputs is NOTHING else digest_of(stage_inputs)
     for number in range(len(records), plan.rounds):
         if algorithm.finished(state):

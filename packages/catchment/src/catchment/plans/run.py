@@ -101,7 +101,6 @@ from catchment.federation.workflow import (
     StageInputs,
     Workflow,
 )
-from catchment.files import replace_file
 from catchment.plans.adapting import on_adapting
 from catchment.plans.data import FOLDS, About, Clients, PlanData
 from catchment.plans.file import NORMAL_PLAN, PlanFile, own_kinds
@@ -115,6 +114,7 @@ from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import load, to_bytes
+from catchment.wire.files import replace_file
 
 Watch = Callable[[str, int, int, int], None]
 

@@ -47,10 +47,10 @@ from catchment.federation.measure.outliers import Flag
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.plan import Plan, describe
 from catchment.federation.runs.ledger import BATCH, Entry, Keeper
-from catchment.files import replace_file
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 from catchment.wire import Message
+from catchment.wire.files import replace_file
 
 if TYPE_CHECKING:
     from catchment.federation.measure.evaluation import Scores
