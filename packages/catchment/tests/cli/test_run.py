@@ -294,8 +294,14 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     # A second time it starts anew, and leaves alone what is not its own.
     (out / "mine.txt").write_text("kept")
-    assert RUNNER.invoke(app, command).exit_code == 0
+    began: list[str] = []
+    plain = demo.federate
+    monkeypatch.setattr(demo, "federate", lambda *given: began.append("compiles") or plain(*given))
+    demo.run_demo(out, data=tmp_path / "nothing", watch=lambda stage, *_: began.append(stage))
     assert (out / "mine.txt").read_text() == "kept"
+    # What is compiled first is charged to no row of the table.
+    assert began[:2] == ["compiling, once", "compiles"]
+    assert {"scaling", "training"} <= set(began[2:])
 
 
 SLOW = SMALL.replace("ridge = 0.01", 'algorithm = "gradient"') + "[run]\nrounds = 80\n"

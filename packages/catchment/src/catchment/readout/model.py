@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from catchment.arrays import Array, Integers, frozen
+from catchment.arrays import Array, Integers, PositiveFloat, check_type, frozen
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.errors import FingerprintError, IntegrityError
@@ -121,8 +121,7 @@ class Model(Predictor):
 
     def __post_init__(self) -> None:
         features, K = self.features, self.n_outputs
-        if self.temperature is not None and not 0 < self.temperature < np.inf:
-            raise ValueError(f"temperature is {self.temperature}; pass a finite number above 0")
+        check_type(self.temperature, PositiveFloat | None, "temperature")
         if self.readout.n_features != features.n_features:
             raise ValueError(
                 f"the readout takes {self.readout.n_features} features, these features have "
@@ -234,9 +233,9 @@ class Model(Predictor):
         >>> model.adapt(new).predict(new[0]) in model.classes
         True
         """
-        from catchment.readout.adapt import adapted
+        from catchment.readout.adapt import adapted, rows_of
 
-        return adapted(self, new, rule).model
+        return adapted(self, rows_of(self, new), rule)[0]
 
     def stored(self) -> Stored:
         """Return what a file holds of the model."""
@@ -453,8 +452,7 @@ class OpenSetModel(Predictor):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.threshold < np.inf:
-            raise ValueError(f"threshold is {self.threshold}; pass a finite number above 0")
+        check_type(self.threshold, PositiveFloat, "threshold")
         if self.model.classes is None or UNKNOWN in self.model.classes:
             raise ValueError(
                 f"the model has the classes {self.model.classes}; it needs some, none of them "
