@@ -511,9 +511,9 @@ def federate(
         workflow = _continued(workflow, onto, out)
     engines = _local(placed(clients, names, workflow), protections, options)
     with nullcontext() if out is None else RunFolder(out) as folder:
-        found = workflow.run(engines, folder, onto=earlier)
+        known, training = workflow.run(engines, folder, onto=earlier)
         kept = (engines.records, folder, engines.held, columns, note)
-        made = Run(workflow, *found, *kept, options.get("adaptable", False))
+        made = Run(workflow, known, training, *kept, options.get("adaptable", False))
         _finish(made, engines)
     warn_of(engines.records)
     return made
@@ -703,8 +703,8 @@ def _described(
         hidden = hidden or not (earlier.by_client or earlier.by_group)
         # Nobody can be taken out of a group again: who comes after goes into groups, too.
         n_clients += len(earlier.by_client) or (MANY if earlier.by_group else 0)
-    known = {"classes": shared.classes, "ridge": ridge, "n_clients": n_clients, "hidden": hidden}
-    known |= {"head": head, "row_stride": stride}
+    known: dict[str, Any] = {"classes": shared.classes, "ridge": ridge, "n_clients": n_clients}
+    known |= {"hidden": hidden, "head": head, "row_stride": stride}
     if upload == "autocovariances":
         upload = partial(_lags, pipeline.preprocessing, hidden=hidden)
     smallest = upload == "auto" and not protections and not offered.several

@@ -96,8 +96,7 @@ def accumulate(
     total: RidgeStatistics | None = None
     place = device_for(features, device, deterministic)
     together = WINDOW_SEQUENCES if place is None else DEVICE_SEQUENCES
-    every = sequences if row_stride == 1 else strided(features, sequences, row_stride)
-    for window in in_windows(every, together):
+    for window in in_windows(strided(features, sequences, row_stride), together):
         part = _window_statistics(features, window, threads, classes, place, rows)
         total = part if total is None else total + part
     if total is None:
@@ -148,8 +147,7 @@ def accumulate_each(
 
     with single_blas_thread():
         for k, group in enumerate(groups):
-            every = group if row_stride == 1 else strided(features, group, row_stride)
-            sequences = iter(every)
+            sequences = iter(strided(features, group, row_stride))
             begin, size = list[Recording](), 0
             most = 2 if place is None else SMALL_STEPS
             while size <= SMALL_STEPS and len(begin) < most:
@@ -195,6 +193,8 @@ def strided(
 ) -> Iterable[Recording]:
     """Return recordings that have targets only where a row counts."""
     check_type(row_stride, PositiveInt, "row_stride")
+    if row_stride == 1:
+        return sequences
     if not features.per_step:
         raise ValueError(
             f"row_stride is {row_stride}, and this map has a row per recording; leave it out, or "

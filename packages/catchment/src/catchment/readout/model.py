@@ -37,7 +37,6 @@ from catchment.arrays import Array, Integers, PositiveFloat, check_type, frozen
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.errors import FingerprintError, IntegrityError
-from catchment.features.base import handed
 from catchment.features.pipeline import Pipeline, as_pipeline, refuse_large
 from catchment.features.recipes import AutoMap, FeatureMap, label_of
 from catchment.readout.accumulation import accumulate
@@ -171,7 +170,9 @@ class Model(Predictor):
                 "calibrate this model"
             )
 
-    n_outputs = handed("readout.n_outputs")
+    @property
+    def n_outputs(self) -> int:
+        return self.readout.n_outputs
 
     def outputs_of(
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
