@@ -214,7 +214,7 @@ class Run:
 
     @property
     def maps_tried(self) -> Mapping[str, float]:
-        """NRMSE on clients left out of every map that was tried, the best first; or nothing."""
+        """NRMSE on left-out clients of every map that was tried, the best first; or nothing."""
         from catchment.federation.runs.ledger import map_scores
 
         return map_scores(self.map_facts())

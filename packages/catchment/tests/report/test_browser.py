@@ -118,7 +118,7 @@ def test_tables_say_that_they_scroll_and_keep_their_first_column(
     assert all(one["seen"] and abs(one["moved"]) < 1 for one in over)
     assert not [one for one in tables if one["over"] <= 0 and one["seen"]]
     if width == 390:
-        assert "Compared with other ways" in [one["name"] for one in over]
+        assert "Compared with other strategies" in [one["name"] for one in over]
 
 
 @needs_browser

@@ -129,8 +129,8 @@ def test_best_and_worst_are_drawn(runs: list[Run]) -> None:
     for run in runs:
         page = Checked(render([run]))
         best, worst = run.drawn
-        assert f"Served worst: {worst.client}" in page.text
-        assert f"Served best: {best.client}" in page.text
+        assert f"Worst client: {worst.client}" in page.text
+        assert f"Best client: {best.client}" in page.text
 
 
 def test_terms_are_explained_and_the_axis_of_clients_starts_at_nothing(runs: list[Run]) -> None:
@@ -147,7 +147,7 @@ def test_a_single_client_is_neither_best_nor_worst(runs: list[Run]) -> None:
     scores = {"": runs[0].scores[""], one.client: runs[0].scores[one.client]}
     page = Checked(render([replace(runs[0], drawn=(one,), scores=scores)]))
     assert f"Signals of {one.client}" in page.text
-    assert "Served best" not in page.text
+    assert "Best client" not in page.text
 
 
 def test_nobody_is_called_the_worst_of_those_who_are_alike(runs: list[Run]) -> None:

@@ -476,7 +476,7 @@ def _of_client(held: PlanData | None, client: str) -> list[Recording] | None:
     if source is None:
         names = ", ".join(held.names[:8]) + (", ..." if len(held.names) > 8 else "")
         raise ValueError(
-            f"{client!r} is no client of this run; there are {names}. For somebody else pass "
+            f"{client!r} is not a client of this run, which has {names}. For others pass "
             "their recordings: --files FILES"
         )
     return list(data_of(source)())
@@ -487,7 +487,7 @@ def as_the_server_knows(run: Run, client: str, missing: str) -> Served:
     asked = {name for name in (*run.scores, *run.rows_by_client) if name}
     if client not in asked and not messages_of(run.folder, client, 1):
         known = ", ".join(sorted(asked)[:8])
-        raise ValueError(f"{client!r} is no client of this run; there are {known or 'none'}")
+        raise ValueError(f"{client!r} is not a client of this run, which has {known or 'none'}")
     others = {n: s[run.metric] for n, s in run.scores.items() if n not in ("", client)}
     own = run.scores.get(client, {})
     counts = read_confusions(run.folder, len(run.classes))
@@ -610,9 +610,9 @@ class RowByRow:
                     for one in (self.y, self.outputs)
                 )
                 words = f"{int(bad.sum())} of {len(bad)} rows wrong; mostly {truth}, "
-                words += f"mostly taken for {taken}"
+                words += f"mostly predicted as {taken}"
                 if len(bad) == 1:
-                    words = f"{truth}, taken for {taken}" if bad[0] else f"{truth}, right"
+                    words = f"{truth}, predicted as {taken}" if bad[0] else f"{truth}, right"
             found.append(WorstRecording(int(k), words, score))
         return tuple(sorted(found, key=lambda one: (-one.score, one.number))[:N_DRAWN])
 

@@ -42,7 +42,7 @@ def _parts(one: Served) -> dict[str, list[str]]:
     """Return what there is to say after the score, by heading."""
     return {
         "What stands out": standing_out(one),
-        "What was taken for what": confusion_lines(one),
+        "Confusions": confusion_lines(one),
         "Their recordings beside the others'": [
             f"{q.name}: {_short(q.own)}; the others' median is {_short(q.others)}"
             for q in one.quantities
@@ -168,7 +168,7 @@ def standing_out(one: Served) -> list[str]:
     if not one.others:
         return [f"{NOTHING}: nobody else was tested, so that there is nothing to compare with"]
     if not one.is_badly_served and not (one.more_is_better and one.gap > 0.03):
-        return [f"{NOTHING}: {one.client} is served about as the others are"]
+        return [f"{NOTHING}: {one.client} is served as well as the others"]
     lines = [
         f"{q.name}: {_short(q.own)} where the others have {_short(q.others)}; write rate = "
         f"{_short(q.others)} into [preprocessing], which brings all to one"
@@ -191,7 +191,7 @@ def standing_out(one: Served) -> list[str]:
             f"{right} of {one.rows} rows are right: the true accuracy may be {low} to {high}"
         )
     return lines or [
-        f"{NOTHING} of what is looked at here, though {one.client} is served worse than usual"
+        f"{NOTHING} among what is compared here, though {one.client} is served worse than usual"
     ]
 
 
@@ -215,8 +215,8 @@ def confusion_lines(one: Served, *, mostly: bool = False) -> list[str]:
         usual = others[i, j] / others[i].sum() if others is not None and known else 0.0
         most = sizes[i] >= 5 and n > 0.5 * sizes[i] and n > 2 * usual * sizes[i]
         if wrong[i, j] and (most or not mostly):
-            text = f"{one.names[i]} taken for {one.names[j]}: {n} of {sizes[i]}"
-            beside = f" ({100 * n / sizes[i]:.0f} %; of the others' {100 * usual:.0f} %)"
+            text = f"{one.names[i]} predicted as {one.names[j]}: {n} of {sizes[i]}"
+            beside = f" ({100 * n / sizes[i]:.0f} %; others {100 * usual:.0f} %)"
             lines.append(text + (beside if known else ""))
     return lines or ([] if mostly else ["nothing: every row is right"])
 

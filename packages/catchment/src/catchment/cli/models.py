@@ -291,7 +291,7 @@ def diagnose(
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Diagnose how well a client is served, and what stands out.
+    """Show how well the model serves a client, and what stands out.
 
     The client is judged by a model that has not learned from it.
     """

@@ -384,7 +384,7 @@ def report(
         Path | None, option("Output file; report.html in the run.", "FILE", "--out", "-o")
     ] = None,
 ) -> None:
-    """Write an HTML report about runs that works offline."""
+    """Write an offline HTML report of one run or several."""
     from catchment.report.html import write_report
 
     with waiting("writing the report"):

@@ -332,10 +332,7 @@ class PlanRun:
             check_adapting(self.file, self.about.classes, asked=True)
         except ValueError:
             return ""
-        return (
-            "a model of this plan can learn a new person, and was not asked to: adapt = true in "
-            "[run]"
-        )
+        return "this model could adapt to a new person: adapt = true in [run]"
 
     def finish(self, done: Done, beside: Iterable[Row] = ()) -> None:
         """Keep the comparison, unless nothing was tested, and that the run is over.

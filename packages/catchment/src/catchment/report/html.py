@@ -212,14 +212,14 @@ def _said(name: str, value: float) -> str:
 
 
 TERMS = {
-    "held-out error": "Held-out error: of each client's targets by a readout without the client.",
-    "NRMSE": "NRMSE: the root of the mean squared error by the targets' deviation; 1 is the mean.",
+    "held-out error": "Held-out error: of each client, by a readout trained without it.",
+    "NRMSE": "NRMSE: RMSE over the targets' standard deviation; the mean has 1.",
     "candidates": "Candidates: maps or settings that were still being compared.",
     "ridge": "Ridge: how strongly weights are held near zero.",
-    "rows": "Rows: windows, recordings or steps that were learned from.",
+    "rows": "Rows: the windows, recordings or steps used for training.",
     "weight norm": "Weight norm: the length of all weights together.",
-    "shrinkage": "Shrinkage: how far the covariance was drawn to the identity, 0 to 1.",
-    "threshold": "Threshold: the score from which on there is an alarm.",
+    "shrinkage": "Shrinkage: how far the covariance is pulled to the identity, 0 to 1.",
+    "threshold": "Threshold: the score above which there is an alarm.",
 }
 MOST_CLIENTS = 30  # in a chart with a row each
 SOME_CLIENTS = 20  # of more than that: the worst, below a mark for each
@@ -257,7 +257,7 @@ def client_scores(run: Run) -> Iterator[str]:
     )
     line = f"The line is the {called} of all rows together."
     alike = len(order) > 1 and min(values.values()) == max(values.values())
-    first = "All are alike." if alike else f"The worst first: {worst}."
+    first = "All are alike." if alike else f"Worst first: {worst}."
     text = f"{first} {line}{note}"
     yield figure("Every client", chart, text, kind="tall" if len(shown) > FEW_CLIENTS else "")
 
@@ -305,8 +305,8 @@ def signals(run: Run, number: int) -> Iterator[str]:
     """Yield signals of the clients served worst and best, with what was predicted."""
     worst, _ = worst_client(run)
     for one in reversed(run.drawn):
-        how = "worst" if one.client == worst else "best"
-        title = f"Served {how}: {one.client}" if len(run.drawn) > 1 else f"Signals of {one.client}"
+        how = "Worst" if one.client == worst else "Best"
+        title = f"{how} client: {one.client}" if len(run.drawn) > 1 else f"Signals of {one.client}"
         anchor = f"signals-{number}" if one.client == worst else ""
         yield figure(title, signal_chart(one), _drawn_caption(run, one), anchor=anchor)
 
@@ -328,9 +328,7 @@ def ridge_path(run: Run) -> Iterator[str]:
         log_y=bool(known.min() > 0 and known.max() > 30 * known.min()),
         marks=[(ridge, f"chosen: {ridge:.3g}") for ridge in chosen],
     )
-    yield figure(
-        "Choosing the ridge", chart, "Error on what was left out, for every ridge on the path."
-    )
+    yield figure("Choosing the ridge", chart, "Error on left-out data for every ridge tried.")
 
 
 def confusion(run: Run) -> Iterator[str]:
@@ -351,15 +349,15 @@ def confusion(run: Run) -> Iterator[str]:
     shown = scrolling(
         f'<table class="confusion"><thead><tr><td></td>{head}<th scope="col"><span>right</span>'
         f"</th></tr></thead><tbody>{''.join(rows)}</tbody></table>",
-        "What is taken for what",
+        "Confusion matrix",
         broad=len(run.classes) > 5,
     )
-    text = "Rows are true classes, columns what the model said; counts over all test clients."
+    text = "Rows: true classes. Columns: predictions. Counts over all test clients."
     if np.count_nonzero(totals) == 1:
         (only,) = np.flatnonzero(totals)
         text += f" All are of one class, {run.classes[only]}, so that a score says little."
     kind = "wide" if len(run.classes) > MOST_BESIDE else ""
-    yield figure("What is taken for what", shown, text, kind=kind)
+    yield figure("Confusion matrix", shown, text, kind=kind)
 
 
 def _drawn_caption(run: Run, one: DrawnRecording) -> str:

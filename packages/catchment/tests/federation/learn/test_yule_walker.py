@@ -88,6 +88,28 @@ def test_predictions_are_those_of_the_equations_written_out() -> None:
         np.testing.assert_allclose(run.model.readout.weights[1:, place], w, rtol=1e-8)
 
 
+def test_steps_far_ahead_take_nothing_from_those_at_hand() -> None:
+    held, found = clients(2, 1_500), []
+    for steps in ((1, 3), (1, 3, 96, 720)):
+        ahead = ct.Preprocessing(horizon=steps)
+        learn = FederatedYuleWalker(
+            features=LAGS.build(1, per_step=True),
+            preprocessing=ahead,
+            lookback=12,
+            trailing_mean=1,
+            ridge=1e-3,
+        )
+        prepare = ahead.fitted(_scaler(federated(held)))
+        run: Any = ct.federate(ct.Plan(algorithm=learn, preprocessing=prepare), held)
+        found.append(run.model)
+    near, far = found
+    np.testing.assert_allclose(far.readout.weights[:, :2], near.readout.weights, rtol=1e-9)
+    (ahead_of,) = forecasts(far, held["c0"])
+    assert ahead_of.values.shape == (4, 1)
+    # So far ahead nothing is known but the level.
+    assert far.deviation[3] == pytest.approx(np.std(wave(50_000, 9)), rel=0.1)
+
+
 def test_any_split_and_order_give_the_same_model_to_the_bit() -> None:
     held = clients(4)
     one = total_of(federated(held))

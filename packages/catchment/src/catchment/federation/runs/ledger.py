@@ -312,7 +312,9 @@ def in_words(run: Run, messages: list[SentMessage], *, more: bool = False) -> st
     for one in explained.up:
         lines += [f"{one.stage}: {one.purpose}", f"  {one.sentence()}"]
         if one.kind is None:
-            lines += ["  What is in it is not described here: assume that all of it can be read."]
+            lines += [
+                "  This kind of message has no description: assume that all of it can be read."
+            ]
         else:
             lines += [f"  It holds {one.kind.holds}.", "  Whoever reads it learns:"]
             lines += [f"    - {text};" for text in one.kind.tells]
@@ -324,7 +326,7 @@ def in_words(run: Run, messages: list[SentMessage], *, more: bool = False) -> st
         lines += ["Why the training sent this", "", f"  - {run.facts['upload']}", ""]
     lines += ["What is bounded by differential privacy", ""]
     lines += [f"  - {text}" for text in explained.bounded] + [""]
-    lines += ["What came to the clients", ""]
+    lines += ["What the clients received", ""]
     lines += [f"  - {text}" for text in explained.down] + [""]
     lines += ["What never left", ""]
     lines += [f"  - {text}" for text in explained.never]
