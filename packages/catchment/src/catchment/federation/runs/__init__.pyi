@@ -1,12 +1,4 @@
 # For the other packages and the tests; may change without notice.
-from catchment.federation.measure.drawn import (
-    DrawnRecording as DrawnRecording,
-    MOST_POINTS as MOST_POINTS,
-    MOST_RECORDINGS as MOST_RECORDINGS,
-    Segment as Segment,
-    draw as draw,
-    thinned as thinned,
-)
 from catchment.federation.runs.folder import (
     DATABASE as DATABASE,
     JOURNAL as JOURNAL,

@@ -408,10 +408,10 @@ def _kept(run: Run) -> list[str]:
     tested = [name for name in run.scores if name]
     if tested:
         kept.append(f"the exact score of each of {_count(len(tested), 'test client')}")
-    for one in run.drawn:
+    for one in json.loads(run.facts.get("drawn", "[]")):  # of a run of 0.3 or before
         kept.append(
-            f"raw signals: up to {_count(len(one.times), 'step')} of {one.client}, a test client, "
-            "with the truth, to be drawn beside what was predicted"
+            f"raw signals: up to {_count(len(one['times']), 'step')} of {one['client']}, a test "
+            "client, with the truth, to be drawn beside what was predicted"
         )
     if run.served:
         kept.append(
