@@ -113,7 +113,7 @@ def _write(files: Mapping[str, str], folder: Path) -> list[Path]:
     """Write the files of a tree into a folder, which must be empty or not there yet."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} is there already; name an empty folder with --out")
-    from catchment import replace_file
+    from catchment.wire import replace_file
 
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from catchment import replace_file
 from catchment.federation.runs import Run
 from catchment.report import dot_chart, figure, page, score
+from catchment.wire import replace_file
 from catchment_lab.diagnose.drawing import signal_chart
 from catchment_lab.diagnose.served import RATE, ChannelShift, Served, read_served
 

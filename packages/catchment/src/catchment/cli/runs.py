@@ -171,7 +171,6 @@ class Engine(StrEnum):
 
 EngineOption = Annotated[Engine, option("This machine, Ray, or a simulation by Flower.")]
 AddressOption = Annotated[str | None, option("Ray cluster: auto, HOST:PORT or ray://HOST:PORT.")]
-SecondsOption = Annotated[float, option("Checkpoint interval within a round.", "SECONDS", min=0.0)]
 EdgeClientOption = Annotated[
     list[str] | None,
     option("A board that trains, board=tcp://127.0.0.1:7007; repeatable.", "NAME=ADDRESS"),
@@ -189,14 +188,13 @@ def run(
     threads: ThreadsOption = None,
     workers: Annotated[int | None, option("Worker processes, for many small clients.")] = None,
     address: AddressOption = None,
-    keep_every: SecondsOption = 5.0,
     strict: Annotated[bool, flag("--strict", "Exit code 1 if any client was left out.")] = False,
     edge_client: EdgeClientOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a plan and keep everything in a folder.
 
-    Ctrl-C stops it; --resume continues from the last checkpoint, also within a round.
+    Ctrl-C stops it; --resume continues after the last finished round.
     """
     from catchment.federation.runs.folder import is_empty
     from catchment.plans.file import read_plan
@@ -224,7 +222,7 @@ def run(
     with stoppable(shlex.join(map(str, again))), progress(quiet=as_json) as watch, one_line_each():
         done = run_plan(
             file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch,
-            devices=devices, workers=processes, keep_every=keep_every,
+            devices=devices, workers=processes,
         )  # fmt: skip
     notices = (*done.notices, *oddities(file))
     if as_json:

@@ -60,7 +60,7 @@ from catchment.federation.increments import unread
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.sums import RidgeState
 from catchment.federation.learn.yule_walker import YuleWalkerState
-from catchment.federation.loop import EVERY, Result, model_of
+from catchment.federation.loop import Result, model_of
 from catchment.federation.measure.adapted import adapted_row, with_sums
 from catchment.federation.measure.baselines import (
     Dummy,
@@ -100,7 +100,6 @@ from catchment.federation.workflow import (
     StageInputs,
     Workflow,
 )
-from catchment.files import replace_file
 from catchment.plans.data import FOLDS, About, Clients, PlanData
 from catchment.plans.file import NORMAL_PLAN, PlanFile, check_adapting, own_kinds
 from catchment.plugins import installed, plugin
@@ -114,6 +113,7 @@ from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import load, to_bytes
+from catchment.wire.files import replace_file
 
 Watch = Callable[[str, int, int, int], None]
 
@@ -368,7 +368,6 @@ def opened(
     *,
     resume: bool = False,
     force: bool = False,
-    keep_every: float = EVERY,
 ) -> Iterator[RunFolder]:
     """Open a run's folder; a run that fails before its training leaves nothing behind.
 
@@ -379,8 +378,6 @@ def opened(
     ----------
     force
         Whether to replace a run that is there.
-    keep_every
-        Seconds after which the sum of a round under way is kept again.
     """
     place = Path(folder)
     if (place / PLAN).is_file() and not (place / DATABASE).is_file():
@@ -398,7 +395,6 @@ def opened(
             fingerprint=file.fingerprint,
             plan=file.text,
             resume=resume,
-            keep_every=keep_every,
         ) as store:
             yield store
     except BudgetError:
@@ -645,7 +641,6 @@ def run_plan(
     facts: Mapping[str, str] | None = None,
     devices: Mapping[str, Elsewhere] | None = None,
     workers: int | Workers | None = None,
-    keep_every: float = EVERY,
 ) -> Finished:
     """Run a plan file in this process and return what came of it; the folder keeps everything.
 
@@ -670,14 +665,12 @@ def run_plan(
         of that name, whose data are not looked at then. They train, and are given the model.
     workers
         Processes for many clients, in blocks of 256; this one alone if None or 1.
-    keep_every
-        Seconds after which the sum of a round under way is kept again, to go on from there.
     """
     on_line = dict(devices or {})
     devices_of(on_line)
     held = file.load_data(data).without(on_line)
     file.check_named([*held.train, *on_line])
-    kept = opened(file, folder, resume=resume, force=force, keep_every=keep_every)
+    kept = opened(file, folder, resume=resume, force=force)
     with kept as store, reported(folder, watch) as tell:
         store.write_facts(dict(facts or {}))
         memories, identities = _keys(file, store, [*held.names, *on_line])

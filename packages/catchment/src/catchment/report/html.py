@@ -30,10 +30,10 @@ from catchment.federation.runs.ledger import explain, map_scores, say_bytes, thi
 from catchment.federation.runs.read import Run, folds_of_run, lasting, read_run
 from catchment.federation.runs.read import worst_client as worst_of
 from catchment.federation.workflow import EVALUATION, PLASTICITY, TRAINING
-from catchment.files import replace_file
 from catchment.plugins import installed, plugin
 from catchment.report.charts import Line, dot_chart, line_chart
 from catchment.report.pages import figure, named, page, score, scrolling
+from catchment.wire.files import replace_file
 
 MOST_NAMED = 3  # clients that were left out
 DELIVERY = "delivery"

@@ -13,7 +13,7 @@ import catchment as ct
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import ByRound
-from catchment.federation.learn import FederatedYuleWalker, unlearn_lags
+from catchment.federation.learn import FederatedYuleWalker, unlearn
 from catchment.readout import Autocovariances, autocovariances, forecasts
 
 AHEAD = ct.Preprocessing(horizon=(1, 3))
@@ -162,7 +162,7 @@ def test_a_client_is_taken_off_as_if_it_had_never_been_there() -> None:
     held = clients(4)
     run, rest = federated(held), {name: one for name, one in held.items() if name != "c2"}
     algorithm = run.training.plan.algorithm
-    without: Any = unlearn_lags(algorithm, run.training.state, "c2")
+    without: Any = unlearn(algorithm, run.training.state, "c2")
     again: Any = ct.federate(replace(run.training.plan), rest)
     assert without.state.total.digest() == again.state.total.digest()
     assert (without.certificate.how, without.certificate.n_rows) == ("equality", 700)

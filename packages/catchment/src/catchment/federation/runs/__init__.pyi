@@ -3,7 +3,6 @@ from catchment.federation.runs.folder import (
     DATABASE as DATABASE,
     JOURNAL as JOURNAL,
     MODEL as MODEL,
-    PART as PART,
     PLAN as PLAN,
     PROGRESS as PROGRESS,
     StageKeeper as StageKeeper,

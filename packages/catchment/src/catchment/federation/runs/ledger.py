@@ -12,7 +12,6 @@ one without the number of clients little.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -125,8 +124,6 @@ class Entries:
 class Keeper(Generic[S]):
     """Where a run is written down, so that it can be explained and resumed; by default nowhere."""
 
-    keep_every: float = math.inf  # seconds between two times that a round under way is kept
-
     def resume(self) -> tuple[S, tuple[Record, ...]] | None:
         """Return the state and the records with which a run goes on, None if it begins."""
         return None
@@ -138,13 +135,6 @@ class Keeper(Generic[S]):
         """Write down the messages of many clients."""
         for entry in entries:
             self.note(entry)
-
-    def begun(self, round_: int) -> Message | None:
-        """Return what was kept of a round that is not over."""
-        return None
-
-    def keep_begun(self, round_: int, parts: Message) -> None:
-        """Keep the part of a round that is done, with the ledger of it, in place of what was."""
 
     def close_round(self, state: S, record: Record) -> None:
         """Keep the state after a round."""
