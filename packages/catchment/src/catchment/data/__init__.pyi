@@ -62,8 +62,6 @@ from catchment.data.recording import trusted as trusted
 from catchment.data.scaling import (
     Moments as Moments,
     exact_sums as exact_sums,
-    from_limbs as from_limbs,
-    limbs_of as limbs_of,
     root as root,
     scale_each as scale_each,
 )
