@@ -34,6 +34,7 @@ from catchment.data.files import (
     ENVIRONMENT as ENVIRONMENT,
     MODELS_ENVIRONMENT as MODELS_ENVIRONMENT,
     cache_directory as cache_directory,
+    client_of as client_of,
     data_directories as data_directories,
     find_files as find_files,
     is_uri as is_uri,
