@@ -294,7 +294,7 @@ def test_verify_after_a_plain_fit_checks_everything_and_times_agree() -> None:
     assert run.seconds is not None
     took = lasting(run.seconds)
     assert f"trained on 3 of 3 people in {took}\n" in said
-    assert f"<b>{took}</b><span>from start to end; " in render([run])
+    assert f"<b>{took}</b><span>in total; " in render([run])
 
 
 def test_units_are_those_that_people_write() -> None:
