@@ -42,8 +42,26 @@ WEIGHTS, POTENTIALS = 2.0**10, 2.0**30  # steps of a spiking reservoir's numbers
 LIMIT = 8.0  # largest input of a spiking reservoir
 
 
+class Units(FeatureMap):
+    """What both maps read of their units: a row per step, or one of a recording."""
+
+    units: int
+    pool: Pool
+
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
+        return {"pool": (None if per_step else "mean_std") if self.pool == "auto" else self.pool}
+
+    @property
+    def n_features(self) -> int:
+        return self.units * (2 if self.pool == "mean_std" else 1)
+
+    @property
+    def per_step(self) -> bool:
+        return self.pool is None
+
+
 @dataclass(frozen=True)
-class DenseReservoir(FeatureMap):
+class DenseReservoir(Units):
     """A reservoir in plain float64, with any activation, and edge of stability by `proximity`.
 
     Parameters
@@ -94,17 +112,6 @@ class DenseReservoir(FeatureMap):
                 f"no activation is called {self.activation!r}; use {', '.join(ACTIVATIONS)}, or "
                 "put your own into catchment_research.ACTIVATIONS"
             )
-
-    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
-        return {"pool": (None if per_step else "mean_std") if self.pool == "auto" else self.pool}
-
-    @property
-    def n_features(self) -> int:
-        return self.units * (2 if self.pool == "mean_std" else 1)
-
-    @property
-    def per_step(self) -> bool:
-        return self.pool is None
 
     @property
     def bounds(self) -> Array:
@@ -180,7 +187,7 @@ def noiseless(model: Model) -> Model:
 
 
 @dataclass(frozen=True)
-class SpikingReservoir(FeatureMap):
+class SpikingReservoir(Units):
     """Leaky integrate-and-fire units; rows are rates of their spikes, the same bits everywhere.
 
     Weights and inputs have 10 binary digits after the point, potentials 30 and leaks 8, so that
@@ -219,17 +226,6 @@ class SpikingReservoir(FeatureMap):
     n_inputs: int | None = None
 
     standardize = True
-
-    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
-        return {"pool": (None if per_step else "mean_std") if self.pool == "auto" else self.pool}
-
-    @property
-    def n_features(self) -> int:
-        return self.units * (2 if self.pool == "mean_std" else 1)
-
-    @property
-    def per_step(self) -> bool:
-        return self.pool is None
 
     @property
     def bounds(self) -> Array:
