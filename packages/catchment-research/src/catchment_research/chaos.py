@@ -40,9 +40,7 @@ CIRCLE = 32  # points of the contour integrals that make the exponential form's 
 WARM_UP, STEP = 1000, 0.25  # of the waves: steps left out, and time between two
 
 
-def known_series(
-    name: Name, n_steps: int, *, dimension: int | None = None, seed: int = 0
-) -> Array:
+def known_series(name: Name, n_steps: int, *, dimension: int | None = None, seed: int = 0) -> Array:
     """Return the first steps (T, dimension) of a series that reservoirs are compared by.
 
     Parameters

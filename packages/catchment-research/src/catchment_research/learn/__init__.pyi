@@ -21,7 +21,7 @@ from catchment_research.learn.stacking import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment_research.learn.conjugate_gradients import PATH as PATH
+from catchment_research.learn.conjugate_gradients import PATH as PATH, fold_of as fold_of
 from catchment_research.learn.ensemble import (
     read_member as read_member,
     simplex_weights as simplex_weights,
@@ -30,7 +30,6 @@ from catchment_research.learn.gradient import (
     Averaged as Averaged,
     largest_eigenvalue as largest_eigenvalue,
 )
-from catchment_research.learn.gradient_messages import fold_of as fold_of
 from catchment_research.learn.krylov import Krylov as Krylov
 from catchment_research.learn.optimizers import Arrays as Arrays
 from catchment_research.learn.progress import (

@@ -13,28 +13,34 @@ came back or has other data, and the server begins again with those who are ther
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from itertools import islice
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge
 
-from catchment import Array
+from catchment import Array, Integers, refuse_nonfinite
 from catchment.arrays import PositiveFloat, Probability
-from catchment.errors import FederationError, UploadError
+from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features import FeatureMap
-from catchment.federation import Algorithm, Data, Kept, Requirements, RoundContext
+from catchment.federation import Algorithm, Data, Kept, Requirements, RoundContext, Rows
 from catchment.federation.learn import PathErrors, chosen, readout_figures
 from catchment.readout import CONSTANT, Model, Readout, RidgeChoice
-from catchment.wire import NOTHING, Message, deserialize
-from catchment_research.learn.gradient_messages import (
-    Directions,
-    FirstSums,
-    FoldReadouts,
-    Products,
-    RowSums,
-    fold_of,
+from catchment.wire import (
+    NOT_NEGATIVE,
+    NOTHING,
+    ROWS,
+    SIGNED,
+    WEIGHT,
+    Kind,
+    Message,
+    Shape,
+    Structure,
+    Summable,
+    deserialize,
 )
 from catchment_research.learn.krylov import Krylov
 
@@ -43,6 +49,181 @@ CHOOSING = 1e-2  # how far off outputs may be by which a ridge is chosen; errors
 PATH = np.logspace(-4, 1, 11)  # ridges, times the mean squared length of a centered column
 ROUNDING = 1e-12  # of a sum, relative to what is summed
 UNCHANGED = 1e-8  # what sums that must be zero may be, relative to the mixtures they are of
+BATCH = 256  # recordings whose rows are held at once
+
+
+def fold_of(client: str, seed: int, n_folds: int) -> int:
+    """Return in which fold a client is: by its name and the plan's seed, so that it knows itself.
+
+    >>> [fold_of(name, 0, 3) for name in ("ann", "bob", "eve")]
+    [1, 2, 2]
+    """
+    drawn = hashlib.sha256(f"fold {seed} {client}".encode()).digest()
+    return int.from_bytes(drawn[:8], "little") % n_folds
+
+
+@dataclass(frozen=True, eq=False)
+class FirstSums(Summable):
+    """Sums over rows by fold: all that ridge statistics hold but the products of features.
+
+    >>> a = FirstSums.zero(1, 2, 1)
+    >>> (a + a).n_rows
+    0
+    """
+
+    KIND: ClassVar[Kind] = Kind(
+        "first-sums",
+        "sums over the client's rows: how many there are, the sum of every feature and target, of "
+        "their squares, and of the products of features and targets",
+        (
+            "how many rows the client has, and for classes how many of each, exactly",
+            "the mean state of each class; a class with one recording gives that recording's state",
+            "whether a given recording is among the client's",
+        ),
+    )
+
+    n_rows: Annotated[int, ROWS]
+    weight: Annotated[float, WEIGHT]
+    weights: Annotated[Array, Shape("folds"), NOT_NEGATIVE]
+    feature_sum: Annotated[Array, Shape("folds", "features")]
+    target_sum: Annotated[Array, Shape("folds", "targets")]
+    cross: Annotated[Array, Shape("folds", "features", "targets")]
+    squares: Annotated[Array, Shape("folds", "features"), NOT_NEGATIVE]
+
+    @classmethod
+    def zero(cls, n_folds: int, n_features: int, n_targets: int) -> FirstSums:
+        """Return the sums of no rows."""
+        J, F, K = n_folds, n_features, n_targets
+        shapes = ((J,), (J, F), (J, K), (J, F, K), (J, F))
+        return cls(0, 0.0, *(np.zeros(shape) for shape in shapes))
+
+    @property
+    def means(self) -> Array:
+        """Of the features (F,), over all folds."""
+        return np.asarray(self.feature_sum.sum(axis=0) / self.weights.sum())
+
+    def within(self, fold: int | None) -> FirstSums:
+        """Return the sums over all folds, without one of them if it is named."""
+        kept = np.arange(len(self.weights)) != (-1 if fold is None else fold)
+        names = ("weights", "feature_sum", "target_sum", "cross", "squares")
+        sums = {name: getattr(self, name)[kept].sum(axis=0, keepdims=True) for name in names}
+        return replace(self, weight=float(sums["weights"][0]), **sums)
+
+
+@dataclass(frozen=True, eq=False)
+class Products(Summable):
+    """Products of the Gram matrix with some directions, centered, and sums that must be zero."""
+
+    KIND: ClassVar[Kind] = Kind(
+        "gram-products",
+        "the sums over the client's rows of each feature times a mixture of all features, for each "
+        "mixture that the server asked for",
+        (
+            "as many columns of the sums of products between features, in the server's choice of "
+            "mixtures; after many rounds all that these sums tell",
+            "how many rows the client has",
+        ),
+    )
+
+    n_rows: Annotated[int, ROWS]
+    weight: Annotated[float, WEIGHT]
+    products: Annotated[Array, Shape("features", "directions")]
+    sums: Annotated[Array, Shape("directions")]
+
+
+@dataclass(frozen=True, eq=False)
+class Directions(Structure):
+    """What the server asks for.
+
+    Parameters
+    ----------
+    center
+        That is taken off every row: features that hardly vary lose no digits then.
+    mixtures
+        Of features.
+    offsets
+        That is taken off each.
+    without
+        The fold whose clients are not in it, -1 where all are.
+    """
+
+    center: Annotated[Array, Shape("features")]
+    mixtures: Annotated[Array, Shape("features", "directions")]
+    offsets: Annotated[Array, Shape("directions")]
+    without: Annotated[Integers, Shape("directions"), SIGNED]
+
+
+@dataclass(frozen=True, eq=False)
+class FoldReadouts(Structure):
+    """Readouts that were solved without each fold, for some ridges."""
+
+    weights: Annotated[Array, Shape("folds", "ridges", "features", "targets")]
+    intercepts: Annotated[Array, Shape("folds", "ridges", "targets")]
+    folds: Annotated[Integers, Shape("folds")]
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """A client's rows, a batch of recordings at a time, and what it sums over them."""
+
+    features: FeatureMap
+    data: Data
+    classes: bool
+
+    def _batches(self) -> Iterator[Rows]:
+        some = False
+        rest = iter(self.data())
+        while recordings := list(islice(rest, BATCH)):
+            rows = Rows.of(self.features, recordings, classes=self.classes)
+            refuse_nonfinite(rows.z, "features")
+            refuse_nonfinite(rows.y, "targets")
+            some = True
+            yield rows
+        if not some:
+            raise ValueError("no recordings were given; pass at least one with targets")
+
+    def first(self, n_folds: int, fold: int) -> FirstSums:
+        """Return the first round's sums, in the client's fold."""
+        total: FirstSums | None = None
+        for rows in self._batches():
+            z, y, w = rows.z, rows.y, rows.weight
+            made = FirstSums.zero(n_folds, z.shape[1], y.shape[1])
+            weighted = z * w[:, None]
+            made.weights[fold] = w.sum()
+            made.feature_sum[fold] = weighted.sum(axis=0)
+            made.target_sum[fold] = w @ y
+            made.cross[fold] = weighted.T @ y
+            made.squares[fold] = (weighted * z).sum(axis=0)
+            made = replace(made, n_rows=len(z), weight=float(w.sum()))
+            total = made if total is None else total + made
+        assert total is not None
+        return total
+
+    def products(self, asked: Directions, fold: int) -> Products:
+        """Return the products that were asked for."""
+        mine = asked.without != fold
+        found = np.zeros_like(asked.mixtures)
+        sums, n_rows, weight = np.zeros(len(mine)), 0, 0.0
+        for rows in self._batches():
+            z = rows.z - asked.center
+            mixed = rows.weight[:, None] * (z @ asked.mixtures[:, mine] - asked.offsets[mine])
+            found[:, mine] += z.T @ mixed
+            sums[mine] += mixed.sum(axis=0)
+            n_rows, weight = n_rows + len(rows), weight + float(rows.weight.sum())
+        return Products(n_rows, weight, found, sums)
+
+    def errors(self, tried: FoldReadouts, fold: int) -> PathErrors:
+        """Return the squared errors of the readouts that were solved without the client's fold."""
+        place = np.flatnonzero(tried.folds == fold)
+        if len(place) != 1:
+            raise UploadError("fold", "no readout was solved without this client's fold")
+        weights, intercepts = tried.weights[place[0]], tried.intercepts[place[0]]
+        n_rows, weight, squared = 0, 0.0, np.zeros(intercepts.shape)
+        for rows in self._batches():
+            for r, (W, b) in enumerate(zip(weights, intercepts, strict=True)):
+                squared[r] += rows.weight @ (rows.z @ W + b - rows.y) ** 2
+            n_rows, weight = n_rows + len(rows), weight + float(rows.weight.sum())
+        return PathErrors(n_rows, weight, squared, np.zeros(len(squared)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,9 +343,13 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
         fold, F = fold_of(context.client, context.seed, self._n_folds), self.features.n_features
         if received.kind == NOTHING.kind:
             return rows.first(self._n_folds, fold)
-        if received.kind == "directions":
-            return rows.products(Directions.from_message(received, F), fold)
-        return rows.errors(FoldReadouts.from_message(received, F), fold)
+        asked: Directions | FoldReadouts = deserialize(Directions | FoldReadouts, received)  # type: ignore[arg-type]
+        width = len(asked.center) if isinstance(asked, Directions) else asked.weights.shape[2]
+        if width != F:
+            raise IntegrityError(f"the server asks about {width} features, the map has {F}")
+        if isinstance(asked, Directions):
+            return rows.products(asked, fold)
+        return rows.errors(asked, fold)
 
     def read_update(
         self, parts: Message, context: RoundContext
