@@ -22,7 +22,6 @@ from catchment_research.rounding import StochasticQuantization as StochasticQuan
 
 # For the other packages and the tests; may change without notice.
 from catchment_research.rounding import (
-    Float32 as Float32,
     packed_codes as packed_codes,
     unpacked_codes as unpacked_codes,
 )

@@ -11,10 +11,9 @@ from catchment.features import FeatureMap
 from catchment.federation import Algorithm
 from catchment.plugins import CHOICES
 from catchment_research.learn.alignment import AlignedRidge as Aligned
-from catchment_research.learn.optimizers import Adam, Mean, ServerOptimizer
+from catchment_research.learn.optimizers import Adam, Mean, Schedule, ServerOptimizer
 from catchment_research.learn.stacking import StackedEnsemble as Stacked
 from catchment_research.partial.ftrl import FollowTheLeader
-from catchment_research.partial.schedule import Schedule
 
 __all__ = ["Aligned", "Partial", "Prompt", "Stacked"]
 MEAN = Mean()
@@ -94,9 +93,8 @@ class Partial:
         from catchment_research.partial.dropout import Dropout
         from catchment_research.partial.freeze import Freeze, PartialNetwork
         from catchment_research.partial.local import LocalSteps
-        from catchment_research.partial.network_model import Maker
+        from catchment_research.partial.network_model import Maker, RecordingTraining
         from catchment_research.partial.networks import network_named
-        from catchment_research.partial.recordings import RecordingTraining
         from catchment_research.partial.training import FederatedTraining
 
         classes, n_inputs = _classes(self.classes, "a network"), self.features.n_inputs

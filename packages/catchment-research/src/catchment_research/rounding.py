@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -279,25 +279,3 @@ def _layout(parts: Message) -> tuple[list[tuple[int, ...]], list[np.dtype[Any]]]
         raise IntegrityError("a rounded change does not say what it is made of")
     known = cast(list[list[int]], shapes)
     return [tuple(shape) for shape in known], [TYPES[str(one)] for one in cast(Any, types)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Float32(Protection):
-    """Send every float64 array as float32: half the bytes, seven digits; integers stay.
-
-    >>> from catchment.federation import WeightedSum
-    >>> sent = Float32().on_client(WeightedSum((np.ones(3),), 1.0), RoundContext(0, ()))
-    >>> [array.dtype.name for array in sent.arrays]
-    ['float32', 'float32']
-    """
-
-    def on_client(self, upload: Upload, context: RoundContext) -> Message:
-        return _in(np.float32, np.float64, serialize(upload))
-
-    def read_update(self, parts: Message, context: RoundContext, inner: Read) -> Additive:
-        return inner(_in(np.float64, np.float32, parts), context)
-
-
-def _in(wanted: Any, given: Any, parts: Message) -> Message:
-    arrays = (one.astype(wanted) if one.dtype == given else one for one in parts.arrays)
-    return replace(parts, arrays=tuple(arrays))

@@ -1,3 +1,4 @@
+from catchment_research.learn.optimizers import Schedule as Schedule
 from catchment_research.partial.dropout import Dropout as Dropout
 from catchment_research.partial.freeze import (
     Freeze as Freeze,
@@ -13,10 +14,9 @@ from catchment_research.partial.local import Examples as Examples, LocalSteps as
 from catchment_research.partial.network_model import (
     Maker as Maker,
     NetworkModel as NetworkModel,
+    RecordingTraining as RecordingTraining,
     network_model_of as network_model_of,
 )
-from catchment_research.partial.recordings import RecordingTraining as RecordingTraining
-from catchment_research.partial.schedule import Schedule as Schedule
 from catchment_research.partial.suggest import suggest_freeze as suggest_freeze
 from catchment_research.partial.training import FederatedTraining as FederatedTraining
 
@@ -27,6 +27,7 @@ from catchment_research.partial.dropout import (
     masks_of as masks_of,
     numbers_kept as numbers_kept,
 )
+from catchment_research.partial.freeze import gaussian as gaussian, stream as stream, words as words
 from catchment_research.partial.ftrl import toeplitz_root as toeplitz_root
 from catchment_research.partial.local import (
     IGNORED as IGNORED,
@@ -34,8 +35,8 @@ from catchment_research.partial.local import (
     cross_entropy as cross_entropy,
     train_group as train_group,
 )
+from catchment_research.partial.network_model import examples_of as examples_of
 from catchment_research.partial.normalize import JointNorms as JointNorms, group_norm as group_norm
-from catchment_research.partial.recordings import examples_of as examples_of
 from catchment_research.partial.suggest import Suggestion as Suggestion, by_size as by_size
 from catchment_research.partial.training import (
     Change as Change,
@@ -47,7 +48,6 @@ from catchment_research.partial.training import (
     one_set as one_set,
     recordings_of as recordings_of,
 )
-from catchment_research.partial.words import gaussian as gaussian, stream as stream
 
 __all__ = [
     "Dropout",

@@ -31,8 +31,11 @@ from catchment.readout import (
     typed,
 )
 from catchment_research.learn.optimizers import Arrays
+from catchment_research.learn.recordings import OnRecordings, with_labels
 from catchment_research.partial.freeze import Freeze, PartialNetwork
+from catchment_research.partial.local import Examples
 from catchment_research.partial.networks import NETWORKS
+from catchment_research.partial.training import FederatedTraining, Moved, Trained
 
 KIND = "network"
 AT_ONCE = 256  # examples that go through the network together
@@ -214,3 +217,47 @@ def _function(name: str, use: Iterable[Callable[..., Any]]) -> Callable[[int, in
         )
     made: Callable[[int, int], nn.Module] = value
     return made
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RecordingTraining(OnRecordings[Trained, Moved, NetworkModel]):
+    """Train a partially trainable network to name the class of recordings or windows.
+
+    Parameters
+    ----------
+    training
+        The network and how it is trained; its module takes (batch, steps, channels) and returns
+        logits (batch, classes), and is made by a `Maker`.
+    classes
+        Names of the outputs; every recording has one of them.
+    """
+
+    training: FederatedTraining
+    classes: tuple[str, ...]
+
+    def examples(self, recordings: Iterable[Recording]) -> list[Examples]:
+        return [examples_of(recordings, len(self.classes))]
+
+    def result(self, state: Trained) -> NetworkModel:
+        return NetworkModel(
+            network=self.training.network, values=state.values, classes=self.classes
+        )
+
+
+def examples_of(recordings: Iterable[Recording], n_classes: int) -> Examples:
+    """Return prepared recordings as examples (n, T, I); those without a target are left out.
+
+    >>> one = Recording.labeled(np.zeros((5, 2)), 1, 3)
+    >>> held = examples_of([one, one], 3)
+    >>> held.x.shape, held.y
+    ((2, 5, 2), array([1, 1]))
+    """
+    known = with_labels(recordings, n_classes)
+    lengths = sorted({recording.n_steps for recording, _ in known})
+    if len(lengths) > 1:
+        raise ValueError(
+            f"recordings have {lengths[0]} to {lengths[-1]} steps, a network takes examples of one "
+            f"length; set a window of at most {lengths[0]} steps"
+        )
+    x = np.stack([recording.u for recording, _ in known]).astype(np.float32)
+    return Examples(x, np.array([label for _, label in known], dtype=np.int64))

@@ -26,13 +26,12 @@ from numpy.typing import NDArray
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation import Algorithm, Data, Requirements, RoundContext
 from catchment.wire import ANY_FLOAT, NOT_NEGATIVE, REMARK, WEIGHT, Kind, Message, Structure
-from catchment_research.learn.optimizers import Arrays, Mean, ServerOptimizer
+from catchment_research.learn.optimizers import Arrays, Mean, Schedule, ServerOptimizer
 from catchment_research.learn.progress import UNKNOWN, Progress
 from catchment_research.partial.dropout import WHOLE, Dropout, Kept, links, masks_of
 from catchment_research.partial.freeze import Freeze, PartialNetwork
 from catchment_research.partial.ftrl import FollowTheLeader
 from catchment_research.partial.local import Examples, LocalSteps, Recordings, Tensors, train_group
-from catchment_research.partial.schedule import Schedule
 
 STEPS = LocalSteps()
 MEAN = Mean()

@@ -18,7 +18,6 @@ import numpy as np
 from catchment import Array
 from catchment.data import RAW, Preprocessing, Recording
 from catchment.errors import IntegrityError
-from catchment.federation import Algorithm, Data, Requirements, RoundContext
 from catchment.readout import (
     Predictor,
     Stored,
@@ -30,9 +29,9 @@ from catchment.readout import (
     to_bytes,
     typed,
 )
-from catchment.wire import Message
 from catchment_research.learn.optimizers import Arrays
 from catchment_research.learn.progress import TrainedSum
+from catchment_research.learn.recordings import OnRecordings, with_labels
 from catchment_research.prompt.controller import EdgeController, Example, Projection
 from catchment_research.prompt.exchange import LanguageLink, LanguageServer
 from catchment_research.prompt.language import find_model
@@ -188,7 +187,7 @@ def prompt_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Pro
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RecordingPrompts(Algorithm[Controlled, TrainedSum, PromptModel]):
+class RecordingPrompts(OnRecordings[Controlled, TrainedSum, PromptModel]):
     """Train a prompt to make a language model name the class of recordings or windows.
 
     Parameters
@@ -208,38 +207,8 @@ class RecordingPrompts(Algorithm[Controlled, TrainedSum, PromptModel]):
     language_model: str
     context: tuple[int, ...] = ()
 
-    @property
-    def requirements(self) -> Requirements:
-        return self.training.requirements
-
-    def group_size(self, n_clients: int, n_threads: int) -> int:
-        return self.training.group_size(n_clients, n_threads)
-
-    def start(self) -> Controlled:
-        return self.training.start()
-
-    def broadcast(self, state: Controlled, context: RoundContext) -> Message:
-        return self.training.broadcast(state, context)
-
-    def client_update(self, received: Message, data: Data, context: RoundContext) -> TrainedSum:
-        return self.client_updates(received, [(data, context)])[0]
-
-    def client_updates(
-        self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
-    ) -> list[TrainedSum]:
-        read = [
-            (labeled(data(), len(self.classes), self.context), context) for data, context in clients
-        ]
-        asked = [(lambda held=held: held, context) for held, context in read]
-        return self.training.client_updates(received, asked)
-
-    def read_update(self, parts: Message, context: RoundContext) -> TrainedSum:
-        return self.training.read_update(parts, context)
-
-    def server_update(
-        self, state: Controlled, total: TrainedSum, context: RoundContext
-    ) -> Controlled:
-        return self.training.server_update(state, total, context)
+    def examples(self, recordings: Iterable[Recording]) -> list[Example]:
+        return labeled(recordings, len(self.classes), self.context)
 
     def result(self, state: Controlled) -> PromptModel:
         return PromptModel(
@@ -253,9 +222,6 @@ class RecordingPrompts(Algorithm[Controlled, TrainedSum, PromptModel]):
             link=self.training.server,
         )
 
-    def figures(self, state: Controlled) -> dict[str, float]:
-        return self.training.figures(state)
-
 
 def labeled(
     recordings: Iterable[Recording], n_classes: int, context: tuple[int, ...] = ()
@@ -265,16 +231,5 @@ def labeled(
     >>> [example.label for example in labeled([Recording.labeled([0.0, 1.0], 1, 2)], 2)]
     [1]
     """
-    found = []
-    for k, recording in enumerate(recordings):
-        y = recording.y
-        if y is None or recording.per_step or y.shape != (n_classes,):
-            raise ValueError(
-                f"recording {k} has no label of one of {n_classes} classes for all its steps; a "
-                "prompt needs one: name the label's column, or set a window"
-            )
-        if not np.isnan(y).any():
-            found.append(Example(int(y.argmax()), recording.u, context))
-    if not found:
-        raise ValueError("no recording has a label; there is nothing to learn from")
-    return found
+    known = with_labels(recordings, n_classes)
+    return [Example(label, recording.u, context) for recording, label in known]
