@@ -1,13 +1,11 @@
 from catchment_research.chaos import known_series as known_series
-from catchment_research.feedback import (
-    predict_with_feedback as predict_with_feedback,
-    with_feedback as with_feedback,
-)
 from catchment_research.maps import (
     ACTIVATIONS as ACTIVATIONS,
     DenseReservoir as DenseReservoir,
     SpikingReservoir as SpikingReservoir,
     noiseless as noiseless,
+    predict_with_feedback as predict_with_feedback,
+    with_feedback as with_feedback,
 )
 from catchment_research.matrices import (
     adapt_weights as adapt_weights,

@@ -66,11 +66,8 @@ def from_reservoirpy(node: Node | Network, *, n_inputs: int | None = None) -> Re
     >>> np.abs(ours.states(u) - theirs.run(u)).max() < 1e-12
     np.True_
     """
-    if isinstance(node, reservoirpy.Model):
-        chain = _parts(node).chain
-    else:
-        chain = (node,)
-        _refuse_other_nodes(chain)
+    chain = _parts(node).chain if isinstance(node, reservoirpy.Model) else (node,)
+    _refuse_other_nodes(chain)
     return Reservoir.of_layers(_layers(chain, n_inputs))
 
 
@@ -208,7 +205,7 @@ def _layer(node: Node) -> LayerWeights:
 
 
 def _real(value: Any, name: str) -> Array:
-    array = np.asarray(value.toarray() if _is_sparse(value) else value)
+    array = np.asarray(value.toarray() if scipy.sparse.issparse(value) else value)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} holds {array.dtype}; only real numbers can be taken over")
     numbers = array.astype(np.float64)
@@ -226,17 +223,13 @@ def _per_unit(value: Any, N: int, name: str) -> Array:
 def _matrix(value: Any, shape: tuple[int, int], name: str) -> SparseRows:
     if value.shape != shape:
         raise ValueError(f"{name} has shape {value.shape}, expected {shape}")
-    if not _is_sparse(value):
+    if not scipy.sparse.issparse(value):
         return SparseRows.from_dense(_real(value, name))
     entries = value.tocsr(copy=True)
     entries.sum_duplicates()
     entries.eliminate_zeros()
     rows, columns = entries.tocoo().coords
     return SparseRows.from_coordinates(rows, columns, _real(entries.data, name), *shape)
-
-
-def _is_sparse(value: Any) -> bool:
-    return bool(scipy.sparse.issparse(value))
 
 
 def _readout(node: Node, parts: _Parts, features: FeatureMap) -> Readout:

@@ -39,8 +39,8 @@ from catchment.federation import (
 from catchment.wire import ANY_FLOAT, Fact, Kind, Message, marked, serialize
 
 ROUNDED = "rounded-change"
-BITS = (32, 16, 8, 4, 2, 1)
 TYPES: dict[str, np.dtype[Any]] = {"f4": np.dtype(np.float32), "f8": np.dtype(np.float64)}
+TYPE_NAMES = {kind: name for name, kind in TYPES.items()}
 _STREAM = 0x20D  # keeps these draws apart from the client's others
 LEAST_SCALE = 1e-30  # below it a block is sent as zeros: its inverse could leave a float32
 MOST_AXES = 32
@@ -128,7 +128,7 @@ class StochasticQuantization(Protection):
             "kind": parts.kind,
             "facts": parts.facts,
             "shapes": cast(list[Fact], [list(array.shape) for array in arrays]),
-            "types": [_type_name(array) for array in arrays],
+            "types": [TYPE_NAMES[array.dtype] for array in arrays],
         }
         packed = (numbers, self._shortened(codes, scales), packed_codes(codes, self.bits))
         return Message(ROUNDED, facts, packed)
@@ -247,10 +247,6 @@ def _flat(arrays: Sequence[NDArray[Any]]) -> Floats:
     if not arrays:
         return np.zeros(0, np.float32)
     return np.concatenate([array.ravel() for array in arrays])
-
-
-def _type_name(array: NDArray[Any]) -> str:
-    return next(name for name, kind in TYPES.items() if kind == array.dtype)
 
 
 def _is_shape(shape: object) -> bool:

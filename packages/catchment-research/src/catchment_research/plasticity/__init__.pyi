@@ -15,11 +15,7 @@ from catchment_research.plasticity.federated import (
     matched as matched,
     refined as refined,
 )
-from catchment_research.plasticity.rule import (
-    Drives as Drives,
-    Equation as Equation,
-    Updates as Updates,
-)
+from catchment_research.plasticity.rule import Drives as Drives
 
 __all__ = [
     "FederatedPlasticity",

@@ -6,37 +6,34 @@ model only the name of its folder and its digest, never its weights.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from catchment import Array
 from catchment.data import RAW, Preprocessing, Recording
 from catchment.errors import IntegrityError
+from catchment.federation import Data, RoundContext
 from catchment.readout import (
-    Predictor,
     Stored,
     around,
     around_of,
     map_of,
     refuse_device,
     stored_map,
-    to_bytes,
     typed,
 )
+from catchment.wire import Message
 from catchment_research.learn.optimizers import Arrays
-from catchment_research.learn.progress import TrainedSum
-from catchment_research.learn.recordings import OnRecordings, with_labels
+from catchment_research.learn.recordings import OfRecordings, OnRecordings, TrainedSum, with_labels
 from catchment_research.prompt.controller import EdgeController, Example, Projection
 from catchment_research.prompt.exchange import LanguageLink, LanguageServer
 from catchment_research.prompt.language import find_model
-from catchment_research.prompt.prompter import Prompter
-from catchment_research.prompt.split import Controlled, PromptTraining
+from catchment_research.prompt.split import Controlled, Prompter, PromptTraining
 
 if TYPE_CHECKING:
     from catchment_research.prompt.causal import TransformersLM
@@ -45,7 +42,7 @@ KIND = "prompt"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PromptModel(Predictor):
+class PromptModel(OfRecordings):
     """A controller with its trained values, and the language model that it steers, by name.
 
     Parameters
@@ -75,8 +72,6 @@ class PromptModel(Predictor):
     channels: tuple[str, ...] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     link: LanguageLink | None = None
-    per_step = False
-    washout = 0
 
     @property
     def n_inputs(self) -> int | None:
@@ -95,10 +90,6 @@ class PromptModel(Predictor):
             )
         return Prompter(PromptTraining(controller=self.controller, server=link), self.values)
 
-    def identity(self) -> str:
-        """Return the SHA-256 of all that the prompt says, in hexadecimal."""
-        return hashlib.sha256(to_bytes(self)).hexdigest()
-
     def outputs_of(
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
     ) -> list[Array]:
@@ -111,12 +102,6 @@ class PromptModel(Predictor):
 
     def probabilities(self, scores: Array) -> Array:
         return np.asarray(scores / scores.sum(axis=1, keepdims=True))
-
-    def prepared_by(
-        self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
-    ) -> Self:
-        known = self.channels if channels is None else tuple(channels)
-        return replace(self, preprocessing=preprocessing, channels=known)
 
     def stored(self) -> Stored:
         projection = asdict(self.controller.projection)
@@ -209,6 +194,15 @@ class RecordingPrompts(OnRecordings[Controlled, TrainedSum, PromptModel]):
 
     def examples(self, recordings: Iterable[Recording]) -> list[Example]:
         return labeled(recordings, len(self.classes), self.context)
+
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> TrainedSum:
+        made: TrainedSum = self.client_updates(received, [(data, context)])[0]
+        return made
+
+    def server_update(
+        self, state: Controlled, total: TrainedSum, context: RoundContext
+    ) -> Controlled:
+        return super().server_update(state, total, context)
 
     def result(self, state: Controlled) -> PromptModel:
         return PromptModel(
