@@ -267,7 +267,7 @@ clean:
 $(VENV)/.installed: $(INPUTS)
 	$(call environment,$(VENV))
 	@echo "installing catchment into $(VENV) (a minute or two, once)"
-	@$(BIN)/python $(INSTALL) -c $(PINS) -e 'packages/catchment[dp,secure]' -e packages/catchment-lab
+	@$(BIN)/python $(INSTALL) -c $(PINS) -e 'packages/catchment[dp,secure,sklearn]' -e packages/catchment-lab
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed
@@ -288,13 +288,13 @@ $(VENV)/.docs: $(VENV)/.installed
 $(BENCH)/.installed: $(INPUTS)
 	$(call environment,$(BENCH))
 	@echo "installing catchment and its peers into $(BENCH)"
-	@$(BENCH)/bin/python $(INSTALL) -c $(PINS) -e packages/catchment -e packages/catchment-lab -r requirements/bench.txt
+	@$(BENCH)/bin/python $(INSTALL) -c $(PINS) -e 'packages/catchment[sklearn]' -e packages/catchment-lab -r requirements/bench.txt
 	@touch $@
 
 $(INTEROP)/.installed: $(INPUTS)
 	$(call environment,$(INTEROP))
 	@echo "installing catchment, aeon and sktime into $(INTEROP)"
-	@$(INTEROP)/bin/python $(INSTALL) -e packages/catchment -r requirements/interop.txt
+	@$(INTEROP)/bin/python $(INSTALL) -e 'packages/catchment[sklearn]' -r requirements/interop.txt
 	@touch $@
 
 # Dependency groups need pip 25.1; the pip that comes with Python 3.11 is older.

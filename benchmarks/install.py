@@ -18,7 +18,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-SMALL = ("secure", "dp", "onnx", "reservoirpy")
+SMALL = ("secure", "sklearn", "dp", "onnx", "reservoirpy")
 EXTRAS = (*SMALL, "lab", "edge", "fleet", "gpu", "research")
 
 
@@ -73,8 +73,11 @@ def main() -> None:
     for extra in EXTRAS:
         more = needed("catchment", frozenset({extra})) - core
         rows[extra] = {"packages": len(more), "megabytes": round(sum(map(size, more)))}
+    sizes = {name: round(size(name), 1) for name in core}
+    largest = sorted(sizes.items(), key=lambda one: -one[1])
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    print(json.dumps({"machine": machine, "extras": rows}, indent=1))
+    told = {"machine": machine, "extras": rows, "core": {k: v for k, v in largest if v >= 1}}
+    print(json.dumps(told, indent=1))
 
 
 if __name__ == "__main__":

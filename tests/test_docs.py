@@ -169,6 +169,22 @@ def test_the_table_of_extras_is_the_one_that_was_counted() -> None:
         assert re.search(rf"^\| {name} \|[^|]+{figures}$", text, re.MULTILINE), extra
 
 
+def test_what_the_core_could_do_without_is_what_was_measured() -> None:
+    text = (ROOT / "docs" / "guides" / "install.md").read_text(encoding="utf-8")
+    results = ROOT / "benchmarks" / "results"
+    for name, one in json.loads((results / "kernels_in_c.json").read_text())["kernels"].items():
+        times = one["microseconds"].values()
+        assert f"(`{name}`) | {' | '.join(f'{each:g}' for each in times)}" in text
+        assert one["same bits"]
+        numba, here, *_ = times
+        assert here < 1.1 * numba
+    counted = json.loads((results / "install.json").read_text())
+    core, left = counted["core"], counted["extras"][""]["megabytes"]
+    for names, words in ((("llvmlite", "numba"), "would have"), (("pyarrow",), "it would be")):
+        left -= sum(core[name] for name in names)
+        assert f"{words} {left:.0f} MB" in text
+
+
 def test_the_table_of_c_beside_others_is_the_one_that_was_measured() -> None:
     measured = json.loads((ROOT / "benchmarks" / "results" / "edge_peers.json").read_text())
     assert edge_peer_table(measured) in (ROOT / "docs" / "guides" / "export-c.md").read_text()

@@ -24,10 +24,11 @@ EXTRAS += [
     "polars",
     "aeon",
     "sktime",
+    "sklearn",
 ]
 CODE = """
 import importlib, json, os, pkgutil, signal, sys
-import numba, scipy, sklearn.base, typer  # which look at the system they are on
+import numba, scipy, typer  # which look at the system they are on
 
 lacking, extras, packages = json.loads(sys.argv[1])
 

@@ -108,7 +108,7 @@ FACES = {
     ),
     "catchment_lab.watch": "Snapshot look watching",
     "catchment_research": (
-        "ACTIVATIONS DenseReservoir GraphMetrics SpikingReservoir StochasticQuantization "
+        "ACTIVATIONS DenseReservoir SpikingReservoir StochasticQuantization "
         "adapt_weights from_esnfed from_reservoirpy graph_metrics known_series "
         "model_from_reservoirpy noiseless predict_with_feedback with_feedback"
     ),

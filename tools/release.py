@@ -71,7 +71,7 @@ def sbom(dependencies: Mapping[str, list[str]]) -> dict[str, Any]:
 
     def component(name: str) -> dict[str, Any]:
         about = distribution(name).metadata
-        licence = about["License-Expression"] if "License-Expression" in about else None
+        licence, *_ = about.get_all("License-Expression") or [None]
         told = {"type": "library", "name": name, "version": distribution(name).version}
         known = {"licenses": [{"expression": licence}]} if licence else {}
         return {**told, "bom-ref": purl(name), "purl": purl(name), **known}

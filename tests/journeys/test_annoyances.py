@@ -26,7 +26,7 @@ from catchment.federation import Limits, Plan, read_run
 from catchment.federation.runs import lasting, say_bytes
 from catchment.plans import read_plan, run_plan
 from catchment.report import render
-from catchment.sklearn import AnomalyDetector, EchoStateForecaster, TimeSeriesClassifier
+from catchment.sklearn import AnomalyDetector, TimeSeriesClassifier, YuleWalkerForecaster
 from examples.own.federated_pca import FederatedPCA
 from tests.commands import typed
 from tests.journeys.people import good_people, rows_of, write
@@ -350,10 +350,10 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         IntegrityError,
         "text.txt is no model: it does not begin as a safetensors file does",
     ),
-    "a forecaster of 5 points": (
-        lambda: EchoStateForecaster(10).fit(np.arange(5.0)),
+    "a forecaster of 3 points": (
+        lambda: YuleWalkerForecaster().fit(np.arange(3.0)),
         ValueError,
-        "y has 5 steps; a forecast with a washout of 0 needs at least 10",
+        "y has 3 steps; a forecast needs at least 4",
     ),
 }
 

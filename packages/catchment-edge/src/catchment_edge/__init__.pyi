@@ -1,15 +1,10 @@
-from catchment_edge.boards import (
-    FIRMWARE as FIRMWARE,
-    lags_firmware as lags_firmware,
-    model_firmware as model_firmware,
-)
 from catchment_edge.c.adapt import AdaptCode as AdaptCode, adapt_code as adapt_code
 from catchment_edge.c.code import CCode as CCode, c_code as c_code, to_c as to_c
-from catchment_edge.c.lags import lags_c_code as lags_c_code
 from catchment_edge.c.plan import DevicePlan as DevicePlan
 from catchment_edge.client.device import EdgeClient as EdgeClient
 from catchment_edge.client.hello import DeviceHello as DeviceHello
 from catchment_edge.onnx.export import OnnxFile as OnnxFile, to_onnx as to_onnx
+from catchment_edge.training.lags import lags_c_code as lags_c_code
 from catchment_edge.training.write import to_device as to_device
 
 __all__ = [
@@ -18,13 +13,10 @@ __all__ = [
     "DeviceHello",
     "DevicePlan",
     "EdgeClient",
-    "FIRMWARE",
     "OnnxFile",
     "adapt_code",
     "c_code",
     "lags_c_code",
-    "lags_firmware",
-    "model_firmware",
     "to_c",
     "to_device",
     "to_onnx",

@@ -83,9 +83,7 @@ def export(
     if train and to == "onnx":
         raise ValueError("--train is for --to c; an ONNX file only predicts")
     if train and to != "c":
-        from catchment_edge.boards import lags_firmware
-
-        paths = _write(lags_firmware(to, *_lags(model)), out or Path("lags"))
+        paths = _write(_lags(model, to), out or Path("lags"))
     elif train:
         device = _device(model, port, rows=rows, steps=steps, name=name, masks=masks)
         _show(device, as_json)
@@ -110,9 +108,7 @@ def export(
         if to == "c":
             paths = code.write(out or Path())
         else:
-            from catchment_edge.boards import model_firmware
-
-            paths = _write(model_firmware(to, code), out or Path(name))
+            paths = _write(code.firmware(to), out or Path(name))
     for path in paths:
         typer.echo(f"wrote {path}", err=True)
 
@@ -129,10 +125,11 @@ def _write(files: Mapping[str, str], folder: Path) -> list[Path]:
     return [folder]
 
 
-def _lags(path: Path) -> tuple[int, int]:
-    """Return the lookback and the largest horizon of a plan of autocovariances."""
+def _lags(path: Path, board: str) -> Mapping[str, str]:
+    """Return a board's tree of a client of a plan of autocovariances."""
     from catchment.features import NVAR
     from catchment.plans import read_plan
+    from catchment_edge.training.lags import lags_c_code
 
     plan = read_plan(path)
     lags, horizons = plan.maps[0], plan.preprocessing.horizons
@@ -141,7 +138,7 @@ def _lags(path: Path) -> tuple[int, int]:
             f"{path} learns by {plan.algorithm!r}; a board's tree that trains is one of lags, "
             'algorithm = "yule_walker": export --train --to c for any other plan'
         )
-    return lags.delays, max(horizons)
+    return lags_c_code(lags.delays, max(horizons), board=board)
 
 
 def _device(

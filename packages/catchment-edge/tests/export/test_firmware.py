@@ -17,8 +17,8 @@ import catchment as ct
 from catchment.cli import main
 from catchment.data import synthetic_wearables
 from catchment.readout import Model
-from catchment_edge import FIRMWARE, lags_firmware, model_firmware
-from catchment_edge.c.code import c_code
+from catchment_edge import lags_c_code
+from catchment_edge.c.code import BOARDS, c_code
 
 AVR_CORE = Path("/usr/share/arduino/hardware/arduino/avr")
 LOOKBACK, HORIZON = 48, 12
@@ -39,9 +39,9 @@ def number() -> Model:
 
 
 def trees(model: Model, number: Model, target: str) -> Iterator[Mapping[str, str]]:
-    yield model_firmware(target, c_code(model, name="wrist"))
-    yield model_firmware(target, c_code(number, name="speed"))
-    yield lags_firmware(target, LOOKBACK, HORIZON)
+    yield c_code(model, name="wrist").firmware(target)
+    yield c_code(number, name="speed").firmware(target)
+    yield lags_c_code(LOOKBACK, HORIZON, board=target)
 
 
 def written(tree: Mapping[str, str], folder: Path) -> Path:
@@ -65,14 +65,14 @@ def ran(*command: str | Path, cwd: Path | None = None) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("target", FIRMWARE)
+@pytest.mark.parametrize("target", BOARDS)
 def test_a_tree_has_the_sources_and_no_mark_left(target: str, model: Model, number: Model) -> None:
     for tree in trees(model, number, target):
         assert any(path.endswith(".c") and path.startswith("src/") for path in tree)
         for path, text in tree.items():
             assert not re.search("@[A-Z_]+@", path + text), path
     assert (
-        model_firmware(target, c_code(model, name="wrist"))["src/wrist.c"]
+        c_code(model, name="wrist").firmware(target)["src/wrist.c"]
         == c_code(model, name="wrist").source
     )
 
@@ -121,7 +121,7 @@ def test_the_command_writes_a_tree_once(
 
 def test_an_unknown_target_is_refused_with_those_there_are() -> None:
     with pytest.raises(ValueError, match="take one of arduino, zephyr"):
-        lags_firmware("pico", LOOKBACK, HORIZON)
+        lags_c_code(LOOKBACK, HORIZON, board="pico")
 
 
 def test_a_library_for_arduino_keeps_the_rules_of_its_linter(model: Model, number: Model) -> None:
@@ -182,7 +182,7 @@ def test_the_component_manager_packs_the_component(
 
 def test_the_example_for_esp_idf_says_what_the_model_says(model: Model, tmp_path: Path) -> None:
     """Its main.c needs C's library alone, so it runs here as it is."""
-    folder = written(model_firmware("esp-idf", c_code(model, name="wrist")), tmp_path)
+    folder = written(c_code(model, name="wrist").firmware("esp-idf"), tmp_path)
     (main,) = folder.rglob("main.c")
     ran("gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-Dapp_main=main", "-Wno-main",
         f"-I{folder / 'src'}", main, folder / "src" / "wrist.c", "-o", folder / "run")  # fmt: skip
@@ -194,7 +194,7 @@ def test_the_example_for_esp_idf_says_what_the_model_says(model: Model, tmp_path
 
 
 def test_the_example_of_lags_sends_the_sums_of_the_series(tmp_path: Path) -> None:
-    folder = written(lags_firmware("esp-idf", LOOKBACK, HORIZON), tmp_path)
+    folder = written(lags_c_code(LOOKBACK, HORIZON, board="esp-idf"), tmp_path)
     (main,) = folder.rglob("main.c")
     ran("gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-Dapp_main=main", "-Wno-main",
         f"-I{folder / 'src'}", main, folder / "src" / "lags.c", "-o", folder / "run")  # fmt: skip
@@ -244,7 +244,7 @@ include(zephyr/CMakeLists.txt)
 def test_cmake_builds_the_module_for_zephyr(model: Model, tmp_path: Path) -> None:
     """Zephyr itself is not to be had here: its four functions are macros with their meaning."""
     cmake = program("cmake")
-    folder = written(model_firmware("zephyr", c_code(model, name="wrist")), tmp_path / "tree")
+    folder = written(c_code(model, name="wrist").firmware("zephyr"), tmp_path / "tree")
     here = "${CMAKE_CURRENT_SOURCE_DIR}"
     text = (folder / "zephyr/CMakeLists.txt").read_text().replace(f"{here}/..", here)
     (folder / "zephyr/CMakeLists.txt").write_text(text)

@@ -9,7 +9,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from catchment.data import ACTIVITIES, synthetic_wearables
+from catchment.data import ACTIVITIES, Recording, synthetic_wearables
 from catchment.errors import MissingDataError
 from reproductions.arena import arena, markdown
 from reproductions.arena_files import prepared_people, prepared_sets
@@ -17,16 +17,23 @@ from reproductions.arena_files import prepared_people, prepared_sets
 PEOPLE = synthetic_wearables(6, seed=1, windows_per_user=30)
 
 
+def answer(recording: Recording) -> int:
+    """Return the number of a window's class."""
+    assert recording.y is not None
+    return int(np.argmax(recording.y))
+
+
 def written(folder: Path) -> Path:
     """Write the people as that package does, rows of a window in any order, with time stamps."""
-    metadata, sessions, windows, columns = folder / "metadata", [], [], list[np.ndarray]()
+    metadata, sessions, windows = folder / "metadata", list[str](), list[str]()
+    columns = list[np.ndarray]()
     metadata.mkdir(parents=True)
     (folder / "windows").mkdir()
     rng, names, times = np.random.default_rng(0), [], []
     for subject, own in enumerate(PEOPLE.values()):
         for recording in own:
             number = len(sessions)
-            sessions.append(f"{number},{number},{subject},{int(np.argmax(recording.y))}")
+            sessions.append(f"{number},{number},{subject},{answer(recording)}")
             windows.append(f"{number},w{number},{number}")
             mixed = rng.permutation(len(recording.u))
             columns.append(recording.u[mixed])
@@ -51,9 +58,9 @@ def test_people_windows_and_classes_are_those_that_were_written(tmp_path: Path) 
     assert set(classes) <= set(ACTIVITIES)
     assert len(people) == len(PEOPLE)
     for subject, own in enumerate(PEOPLE.values()):
-        expected = {hash(one.u.tobytes()): ACTIVITIES[int(np.argmax(one.y))] for one in own}
+        expected = {hash(one.u.tobytes()): ACTIVITIES[answer(one)] for one in own}
         mine = people[f"subject {subject}"]
-        found = {hash(one.u.tobytes()): classes[int(np.argmax(one.y))] for one in mine}
+        found = {hash(one.u.tobytes()): classes[answer(one)] for one in mine}
         assert found == expected
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from reproductions.lags_study import (
     AHEAD,
     CONTENDERS,
+    LONG_SETS,
     Series,
     cells_of,
     few_origins,
@@ -53,7 +54,12 @@ def test_eight_kilobytes_are_enough() -> None:
     assert error("exchange rates", "autocovariances") <= 0.36
     # Nothing linear beats the last value there.
     assert error("exchange rates", "last value") <= error("exchange rates", "autocovariances")
-    assert error("weather", "autocovariances") <= 1.02 * error("weather", "exact Gram")
+
+
+def test_long_series_have_the_error_of_the_exact_gram_within_two_percent() -> None:
+    assert len(LONG_SETS) == 5
+    for name in LONG_SETS:
+        assert error(name, "autocovariances") <= 1.02 * error(name, "exact Gram")
 
 
 def test_a_forecast_of_quick_series_is_near_its_floor() -> None:

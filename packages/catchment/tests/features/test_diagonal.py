@@ -105,16 +105,6 @@ def test_loud_inputs_are_cut_off_and_everything_stays_within_bounds() -> None:
     np.testing.assert_array_equal(z, features.rows([np.sign(loud) * 8.0])[0])
 
 
-def test_blocks_are_the_rows_that_are_wanted() -> None:
-    features = built(2, units=40, washout=7)
-    u = RNG.normal(size=(300, 2))
-    wanted = RNG.random(300) < 0.3
-    wanted[:7] = False
-    parts = list(features.row_blocks(u, wanted, 11))
-    assert max(len(z) for z in parts) == 11
-    np.testing.assert_array_equal(np.concatenate(parts), features.rows([u])[0][wanted[7:]])
-
-
 def test_statistics_do_not_depend_on_blocks_or_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     features = built(2, units=20, washout=3)
     data = [

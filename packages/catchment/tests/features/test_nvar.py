@@ -8,7 +8,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from catchment import Array
 from catchment.errors import ClippingWarning
-from catchment.features import NVAR, FeatureMap
+from catchment.features import NVAR
 
 RNG = np.random.default_rng(2)
 
@@ -39,15 +39,6 @@ def test_inputs_in_fixed_point_have_exact_products_and_loud_ones_are_cut_off() -
         (z,) = features.rows([[0.5 + 2.0**-22, 100.0]])
     x = 0.5 + 2.0**-22
     np.testing.assert_array_equal(z, [[1, x, 0, x * x, 0, 0], [1, 8, x, 64, 8 * x, x * x]])
-
-
-def test_blocks_look_back_across_their_edges() -> None:
-    features = NVAR(4, stride=3).build(2, per_step=True)
-    assert isinstance(features, FeatureMap)
-    u = RNG.normal(size=(70, 2))
-    wanted = np.arange(70) % 3 == 1
-    found = np.concatenate(list(features.row_blocks(u, wanted, 5)))
-    np.testing.assert_array_equal(found, features.rows([u])[0][wanted])
 
 
 def test_too_many_features_and_bad_settings_are_refused() -> None:

@@ -17,5 +17,5 @@ BLOCKS = re.findall(r"^```py\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re
 def test_the_guides_code_runs(library: str) -> None:
     if find_spec(library) is None:
         pytest.skip(f'{library} is not installed; pip install "catchment[{library}]"')
-    (block,) = [block for block in BLOCKS if f"catchment.interop.{library} " in block]
+    (block,) = [block for block in BLOCKS if f"from {library}." in block]
     exec(compile(block, str(GUIDE), "exec"), {})

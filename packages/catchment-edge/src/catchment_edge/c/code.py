@@ -1,18 +1,34 @@
-"""A model as C: what is written, and the plan of what it needs."""
+"""A model as C: what is written, by itself or as the tree that a board's own tools unpack.
+
+A tree is a folder of templates in firmware/, whose examples/ differ between a model that reads a
+stream and a client that sums one.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from catchment import replace_file
 from catchment.readout import Model, PersonalModels
 from catchment_edge.c.layout import Cutting, Layout
 from catchment_edge.c.plan import DevicePlan, plan_of
 from catchment_edge.c.program import header_text, source_text
+from catchment_edge.ports import filled, write_files
+
+BOARDS = ("arduino", "zephyr", "esp-idf", "platformio", "micropython")
+_FIRMWARE = Path(__file__).parents[1] / "firmware"
+_EXAMPLES = {
+    "arduino": ("examples/{0}/{0}.ino", "ino"),
+    "platformio": ("examples/{0}/{0}.ino", "ino"),
+    "zephyr": ("samples/{0}/src/main.c", "zephyr.c"),
+    "esp-idf": ("examples/{0}/main/main.c", "esp-idf.c"),
+    "micropython": ("module.c", "micropython.c"),
+}
 
 # What a file's own functions start with, and headers that it includes.
 _TAKEN = re.compile("(map|grid|float|golden)(_.*)?|stdint|math")
@@ -61,14 +77,69 @@ class CCode:
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write both files into a folder, which is made if it is not there; return their paths."""
-        where, texts = Path(folder), {".c": self.source, ".h": self.header}
-        if where.exists() and not where.is_dir():
-            raise ValueError(f"--out {where} is a file; name a folder for {self.layout.name}.c")
-        where.mkdir(parents=True, exist_ok=True)
-        paths = [where / f"{self.layout.name}{suffix}" for suffix in texts]
-        for path, text in zip(paths, texts.values(), strict=True):
-            replace_file(path, text.encode())
-        return paths
+        name = self.layout.name
+        texts = {f"{name}.c": self.source, f"{name}.h": self.header}
+        files = {file: text.encode() for file, text in texts.items()}
+        return write_files(files, Path(folder), name)
+
+    def firmware(self, board: str) -> dict[str, str]:
+        """Return the files of the tree that a board's tools unpack, by their paths in it.
+
+        Parameters
+        ----------
+        board
+            "arduino", "zephyr", "esp-idf", "platformio" or "micropython".
+        """
+        name, model = self.layout.name, self.layout.model
+        functions, say = ["reset", "step", "finish", "predict"], "scores[0]"
+        marks = {
+            "SENTENCE": f"Predicts from recordings of {model.n_inputs} channels.",
+            "SELFTEST_KCONFIG": _part("selftest.kconfig"),
+            "SAY_PRINTF": 'printf("%g\\n", (double)scores[0]);',
+            "CLASSES_FUNCTION": "",
+            "CLASSES_ENTRY": "",
+        }
+        step = f"scores = {name}.step(sample)  # None until there are some"
+        marks["USE"] = f"    {name}.reset()\n    {step}"
+        if model.classes is not None:
+            functions, say = [*functions, "class"], f"{name}_classes[{name}_class(scores)]"
+            entry = "mp_store_global(MP_QSTR_classes, MP_OBJ_FROM_PTR(&classes_obj));"
+            marks |= {
+                "SENTENCE": f"Classifies recordings of {model.n_inputs} channels.",
+                "SAY_PRINTF": f'printf("%s\\n", {say});',
+                "CLASSES_FUNCTION": f"\n{_part('classes.c')}\n",
+                "CLASSES_ENTRY": f"    {entry}\n",
+            }
+        marks["SAY_ARDUINO"] = f"Serial.println({say});"
+        marks["KEYWORDS"] = "\n".join(f"{name}_{one}\tKEYWORD2" for one in functions)
+        sources = {f"{name}.c": self.source, f"{name}.h": self.header}
+        return tree(board, name, "stream", sources, marks)
+
+
+def tree(
+    board: str, name: str, example: str, sources: Mapping[str, str], marks: Mapping[str, str]
+) -> dict[str, str]:
+    """Return a board's templates, an example and the sources, every @MARK@ replaced."""
+    if board not in BOARDS:
+        raise ValueError(f"there is no board {board!r}; take one of {', '.join(BOARDS)}")
+    where, kind = _EXAMPLES[board]
+    code = _FIRMWARE / "examples" / f"{example}.{kind}"
+    if not code.exists():
+        code = code.with_name(f"{example}.console.c")
+    files = [file for file in sorted((_FIRMWARE / board).rglob("*")) if file.is_file()]
+    texts = {
+        file.relative_to(_FIRMWARE / board).as_posix(): file.read_text("utf-8") for file in files
+    }
+    texts[where.format(example)] = code.read_text("utf-8")
+    known = {"NAME": name, "UPPER": name.upper(), "EXAMPLE": example}
+    values = {**marks, **known, "VERSION": version("catchment-edge")}
+    found = {filled(path, values): filled(text, values).rstrip() for path, text in texts.items()}
+    whole = {path: f"{text}\n" for path, text in found.items() if text}
+    return whole | {f"src/{path}": text for path, text in sources.items()}
+
+
+def _part(name: str) -> str:
+    return (_FIRMWARE / "parts" / name).read_text("utf-8").strip("\n")
 
 
 def to_c(

@@ -17,6 +17,7 @@ from catchment.features import Pipeline
 from catchment.readout import Model
 from catchment_edge.c.layout import Cutting, Layout
 from catchment_edge.c.map_code import Table, table_text
+from catchment_edge.c.pieces import template
 
 MOST_NUMBERS = 6000  # of all recordings together, if one window is not longer
 DIGITS = 10  # binary digits of a sample after the point, in units of its channel's spread
@@ -119,7 +120,6 @@ def golden_text(layout: Layout) -> str:
     """Return the self-test, compiled only where it is asked for."""
     data, digits = golden(layout), layout.map.digits
     assert digits is not None
-    n, I, K = layout.name, layout.map.n_inputs, layout.n_outputs
     tables = [
         Table("int32_t", "golden_samples", np.concatenate([one.ravel() for one in data.samples])),
         Table("double", "golden_unit", data.unit),
@@ -129,65 +129,4 @@ def golden_text(layout: Layout) -> str:
         Table("uint32_t", "golden_hashes", np.array(data.hashes(digits))),
     ]
     texts = "\n\n".join(table_text(one) for one in tables)
-    return f"""
-#ifdef {n.upper()}_SELFTEST
-{texts}
-
-{_run_text(layout)}
-
-int {n}_selftest(struct {n}_state *s)
-{{
-    const int32_t *samples = golden_samples;
-    double total[{K}], error;
-    uint32_t k, i, rows, hash;
-    for (k = 0; k < {len(data.samples)}; samples += golden_steps[k] * {I}, k++) {{
-        rows = golden_rows(s, samples, golden_steps[k], total, &hash);
-        if (rows == 0)
-            return (int)k + 1;
-        if (hash != golden_hashes[k])
-            return (int)k + 1;
-        for (i = 0; i < {K}; i++) {{
-            error = total[i] / rows - (double)golden_scores[k * {K} + i];
-            if (!(error <= (double)golden_tolerance[i] && -error <= (double)golden_tolerance[i]))
-                return (int)k + 1;
-        }}
-    }}
-    return 0;
-}}
-#endif"""
-
-
-def _run_text(layout: Layout) -> str:
-    """Return the function that runs one recording, and adds its rows to sums and a hash."""
-    n, I, K = layout.name, layout.map.n_inputs, layout.n_outputs
-    begin = f"{n}_begin(s, steps)" if layout.told_steps else f"{n}_reset(s)"
-    return f"""
-static uint32_t golden_rows(state *s, const int32_t *samples, uint32_t steps, double *total,
-                            uint32_t *hash)
-{{
-    value sample[{I}], zero = 0;
-    float scores[{K}];
-    uint32_t t, i, found = 0;
-    uint32_t j;
-    {begin};
-    for (i = 0; i < {K}; i++)
-        total[i] = 0;
-    *hash = 2166136261u;
-    for (t = 0; t <= steps; t++) {{
-        int rows;
-        for (i = 0; t < steps && i < {I}; i++, samples++)
-            sample[i] = *samples == INT32_MIN ? zero / zero : (value)*samples * golden_unit[i];
-        rows = t < steps ? {n}_step(s, sample, scores) : {n}_finish(s, scores);
-        if (rows < 0)
-            return 0;
-        for (j = 0; rows && j < {layout.map.n_features}; j++) {{
-            int32_t k = s->row[j];
-            *hash = (*hash ^ (uint32_t)k) * 16777619u;
-        }}
-        for (i = 0; rows && i < {K}; i++)
-            total[i] += (double)scores[i];
-        found += (uint32_t)rows;
-    }}
-    return found;
-}}
-"""
+    return template("selftest.c", layout.marks | {"TABLES": texts, "SAMPLES": len(data.samples)})

@@ -172,6 +172,21 @@ class Layout:
         return tuple(sorted(found, key=lambda one: -BYTES[one.type]))
 
     @property
+    def marks(self) -> dict[str, object]:
+        """What templates of the C file and the header have marks for."""
+        name = self.name
+        return {
+            "NAME": name,
+            "UP": name.upper(),
+            "CHANNELS": self.map.n_inputs,
+            "WORDS": self.map.n_words,
+            "OUTPUTS": self.n_outputs,
+            "FEATURES": self.map.n_features,
+            "WINDOW": self.cutting.window,
+            "BEGINS": f"{name}_begin(s, steps)" if self.told_steps else f"{name}_reset(s)",
+        }
+
+    @property
     def ram(self) -> int:
         """Bytes of the state, as the compiler lays it out."""
         widest = max(BYTES[one.type] for one in self.fields)

@@ -8,10 +8,12 @@ prototypes and other comments are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+
+from catchment_edge.ports import filled
 
 _TOKEN = re.compile(
     r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|^[ \t]*#(?:\\\n|[^\n])*|\n|.",
@@ -120,6 +122,11 @@ def _defined(bare: str) -> set[str]:
         return set()
     named = re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*;?\s*$", declared)
     return {named[1]} if named else set()
+
+
+def template(name: str, marks: Mapping[str, object]) -> str:
+    """Return the text of a file in templates/, its marks replaced."""
+    return filled((files("catchment_edge") / "templates" / name).read_text("utf-8"), marks)
 
 
 @cache

@@ -10,7 +10,7 @@ import catchment
 from catchment_edge.c.golden import golden_text
 from catchment_edge.c.layout import Layout
 from catchment_edge.c.map_code import MapCode, table_text
-from catchment_edge.c.pieces import Piece, needed, uses_of
+from catchment_edge.c.pieces import Piece, needed, template, uses_of
 
 
 def _prepared(layout: Layout) -> str:
@@ -46,19 +46,7 @@ def _prepared(layout: Layout) -> str:
 
 
 def _readout(layout: Layout) -> str:
-    F, K = layout.map.n_features, layout.n_outputs
-    return f"""
-static void readout(const feature *row, float *scores)
-{{
-    const int32_t *w = readout_weights;
-    uint32_t j, k;
-    for (k = 0; k < {K}; k++, w += {F}) {{
-        int64_t sum = readout_intercept[k];
-        for (j = 0; j < {F}; j++)
-            sum += (int64_t)w[j] * row[j];
-        scores[k] = (float)sum * readout_unit[k];
-    }}
-}}"""
+    return template("readout.c", layout.marks)
 
 
 def _entered(layout: Layout) -> str:
@@ -150,21 +138,7 @@ void {name}_begin(struct {name}_state *s, uint32_t steps)
 
 
 def _step(layout: Layout) -> str:
-    name = layout.name
-    return f"""
-int {name}_step(struct {name}_state *s, const {name}_value *sample, float *scores)
-{{
-    value u[{layout.map.n_inputs}];
-    word v[{layout.map.n_words}];
-    int found;
-    if (!prepared(s, sample, u))
-        return -1;
-    map_enter(u, v);
-    found = entered(s, v);
-    if (found > 0)
-        readout(s->row, scores);
-    return found;
-}}"""
+    return template("step.c", layout.marks)
 
 
 def _finish(layout: Layout) -> str:
@@ -190,64 +164,24 @@ def _finish(layout: Layout) -> str:
 
 
 def _predict(layout: Layout) -> str:
-    name, I, K = layout.name, layout.map.n_inputs, layout.n_outputs
-    begin = f"{name}_begin(s, steps)" if layout.told_steps else f"{name}_reset(s)"
-    W, S, held, cut = layout.cutting.window, layout.cutting.step, "", ""
+    W, S, marks = layout.cutting.window, layout.cutting.step, layout.marks
+    held = cut = ""
     if layout.map.per_step and W:
         # Rows of a window come before it is whole; what is left at the end has none.
         cut = f"\n    steps = steps < {W} ? 0 : (steps - {W}) / {S} * {S} + {W};"
     if layout.holds:
-        held = f"""
-    for (k = 0; k < {I}; k++) {{
-        for (t = 0; t < steps && kind_of_double(samples[t * {I} + k]) == 1; t++)
-            ;
-        if (t < steps) {{
-            s->held[k] = samples[t * {I} + k];
-            s->known[k] = 1;
-        }}
-    }}"""
-    return f"""
-int {name}_predict(struct {name}_state *s, const {name}_value *samples, uint32_t steps,
-{" " * (len(name) + 13)}float *scores)
-{{
-    double total[{K}];
-    uint32_t t, k, rows = 0;
-    int found = 0;
-    for (k = 0; k < {K}; k++)
-        total[k] = 0;
-    {begin};{held}{cut}
-    for (t = 0; t <= steps; t++) {{
-        found = t < steps ? {name}_step(s, samples + t * {I}, scores) : {name}_finish(s, scores);
-        if (found < 0)
-            return found;
-        for (k = 0; found && k < {K}; k++)
-            total[k] += (double)scores[k];
-        rows += (uint32_t)found;
-    }}
-    for (k = 0; rows && k < {K}; k++)
-        scores[k] = (float)(total[k] / rows);
-    return rows > 0;
-}}"""
+        held = template("held.c", marks).rstrip("\n")
+    indent = " " * (len(layout.name) + 13)
+    return template("predict.c", marks | {"HELD": held, "CUT": cut, "INDENT": indent})
 
 
 def _class(layout: Layout) -> str:
-    if layout.model.classes is None:
+    names = layout.model.classes
+    if names is None:
         return ""
-    name, K = layout.name, layout.n_outputs
-    names = ",\n    ".join(_string(one) for one in layout.model.classes)
-    return f"""
-const char *const {name}_classes[{K}] = {{
-    {names}
-}};
-
-int {name}_class(const float *scores)
-{{
-    int k, best = 0;
-    for (k = 1; k < {K}; k++)
-        if (scores[k] > scores[best])
-            best = k;
-    return best;
-}}"""
+    return template(
+        "classes.c", {**layout.marks, "CLASS_NAMES": ",\n    ".join(map(_string, names))}
+    )
 
 
 def _string(text: str) -> str:
@@ -324,80 +258,18 @@ def _own_texts(layout: Layout) -> list[str]:
 
 def header_text(layout: Layout) -> str:
     """Return the header: sizes, the state, and the functions."""
-    n, up = layout.name, layout.name.upper()
-    fields = "\n".join(f"    {one.type} {one.name}[{one.length}];" for one in layout.fields)
-    return f"""/* {_title(layout)}
- *
-{_told(layout)}
- */
-#ifndef {up}_H
-#define {up}_H
-
-#include <stdint.h>
-
-#define {up}_CHANNELS {layout.map.n_inputs}
-#define {up}_OUTPUTS {layout.n_outputs}
-#define {up}_WINDOW {layout.cutting.window} /* steps; 0: none */
-#define {up}_FEATURES {layout.map.n_features}
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-typedef double {n}_value; /* a raw sample of one channel */
-
-/* All memory that there is. The caller provides it. */
-struct {n}_state {{
-{fields}
-}};
-
-{_functions(layout)}
-#ifdef {up}_SELFTEST
-/* 0 if recordings with known scores have these scores; else the number of the first that has not,
- * counted from 1. */
-int {n}_selftest(struct {n}_state *s);
-#endif
-
-#ifdef __cplusplus
-}}
-#endif
-
-#endif
-"""
-
-
-def _functions(layout: Layout) -> str:
-    """Return the functions that a program calls, but for the self-test."""
-    n, bad = layout.name, "infinite" if layout.holds else "missing or infinite"
+    bad, marks = "infinite" if layout.holds else "missing or infinite", layout.marks
     if layout.by_recording and layout.setting.steps:
         bad += f", or the recording longer than {layout.setting.steps} steps"
-    begin = classes = ""
-    if layout.told_steps:
-        begin = f"""
-/* A recording of this many steps begins: its parts depend on its length. {n}_predict
- * does it by itself; after {n}_reset alone a recording has no scores. */
-void {n}_begin(struct {n}_state *s, uint32_t steps);
-"""
-    if layout.model.classes is not None:
-        classes = f"""
-extern const char *const {n}_classes[{layout.n_outputs}];
-
-/* The number of the class with the largest score. */
-int {n}_class(const float *scores);
-"""
-    return f"""/* A recording begins. */
-void {n}_reset(struct {n}_state *s);
-{begin}
-/* One sample of all channels. 1: the scores are new; 0: they are not;
- * -1: a sample is {bad}: it is left out. */
-int {n}_step(struct {n}_state *s, const {n}_value *sample, float *scores);
-
-/* The recording ends. 1: the scores are of the whole recording; 0: there are none. */
-int {n}_finish(struct {n}_state *s, float *scores);
-
-/* A whole recording, step after step: the mean of its scores. 1, or as in step and finish. */
-int {n}_predict(struct {n}_state *s, const {n}_value *samples, uint32_t steps, float *scores);
-{classes}"""
+    more = {
+        "TITLE": _title(layout),
+        "TOLD": _told(layout),
+        "FIELDS": "\n".join(f"    {one.type} {one.name}[{one.length}];" for one in layout.fields),
+        "BEGIN": template("begin.h", marks) if layout.told_steps else "",
+        "BAD": bad,
+        "CLASSES": template("classes.h", marks) if layout.model.classes is not None else "",
+    }
+    return template("model.h", more | marks)
 
 
 def _title(layout: Layout) -> str:

@@ -19,7 +19,7 @@ from catchment_edge.onnx.file import SAMPLES, SCORES, Source, batch_graph, sourc
 from catchment_edge.onnx.maps import maps_within, network_of, opset_of
 
 if TYPE_CHECKING:
-    from catchment.sklearn import PreparedEstimator
+    from catchment.sklearn import SequenceEstimator
 
 
 SHORT = 120  # steps of a made-up recording, where any length will do
@@ -125,7 +125,7 @@ class OnnxFile:
 
 
 def to_onnx(
-    model: Predictor | PreparedEstimator,
+    model: Predictor | SequenceEstimator,
     path: str | Path,
     *,
     precision: Precision = "float64",

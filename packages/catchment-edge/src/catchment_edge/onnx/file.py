@@ -276,11 +276,9 @@ def source_of(model: Any, steps: int | None, rate: float | None) -> Source:
             "these are models by client, and a file holds one; say whose with --client NAME, or in "
             'Python export models.model or models.of("name")'
         )
-    from sklearn.utils.validation import check_is_fitted
+    from catchment.sklearn import EchoStateFeatures, SequenceClassifier, SequenceEstimator
 
-    from catchment.sklearn import EchoStateFeatures, PreparedEstimator, SequenceClassifier
-
-    if not isinstance(model, PreparedEstimator):
+    if not isinstance(model, SequenceEstimator):
         # What can be trained and has no form here is a value that the command may meet.
         kind = ValueError if isinstance(model, Predictor) else TypeError
         raise kind(
@@ -292,6 +290,8 @@ def source_of(model: Any, steps: int | None, rate: float | None) -> Source:
             f"{type(model).__name__} does not predict; export an estimator that does, such as "
             "EchoStateClassifier"
         )
+    from sklearn.utils.validation import check_is_fitted
+
     check_is_fitted(model)
     estimator: Any = model
     own: Model = estimator.model_

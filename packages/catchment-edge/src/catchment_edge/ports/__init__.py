@@ -10,7 +10,7 @@ from pathlib import Path
 
 from catchment import replace_file
 
-__all__ = ["PORTS", "STACK", "port_files", "write_files"]
+__all__ = ["PORTS", "STACK", "port_files"]
 
 PORTS = ("host", "mps2_an386")
 CODE = 28 * 1024  # bytes of instructions, at most: integers on a processor without an FPU
@@ -46,10 +46,19 @@ def port_files(
         raise ValueError(f"there is no port {port!r}; take one of {', '.join(PORTS)}")
     files = [_FOLDER / "port.h", *sorted((_FOLDER / port).iterdir())]
     found = {file.name: file.read_text(encoding="utf-8") for file in files if file.is_file()}
-    values = {"@MODEL@": model, "@FLASH@": str(tables + code), "@STACK@": str(stack)}
-    for mark, value in values.items():
-        found["Makefile"] = found["Makefile"].replace(mark, value)
-    return found
+    values = {"MODEL": model, "FLASH": tables + code, "STACK": stack}
+    return found | {"Makefile": filled(found["Makefile"], values)}
+
+
+def filled(text: str, marks: Mapping[str, object]) -> str:
+    """Return a text with every @MARK@ in it replaced.
+
+    >>> filled("int @NAME@[@COUNT@];", {"NAME": "x", "COUNT": 3})
+    'int x[3];'
+    """
+    for mark, value in marks.items():
+        text = text.replace(f"@{mark}@", str(value))
+    return text
 
 
 def write_files(files: Mapping[str, bytes], place: Path, name: str) -> list[Path]:

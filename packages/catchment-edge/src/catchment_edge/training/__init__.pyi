@@ -1,6 +1,5 @@
-from catchment_edge.training.lags import LagsDevice as LagsDevice, lags_device as lags_device
+from catchment_edge.training.layout import task_of as task_of
 from catchment_edge.training.sensor import sensor_bytes as sensor_bytes
-from catchment_edge.training.task import task_of as task_of
 from catchment_edge.training.write import (
     TrainingDevice as TrainingDevice,
     device_of as device_of,
@@ -8,14 +7,12 @@ from catchment_edge.training.write import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment_edge.training.layout import Layout as Layout, SumsForm as SumsForm
-from catchment_edge.training.task import Task as Task
+from catchment_edge.training.lags import lags_device as lags_device
+from catchment_edge.training.layout import Layout as Layout, SumsForm as SumsForm, Task as Task
 
 __all__ = [
-    "LagsDevice",
     "TrainingDevice",
     "device_of",
-    "lags_device",
     "sensor_bytes",
     "task_of",
     "to_device",

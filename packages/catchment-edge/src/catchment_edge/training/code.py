@@ -23,6 +23,7 @@ from catchment.federation.learn import FederatedScaling
 from catchment.readout import SUMS, FixedPoint, RidgeStatistics, statistics_name
 from catchment.wire import CHUNK, FEWEST, Message
 from catchment_edge.c.map_code import Table, table_text
+from catchment_edge.c.pieces import template
 from catchment_edge.c.plan import bytes_of, map_traits, struct_bytes
 from catchment_edge.c.program import activate_text, joined, library_text, map_pieces
 from catchment_edge.training.layout import PIECE, Layout
@@ -100,7 +101,7 @@ def _quoted(text: str) -> str:
 
 
 GAPS = ("hold", "error", "restart")
-_SOURCES = resources.files("catchment_edge") / "sources"
+SOURCES = resources.files("catchment_edge") / "sources"
 _INCLUDE = re.compile(r'^#include ".*"\n', re.MULTILINE)
 BASE = (
     *("bytes.h", "bytes.c", "wide.c", "sha256.h", "sha256.c", "crc32.c"),
@@ -167,37 +168,9 @@ def header_text(layout: Layout) -> str:
 
 def header_of(name: str, channels: int, outputs: int, features: int, window: int) -> str:
     """Return the header of a device with so many of each."""
-    up = name.upper()
-    return f"""/* {title_of(name)} */
-#ifndef {up}_H
-#define {up}_H
-
-#include <stdint.h>
-
-#define {up}_CHANNELS {channels}
-#define {up}_OUTPUTS {outputs}
-#define {up}_FEATURES {features}
-#define {up}_WINDOW {window} /* steps; 0: none */
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-/* Answers frames until the link is closed; what the device holds stays for the next call. */
-void {name}_serve(void);
-
-/* What the firmware gives. The link to the gateway, and the sensor's line, which the gateway never
- * sees: one byte, and 0 when there will be no more. */
-int port_read(uint8_t *one);
-void port_write(const uint8_t *bytes, uint32_t count);
-int sensor_read(uint8_t *one);
-
-#ifdef __cplusplus
-}}
-#endif
-
-#endif
-"""
+    sizes = {"CHANNELS": channels, "OUTPUTS": outputs, "FEATURES": features, "WINDOW": window}
+    names = {"TITLE": title_of(name), "NAME": name, "UP": name.upper()}
+    return template("device.h", {**sizes, **names})
 
 
 def title_of(name: str) -> str:
@@ -207,7 +180,7 @@ def title_of(name: str) -> str:
 
 def source(name: str) -> str:
     """Return a piece of C without what it includes of the others."""
-    return _INCLUDE.sub("", (_SOURCES / name).read_text(encoding="utf-8"))
+    return _INCLUDE.sub("", (SOURCES / name).read_text(encoding="utf-8"))
 
 
 def _head(layout: Layout) -> str:

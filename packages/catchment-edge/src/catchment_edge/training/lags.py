@@ -15,14 +15,14 @@ import numpy as np
 from catchment.data import Scaler
 from catchment.federation.learn import FederatedScaling, FederatedYuleWalker
 from catchment.plans import read_plan
-from catchment_edge.c.code import check_name
-from catchment_edge.c.lags import MOST
+from catchment_edge.c.code import check_name, tree
 from catchment_edge.c.map_code import Table, table_text
 from catchment_edge.c.program import joined
 from catchment_edge.ports import port_files, write_files
 from catchment_edge.training.code import (
     BASE,
     GAPS,
+    SOURCES,
     header_of,
     message_text,
     most_bytes,
@@ -31,8 +31,49 @@ from catchment_edge.training.code import (
 )
 from catchment_edge.training.layout import struct_size
 
+MOST = 60_000  # lags that the counters hold
 PIECE = 256  # bytes of an upload in one frame: less than other devices have, whose sums are larger
 RANGES = 32
+
+
+def lags_c_code(lookback: int, horizon: int, *, board: str | None = None) -> dict[str, str]:
+    """Return the C of a client's autocovariances, by the names of its two files.
+
+    It needs 7 bytes for each lag, below 8 kB for a lookback of 336 values and a horizon of 720, and
+    makes the integers that `catchment.readout.autocovariances` makes. A value that is missing
+    begins another series.
+
+    Parameters
+    ----------
+    lookback, horizon
+        As of the plan: its `delays`, and its largest horizon.
+    board
+        The files of the tree that this board's tools unpack, as of `CCode.firmware`.
+
+    >>> files = lags_c_code(336, 720)
+    >>> sorted(files), "#define LAGS 1056" in files["lags.h"]
+    (['lags.c', 'lags.h'], True)
+    """
+    lags = lookback + horizon
+    if not 0 < lookback < lags <= MOST:
+        raise ValueError(
+            f"lookback is {lookback} and horizon {horizon}; give two numbers from 1 on, together "
+            f"{MOST} at most"
+        )
+    files = {name: (SOURCES / name).read_text("utf-8") for name in ("lags.h", "lags.c")}
+    files["lags.h"] = files["lags.h"].replace("#define LAGS 1056", f"#define LAGS {lags}")
+    if board is None:
+        return files
+    main = Path(__file__).parents[1] / "firmware" / "parts" / f"{board}.c"
+    marks = {
+        "SENTENCE": f"Sums the autocovariances of one series up to lag {lags}.",
+        "KEYWORDS": "\n".join(f"lags_{one}\tKEYWORD2" for one in ("start", "feed", "gap", "sent")),
+        "SELFTEST_KCONFIG": "",
+        "MAIN": main.read_text("utf-8") if main.exists() else "",
+        "INCLUDES": "#include <zephyr/console/console.h>\n\n" if board == "zephyr" else "",
+        "USE": "    lags.feed(lags.fixed(21.5, mean, scale))\n    sums = lags.sums()",
+    }
+    return tree(board, "lags", "autocovariances", files, marks)
 
 
 @dataclass(frozen=True, eq=False)

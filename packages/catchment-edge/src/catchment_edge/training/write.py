@@ -18,8 +18,7 @@ from catchment_edge.training.code import (
     sums_parts,
     table_bytes,
 )
-from catchment_edge.training.layout import ROWS, Layout
-from catchment_edge.training.task import task_of
+from catchment_edge.training.layout import ROWS, Layout, task_of
 
 MONOCYPHER = resources.files("catchment_edge") / "vendor" / "monocypher"
 

@@ -195,8 +195,10 @@ def adapt(
 
     Nothing is sent. MODEL was trained with adapt = true in [run]; what it carries is printed.
     """
+    from collections import Counter
+
     from catchment.data.files import find_files
-    from catchment.readout.adapt import adapted, described
+    from catchment.readout.adapt import adapted, described, rows_of
     from catchment.readout.answers import read_for
     from catchment.readout.model import Model
 
@@ -208,12 +210,15 @@ def adapt(
         for own in read_for(model, path).values():
             recordings += own
     with waiting("adapting"):
-        found = adapted(model, recordings)
+        made, found = adapted(model, rows_of(model, recordings))
     beside = model_path if model_path.is_dir() else model_path.parent
-    path = found.model.save(out or beside / ADAPTED)
-    kept = ", ".join(f"{n} {name}" for name, n in found.kept.items())
+    path = made.save(out or beside / ADAPTED)
+    names, counts = model.classes or (), Counter(found.label.tolist())
+    kept = ", ".join(f"{n} {names[k]}" for k, n in sorted(counts.items()))
     typer.echo(f"{model_path}: {described(model)}", err=True)
-    typer.echo(f"{found.n_rows} rows; learned from {kept}; {found.n_renamed} renamed", err=True)
+    typer.echo(
+        f"{len(found.before)} rows; learned from {kept}; {found.n_renamed} renamed", err=True
+    )
     typer.echo(f"wrote {path}", err=True)
 
 

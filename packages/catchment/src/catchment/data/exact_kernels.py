@@ -17,9 +17,8 @@ CHUNK = 256  # rows whose pieces stay in the first cache
 ROUND, UP, DOWN = 1.5 * 2.0**52, 2.0**20, 2.0**-20
 
 _ROWS = types.Array(types.float64, 2, "C", readonly=True)
-_VECTOR = types.Array(types.float64, 1, "C", readonly=True)
 _SUMS, _PRODUCTS = types.int64[:, ::1], types.int64[:, :, ::1]
-_SIGNATURE = types.int64(_ROWS, _VECTOR, types.float64, types.int64[::1], _SUMS, _PRODUCTS)
+_SIGNATURE = types.int64(_ROWS, types.float64, types.int64[::1], _SUMS, _PRODUCTS)
 
 
 @njit(fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
@@ -60,8 +59,8 @@ def _without_missing(rest, n):
 
 
 @njit([_SIGNATURE], cache=True, nogil=True, error_model="numpy")
-def add_rows(u, origin, bound, count, sums, products):
-    """Add rows u (T, I) about the origin; return T, or where a chunk with a bad number begins.
+def add_rows(u, bound, count, sums, products):
+    """Add rows u (T, I); return T, or where a chunk with a bad number begins.
 
     `sums` (I, 5) gathers the sums of the pieces and `products` (I, 5, 5) those of their products,
     the upper triangle. A number is bad if it is neither NaN nor below the bound; the sums mean
@@ -73,7 +72,7 @@ def add_rows(u, origin, bound, count, sums, products):
         n = min(CHUNK, T - first)
         for i in range(I):
             for b in range(n):
-                rest[b] = u[first + b, i] - origin[i]
+                rest[b] = u[first + b, i]
             count[i] += n
             # The sum of squares is no less than the largest square, and quicker to find.
             energy = _dot(rest, rest, n)

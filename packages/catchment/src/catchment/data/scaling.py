@@ -1,7 +1,7 @@
 """Standardizing channels, by each client for itself or by all of them together.
 
-What a client sends is, per channel, how many values it has, their sum and their sum of squares,
-all about a public origin: `Moments`. They add, so one scaler for a federation costs one sum and is
+What a client sends is, per channel, how many values it has, their sum and their sum of squares:
+`Moments`. They add, so one scaler for a federation costs one sum and is
 the scaler of the pooled data. The server sees these three numbers per channel, summed over clients
 under secure aggregation, each client's otherwise.
 
@@ -28,7 +28,7 @@ Numbers leave as limbs of 32 bits in 64-bit words, value = sum_i limb_i 2^(32 i)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array, Integers, as_matrix, frozen, refuse_nonfinite
 from catchment.data.recording import Recording
+from catchment.wire import Summable
 
 Whole = NDArray[np.object_]  # Python's integers
 
@@ -51,18 +52,17 @@ _SHIFTS = (20, 0, -20, -40, -60)
 _ROWS = 2**22  # whose sums fit 64 bits
 
 
-def exact_sums(parts: Iterable[Array], origin: Array) -> tuple[Integers, Whole, Whole]:
-    """Return counts (I,), sums in 2^-60 and sums of squares in 2^-120 of rows less the origin (I,).
+def exact_sums(parts: Sequence[Array]) -> tuple[Integers, Whole, Whole]:
+    """Return counts (I,), sums in 2^-60 and sums of squares in 2^-120 of rows (T, I).
 
     NaN is not counted; ValueError if a number is too large.
 
-    >>> exact_sums([np.array([[1e12], [2.0**-60], [np.nan], [-1e12]])], np.zeros(1))[:2]
+    >>> exact_sums([np.array([[1e12], [2.0**-60], [np.nan], [-1e12]])])[:2]
     (array([3]), array([1], dtype=object))
     """
     from catchment.data.exact_kernels import add_rows
 
-    I, m = len(origin), len(_SHIFTS)
-    origin = np.ascontiguousarray(origin)
+    I, m = parts[0].shape[1], len(_SHIFTS)
     count, sums = np.zeros(I, np.int64), np.zeros((I, m), np.int64)
     products = np.zeros((I, m, m), np.int64)
     total, squares = np.full((2, I), 0, dtype=object)
@@ -73,9 +73,15 @@ def exact_sums(parts: Iterable[Array], origin: Array) -> tuple[Integers, Whole, 
             if n_rows + len(part) > _ROWS:
                 _flush(sums, products, total, squares)
                 n_rows = 0
-            done = add_rows(part, origin, BOUND, count, sums, products)
+            done = add_rows(part, BOUND, count, sums, products)
             if done < len(part):
-                raise _too_large(part[done:] - origin, first + done)
+                large = ~(np.abs(part) < BOUND) & ~np.isnan(part)
+                row, channel = np.argwhere(large)[0].tolist()
+                raise ValueError(
+                    f"channel {channel} has {part[row, channel]:g} at row {first + row}; numbers "
+                    "to be scaled must be within 2^40 (about 1.1e12), so change the unit of the "
+                    "channel, or make NaN of what stands for a missing value"
+                )
             n_rows += len(part)
     _flush(sums, products, total, squares)
     return count, total, squares
@@ -89,16 +95,6 @@ def _flush(sums: Integers, products: Integers, total: Whole, squares: Whole) -> 
             place = 2 * DIGITS + shift + other + (p != q)
             squares += products[:, p, q].astype(object) << place
     sums[:], products[:] = 0, 0
-
-
-def _too_large(centered: Array, first: int) -> ValueError:
-    large = ~(np.abs(centered) < BOUND) & ~np.isnan(centered)
-    row, channel = (int(k) for k in np.argwhere(large)[0])
-    return ValueError(
-        f"channel {channel} has {centered[row, channel]:g} at row {first + row}; numbers to be "
-        "scaled must be within 2^40 (about 1.1e12) of their origin, so change the unit of the "
-        "channel, or make NaN of what stands for a missing value"
-    )
 
 
 def limbs_of(values: Whole, n_limbs: int) -> Integers:
@@ -151,12 +147,12 @@ CONSTANT = Fraction(1, 10**12)  # a variance below this share of the mean square
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
-    """Additive counts, sums and sums of squares (I,) of channels, about an origin (I,): exact.
+class Moments(Summable):
+    """Additive counts, sums and sums of squares (I,) of channels: exact.
 
     Sums are integers of 2^-60, sums of squares of 2^-120. NaN values are not counted; others
-    must be within 2^40 of the origin. A channel whose deviation is below a millionth of its size
-    counts as constant; where that matters, agree on an origin near the mean.
+    must be within 2^40. A channel whose deviation is below a millionth of its size counts as
+    constant.
 
     >>> a, b = Moments.of([[[0.1], [2.0]]]), Moments.of([[[3.0]]])
     >>> (a + b).mean, a + b == b + a, (a + b) - b == a
@@ -166,10 +162,9 @@ class Moments:
     count: Integers
     total: Whole
     squares: Whole
-    origin: Array
 
     @classmethod
-    def of(cls, sequences: Iterable[Any], origin: Array | None = None) -> Moments:
+    def of(cls, sequences: Iterable[Any]) -> Moments:
         """Return the moments of the inputs of at least one sequence, or of arrays (T, I)."""
         inputs: list[Array] = []
         for one in sequences:
@@ -183,13 +178,7 @@ class Moments:
             inputs.append(u)
         if not inputs:
             raise ValueError("there are no recordings; a scaler needs at least one")
-        n = inputs[0].shape[1]
-        zero = np.zeros(n) if origin is None else np.asarray(origin, dtype=np.float64)
-        if zero.shape != (n,) or not np.isfinite(zero).all():
-            raise ValueError(
-                f"origin has shape {zero.shape}; pass one finite number for each of {n} channels"
-            )
-        return cls(*exact_sums(inputs, zero), zero)
+        return cls(*exact_sums(inputs))
 
     @property
     def mean(self) -> Array:
@@ -217,37 +206,15 @@ class Moments:
             spread = second - first**2
             if spread <= CONSTANT * second:
                 spread = Fraction(0)
-            mean[k] = float(Fraction(self.origin[k]) + first)
-            variance[k], deviation[k] = float(spread), root(spread)
+            mean[k], variance[k], deviation[k] = float(first), float(spread), root(spread)
         return mean, variance, deviation
-
-    def __add__(self, other: Moments) -> Moments:
-        if not isinstance(other, Moments):
-            raise TypeError(f"cannot combine Moments with {type(other).__name__}")
-        if not np.array_equal(self.origin, other.origin):
-            raise ValueError(
-                f"moments of {len(self.origin)} and {len(other.origin)} channels, or about "
-                "different origins, do not add; use the same channels and origin everywhere"
-            )
-        total, squares = self.total + other.total, self.squares + other.squares
-        return Moments(self.count + other.count, total, squares, self.origin)
 
     def __sub__(self, other: Moments) -> Moments:
         """Return the moments without the other's values, which must be among these."""
-        made = self + Moments(-other.count, -other.total, -other.squares, other.origin)
+        made = self + Moments(-other.count, -other.total, -other.squares)
         if (made.count < 0).any():
             raise ValueError("cannot take out more values than were added; subtract what was added")
         return made
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Moments):
-            return NotImplemented
-        return all(
-            np.array_equal(getattr(self, name), getattr(other, name))
-            for name in ("count", "total", "squares", "origin")
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 MAX_MEAN = 1e12

@@ -45,7 +45,7 @@ import numpy as np
 from annotated_types import Ge, Le
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, Booleans, Integers, as_matrix, check_fields, refuse_nonfinite
+from catchment.arrays import Array, Integers, as_matrix, check_fields, refuse_nonfinite
 from catchment.errors import ClippingWarning, IntegrityError
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Message
@@ -324,21 +324,6 @@ class FeatureMap(ABC):
             together[at : at + size] = self.checked_rows(together[at : at + size])
         return np.split(together, np.cumsum(list(map(len, found)))[:-1])
 
-    @property
-    def streams(self) -> bool:
-        """Whether `row_blocks` gives rows without computing all of them first."""
-        return False
-
-    def row_blocks(self, inputs: ArrayLike, wanted: Booleans, n_rows: int) -> Iterator[Array]:
-        """Yield the rows of the steps of one recording that are wanted (T,), `n_rows` at once."""
-        for z in self.compute_blocks(self.checked_inputs(inputs, 0), wanted, n_rows):
-            yield self.checked_rows(z)
-
-    def compute_blocks(self, u: Array, wanted: Booleans, n_rows: int) -> Iterator[Array]:
-        """Yield the rows (n, F) of those steps of u (T, I) that are wanted (T,), a few at once."""
-        found = np.asarray(self.compute_rows([u], 1)[0], dtype=np.float64)[wanted[self.washout :]]
-        yield from (found[at : at + n_rows] for at in range(0, len(found), n_rows))
-
     def refuse_segments(self) -> None:
         """Raise ValueError if the map needs recordings whole, as one without `go_on` does."""
         if type(self).go_on is FeatureMap.go_on:
@@ -434,20 +419,23 @@ class FeatureMap(ABC):
     ) -> Iterator[tuple[int, Array, Array]]:
         """Yield numbers of recordings, rows (n, F) whose targets are known, and these (n, K).
 
-        Rows of steps without a target are not asked for where the map gives a few at once.
+        A map that can go on with a recording does so every `n_rows` steps, whatever its length.
         """
-        rows = None if self.streams else self.rows([inputs[k] for k in group], threads=threads)
+        goes_on = type(self).go_on is not FeatureMap.go_on
+        rows = [] if goes_on else self.rows([inputs[k] for k in group], threads=threads)
         for place, k in enumerate(group):
-            n_steps = len(inputs[k])  # type: ignore[arg-type]
-            y = np.broadcast_to(targets[k], (n_steps, targets[k].shape[-1]))
-            wanted: Booleans = np.logical_not(np.isnan(y).any(axis=1))
-            wanted[: self.washout] = False
-            if rows is not None:
-                yield k, rows[place][wanted[self.washout :]], y[wanted]
-                continue
-            done, known = 0, y[wanted]
-            for z in self.row_blocks(inputs[k], wanted, n_rows):
-                yield k, z, known[done : done + len(z)]
+            carried: Arrays = ()
+            u = self.checked_inputs(inputs[k], k)
+            y = np.broadcast_to(targets[k], (len(u), targets[k].shape[-1]))
+            done = self.washout
+            for at in range(0, len(u), n_rows if goes_on else len(u)):
+                if goes_on:
+                    z, carried = self.go_on(u[at : at + n_rows], at, carried)
+                else:
+                    z = rows[place]
+                own = y[done : done + len(z)]
+                known = np.logical_not(np.isnan(own).any(axis=1))
+                yield k, z[known], own[known]
                 done += len(z)
 
     def stacked_each(
@@ -474,18 +462,13 @@ class FeatureMap(ABC):
             )
         return found
 
-    def after_washout(self, u: Array) -> Booleans:
-        """Return which steps (T,) of inputs (T, I) give features; ValueError if none does."""
+    def after_washout(self, u: Array) -> int:
+        """Return how many steps of inputs (T, I) give features; ValueError if none does."""
         if len(u) <= self.washout:
             raise ValueError(
                 f"a recording has {len(u)} steps and washout is {self.washout}; use a shorter one"
             )
-        return np.arange(len(u)) >= self.washout
-
-    def step_rows(self, u: Array) -> Array:
-        """Return the rows (n, F) of all steps of u (T, I) after the washout, as one block."""
-        (rows,) = self.compute_blocks(u, self.after_washout(u), len(u))
-        return rows
+        return len(u) - self.washout
 
     def checked_rows(self, z: Array) -> Array:
         """Return rows that are finite and within their bounds, in fixed point if they are."""

@@ -25,7 +25,7 @@ a block reads state i plus the block's shift: neighbors read neighbors, and no i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -34,7 +34,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Le
 
-from catchment.arrays import Array, Booleans, Factor, Integers, NonNegativeInt
+from catchment.arrays import Array, Factor, Integers, NonNegativeInt
 from catchment.compiling import njit
 from catchment.features.base import Arrays, FeatureMap, warn_of_clipping
 from catchment.features.echo_state.kernels import GRID_MATH, grid_sin
@@ -149,10 +149,6 @@ class DiagonalReservoir(FeatureMap):
         return {"pool": pool, "memory": memory if self.memory == "auto" else self.memory}
 
     @property
-    def streams(self) -> bool:
-        return self.per_step
-
-    @property
     def _states(self) -> int:
         if self.nonlinearity == "none":
             return self.units
@@ -213,47 +209,37 @@ class DiagonalReservoir(FeatureMap):
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
         self.wiring  # noqa: B018  # drawn once, before threads ask for it
-        work = self.step_rows if self.pool is None else self._pooled_row
+
+        def work(u: Array) -> Array:
+            self.after_washout(u)
+            rows, carried = self._advanced(u, 0, ())
+            return rows if self.pool is None else self.row_of(carried[3], len(u) - self.washout)
+
         return list(ordered_map(work, inputs, threads=threads))
 
-    def compute_blocks(self, u: Array, wanted: Booleans, n_rows: int) -> Iterator[Array]:
-        """Yield the rows (n, F) of those steps of u (T, I) that are wanted (T,), a few at once.
+    def _advanced(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
+        """Return the rows of the next steps u (T, I), not checked, and what to carry then.
 
-        Every step is computed, but only these are written down.
-
-        Parameters
-        ----------
-        n_rows
-            The most that are yielded together.
+        Of a pool there are no rows, but their moments are carried behind the state.
         """
-        state, places, start = self.at_rest(), np.flatnonzero(wanted), 0
-        for first in range(0, len(places), n_rows):
-            stop = int(places[first : first + n_rows][-1]) + 1
-            yield self.advance(state, u[start:stop], wanted[start:stop])
-            start = stop
-
-    def at_rest(self) -> tuple[Array, ...]:
-        """Return the state before a recording's first step: modes, their ring, and other units."""
-        drawn, k = self.wiring, self._states // 2
-        modes = np.concatenate([drawn.eigenvalues, np.zeros((2, k))])
-        return modes, np.zeros(4 * k), np.zeros(len(drawn.leak))
-
-    def advance(self, state: tuple[Array, ...], u: Array, wanted: Booleans) -> Array:
-        """Move a state over inputs u (T, I); return the rows (n, F) of the steps wanted (T,)."""
         warn_of_clipping(np.count_nonzero(np.abs(u) > LIMIT), u.size, LIMIT)
-        drawn = self.wiring
-        part = np.clip(np.ascontiguousarray(u), -LIMIT, LIMIT) + R_INPUT - R_INPUT
-        rows = np.empty((int(np.count_nonzero(wanted)), self._n_base))
+        drawn, k = self.wiring, self._states // 2
+        # Modes, their ring, and other units, at rest before the first step.
+        rest = (np.vstack([drawn.eigenvalues, np.zeros((2, k))]), np.zeros(4 * k))
+        held = carried[:3] if carried else (*rest, np.zeros(len(drawn.leak)))
+        state, moments = tuple(array.copy() for array in held), carried[3:]
         weights = (drawn.W, drawn.shifts, drawn.turns, drawn.M, drawn.leak)
-        run(part, wanted, *weights, *state, rows)
-        return rows
-
-    def _pooled_row(self, u: Array) -> Array:
-        moments: Array | None = None
-        for rows in self.compute_blocks(u, self.after_washout(u), BLOCK_STEPS):
-            moments = self.with_moments(rows, moments)
-        assert moments is not None
-        return self.row_of(moments, len(u) - self.washout)
+        found = [np.empty((0, self._n_base))]
+        for at in range(0, len(u), BLOCK_STEPS):
+            part = np.clip(np.ascontiguousarray(u[at : at + BLOCK_STEPS]), -LIMIT, LIMIT)
+            first = min(max(0, self.washout - steps - at), len(part))
+            z = np.empty((len(part) - first, self._n_base))
+            run(part + R_INPUT - R_INPUT, first, *weights, *state, z)
+            if self.pool is None:
+                found.append(z)
+            elif len(z):
+                moments = (self.with_moments(z, moments[0] if moments else None),)
+        return np.concatenate(found), (*state, *moments)
 
     def with_moments(self, rows: Array, moments: Array | None) -> Array:
         """Return the moments (3, n) of the steps so far and of more rows (T, n).
@@ -276,19 +262,9 @@ class DiagonalReservoir(FeatureMap):
 
     def go_on(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
         """Return the rows of the next steps; states and the moments of a pool are carried."""
-        u = self.checked_inputs(u)
-        state = tuple(array.copy() for array in carried[:3]) if carried else self.at_rest()
-        moments = carried[3:]
-        wanted = np.arange(steps, steps + len(u)) >= self.washout
-        found = [np.empty((0, self.n_features))]
-        for first in range(0, len(u), BLOCK_STEPS):
-            block = slice(first, first + BLOCK_STEPS)
-            z = self.advance(state, u[block], wanted[block])
-            if self.pool is None:
-                found.append(self.checked_rows(z))
-            elif len(z):
-                moments = (self.with_moments(z, moments[0] if moments else None),)
-        return np.concatenate(found), (*state, *moments)
+        rows, kept = self._advanced(self.checked_inputs(u), steps, carried)
+        none = np.empty((0, self.n_features))
+        return self.checked_rows(rows) if self.pool is None else none, kept
 
     def at_end(self, steps: int, carried: Arrays) -> Array:
         n = steps - self.washout
@@ -449,8 +425,8 @@ def _mixtures(ring, turns, M, p):
 
 
 @njit(nogil=True, cache=True, fastmath=GRID_MATH, error_model="numpy")
-def run(u, wanted, W, shifts, turns, M, leak, modes, ring, q, out):
-    """Advance over inputs u (T, I), and put the rows of the steps that are wanted into out.
+def run(u, first, W, shifts, turns, M, leak, modes, ring, q, out):
+    """Advance over inputs u (T, I), and put the rows of the steps from the first on into out.
 
     Rows are inputs, real parts, imaginary parts, products, mixed units. `modes` (4, k) are real and
     imaginary parts of the eigenvalues and of the states; these, and the products and mixed units q,
@@ -460,7 +436,6 @@ def run(u, wanted, W, shifts, turns, M, leak, modes, ring, q, out):
     k, Q = modes.shape[1], M.shape[1]
     P = len(q) - Q
     drive, p = np.empty(k), np.empty(P + Q)
-    row = 0
     for t in range(T):
         drive[:] = 0.0
         for c in range(I):
@@ -473,12 +448,12 @@ def run(u, wanted, W, shifts, turns, M, leak, modes, ring, q, out):
         if Q:
             _mixtures(ring, turns, M, p[P:])
         _follow(leak, p, q)
-        if wanted[t]:
-            out[row, :I] = u[t]
-            out[row, I : I + k] = modes[2]
-            out[row, I + k : I + 2 * k] = modes[3]
-            out[row, I + 2 * k :] = q
-            row += 1
+        if t >= first:
+            row = out[t - first]
+            row[:I] = u[t]
+            row[I : I + k] = modes[2]
+            row[I + k : I + 2 * k] = modes[3]
+            row[I + 2 * k :] = q
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

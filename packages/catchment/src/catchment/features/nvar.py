@@ -6,7 +6,7 @@ Griffith and Barbosa 2021).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from math import comb
@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Le
 
-from catchment.arrays import Array, Booleans, NonNegativeInt, PositiveInt
+from catchment.arrays import Array, NonNegativeInt, PositiveInt
 from catchment.compiling import njit
 from catchment.features.base import Arrays, FeatureMap, warn_of_clipping
 from catchment.features.echo_state.kernels import GRID_MATH
@@ -66,7 +66,6 @@ class NVAR(FeatureMap):
     n_inputs: int | None = None
 
     per_step = True
-    streams = True
     constant = True
     standardize = True
     class_bits = 16  # products are far below their bounds
@@ -108,50 +107,39 @@ class NVAR(FeatureMap):
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
-        return list(ordered_map(self.step_rows, inputs, threads=threads))
 
-    def compute_blocks(self, u: Array, wanted: Booleans, n_rows: int) -> Iterator[Array]:
-        """Yield the rows (n, F) of those steps of u (T, I) that are wanted (T,), a few at once."""
+        def work(u: Array) -> Array:
+            return self._rows_from(u, len(u) - self.after_washout(u))
+
+        return list(ordered_map(work, inputs, threads=threads))
+
+    def _rows_from(self, u: Array, first: int) -> Array:
+        """Return the rows (n, F) of the steps of u (T, I) from the first on."""
         warn_of_clipping(np.count_nonzero(np.abs(u) > LIMIT), u.size, LIMIT)
-        # The first row of a block looks back so far.
-        reach = (self.delays - 1) * self.stride
-        places = np.flatnonzero(wanted)
-        for first in range(0, len(places), n_rows):
-            some = places[first : first + n_rows]
-            begin, end = max(0, int(some[0]) - reach), int(some[-1]) + 1
-            asked = wanted[begin:end].copy()
-            asked[: int(some[0]) - begin] = False
-            rows = np.empty((len(some), self.n_features))
-            part = np.ascontiguousarray(u[begin:end], dtype=np.float64)
-            monomials(part, asked, self.delays, self.stride, self.order, LIMIT, rows)
-            yield rows
+        rows = np.empty((max(0, len(u) - first), self.n_features))
+        monomials(np.ascontiguousarray(u), first, self.delays, self.stride, self.order, LIMIT, rows)
+        return rows
 
     def go_on(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
         """Return the rows of the next steps; the last inputs that it looks at are carried."""
         reach = (self.delays - 1) * self.stride
         before = carried[0] if carried else np.empty((0, u.shape[1]))
         known = np.concatenate([before, self.checked_inputs(u)])
-        wanted = np.arange(steps - len(before), steps + len(u)) >= max(steps, self.washout)
-        found = list(self.compute_blocks(known, wanted, max(1, len(u))))
-        rows = np.concatenate(found) if found else np.empty((0, self.n_features))
+        rows = self._rows_from(known, len(before) + max(0, self.washout - steps))
         return self.checked_rows(rows), (known[max(0, len(known) - reach) :],)
 
 
 @njit(nogil=True, cache=True, fastmath=GRID_MATH, error_model="numpy")
-def monomials(u, wanted, delays, stride, order, limit, out):
-    """Monomials of delayed inputs u (T, I), of the steps that are wanted, into rows of out.
+def monomials(u, first, delays, stride, order, limit, out):
+    """Monomials of delayed inputs u (T, I), of the steps from the first on, into rows of out.
 
     A row is 1, the delayed inputs, their products in pairs, and with order 3 in triples.
     """
     T, I = u.shape
     n = delays * I
     x = np.empty(n)
-    row = 0
-    for t in range(T):
-        if not wanted[t]:
-            continue
-        z = out[row]
-        row += 1
+    for t in range(first, T):
+        z = out[t - first]
         for d in range(delays):
             for c in range(I):
                 past = u[t - d * stride, c] if t >= d * stride else 0.0

@@ -1,7 +1,7 @@
-"""Forecasters with sktime's interface: frames with an index in, frames with an index out.
+"""A forecaster with sktime's interface: frames with an index in, frames with an index out.
 
-They are `catchment.sklearn`'s `EchoStateForecaster` and `YuleWalkerForecaster` inside, to the bit;
-sktime looks after the index, the horizon, several instances, and pipelines.
+It is `catchment.sklearn.YuleWalkerForecaster` inside, to the bit; sktime looks after the index, the
+horizon, several instances, and pipelines.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from catchment.errors import MissingExtraError
-from catchment.sklearn import forecaster, regressor
+from catchment.sklearn import forecaster
 
 try:
     import pandas as pd
@@ -20,8 +20,26 @@ except ImportError as error:
     raise MissingExtraError("sktime", needed_for="forecasters of sktime") from error
 
 
-class SeriesForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no types
-    """What forecasters around one with scikit-learn's interface share; `_described` makes that."""
+class YuleWalkerForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no types
+    """The next values of one series or several, from autocovariances, with intervals.
+
+    Parameters
+    ----------
+    lookback, trailing_mean, ridge, gaps
+        As in `catchment.sklearn.YuleWalkerForecaster`.
+
+    Attributes
+    ----------
+    forecaster_
+        The fitted `catchment.sklearn.YuleWalkerForecaster`; its `model(fh)` can be saved.
+
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from catchment.interop.sktime import YuleWalkerForecaster
+    >>> y = pd.Series(np.sin(np.arange(200) / 5), name="wave")
+    >>> YuleWalkerForecaster(20).fit(y).predict(fh=[1, 2]).round(2).tolist()
+    [0.75, 0.6]
+    """
 
     _tags: ClassVar[dict[str, Any]] = {
         "authors": "The catchment authors",
@@ -38,11 +56,28 @@ class SeriesForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no t
         "requires-fh-in-fit": False,
     }
 
-    def _described(self) -> Any:
-        raise NotImplementedError
+    def __init__(
+        self,
+        lookback: int = 336,
+        trailing_mean: Any = "auto",
+        ridge: Any = "auto",
+        gaps: str = "hold",
+    ) -> None:
+        self.lookback = lookback
+        self.trailing_mean = trailing_mean
+        self.ridge = ridge
+        self.gaps = gaps
+        super().__init__()
 
-    def _fit(self, y: Any, X: Any, fh: Any) -> SeriesForecaster:
-        self.forecaster_ = self._described().fit(_numbers(y), None if X is None else _numbers(X))
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Return the settings that sktime's own checks run with."""
+        return [{"lookback": 8}, {"lookback": 5, "ridge": 0.01, "trailing_mean": 1}]
+
+    def _fit(self, y: Any, X: Any, fh: Any) -> YuleWalkerForecaster:
+        self.forecaster_ = forecaster.YuleWalkerForecaster(**self.get_params(deep=False)).fit(
+            _numbers(y), None if X is None else _numbers(X)
+        )
         return self
 
     def _predict(self, fh: Any, X: Any) -> Any:
@@ -75,123 +110,6 @@ class SeriesForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no t
             return None
         steps = ForecastingHorizon(np.arange(1, horizon + 1), is_relative=True)
         return _numbers(X.reindex(self._index(steps)).ffill().bfill())
-
-
-class EchoStateForecaster(SeriesForecaster):
-    """The next values of one series or several, closed loop, with intervals of any coverage.
-
-    Parameters
-    ----------
-    units, spectral_radius, input_scaling, leak_rate, washout
-        The reservoir, as in `EchoState`.
-    ridge, calibration, gaps, scale, random_state, n_jobs
-        As in `catchment.sklearn.EchoStateForecaster`, where intervals are explained.
-    settings
-        Other settings of `catchment.sklearn.EchoStateForecaster` by name, such as
-        {"topology": "ring"}.
-
-    Attributes
-    ----------
-    forecaster_
-        The fitted `catchment.sklearn.EchoStateForecaster`; its `model_` can be saved.
-
-    >>> import numpy as np
-    >>> import pandas as pd
-    >>> from catchment.interop.sktime import EchoStateForecaster
-    >>> y = pd.Series(np.sin(np.arange(200) / 5), name="wave")
-    >>> fitted = EchoStateForecaster(50).fit(y)
-    >>> fitted.predict(fh=[1, 2]).index.tolist()
-    [200, 201]
-    >>> fitted.predict_interval(fh=[1, 2], coverage=0.9).shape
-    (2, 2)
-    """
-
-    _tags: ClassVar[dict[str, Any]] = {
-        "capability:random_state": True,
-        "property:randomness": "derandomized",
-    }
-
-    def __init__(
-        self,
-        units: int = 200,
-        spectral_radius: float | str = "auto",
-        input_scaling: float | str = "auto",
-        leak_rate: Any = "auto",
-        washout: int = 0,
-        ridge: Any = "gcv",
-        calibration: float = 0.3,
-        gaps: str = "hold",
-        scale: bool = True,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-        settings: dict[str, Any] | None = None,
-    ) -> None:
-        self.units = units
-        self.spectral_radius = spectral_radius
-        self.input_scaling = input_scaling
-        self.leak_rate = leak_rate
-        self.washout = washout
-        self.ridge = ridge
-        self.calibration = calibration
-        self.gaps = gaps
-        self.scale = scale
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.settings = settings
-        super().__init__()
-
-    @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return the settings that sktime's own checks run with."""
-        return [{"units": 10}, {"units": 8, "leak_rate": 0.5, "settings": {"topology": "ring"}}]
-
-    def _described(self) -> Any:
-        own = self.get_params(deep=False)
-        more = own.pop("settings") or {}
-        return regressor.EchoStateForecaster(**own | more)
-
-
-class YuleWalkerForecaster(SeriesForecaster):
-    """The next values of one series or several, from autocovariances, with intervals.
-
-    Parameters
-    ----------
-    lookback, trailing_mean, ridge, gaps
-        As in `catchment.sklearn.YuleWalkerForecaster`.
-
-    Attributes
-    ----------
-    forecaster_
-        The fitted `catchment.sklearn.YuleWalkerForecaster`; its `model(fh)` can be saved.
-
-    >>> import numpy as np
-    >>> import pandas as pd
-    >>> from catchment.interop.sktime import YuleWalkerForecaster
-    >>> y = pd.Series(np.sin(np.arange(200) / 5), name="wave")
-    >>> YuleWalkerForecaster(20).fit(y).predict(fh=[1, 2]).round(2).tolist()
-    [0.75, 0.6]
-    """
-
-    def __init__(
-        self,
-        lookback: int = 336,
-        trailing_mean: Any = "auto",
-        ridge: Any = "auto",
-        gaps: str = "hold",
-    ) -> None:
-        self.lookback = lookback
-        self.trailing_mean = trailing_mean
-        self.ridge = ridge
-        self.gaps = gaps
-        super().__init__()
-
-    @classmethod
-    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Return the settings that sktime's own checks run with."""
-        return [{"lookback": 8}, {"lookback": 5, "ridge": 0.01, "trailing_mean": 1}]
-
-    def _described(self) -> Any:
-        return forecaster.YuleWalkerForecaster(**self.get_params(deep=False))
 
 
 def _numbers(frame: Any) -> Any:

@@ -89,6 +89,7 @@ from catchment.plans.settings import (
 )
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.noise import GaussianNoise
+from catchment.readout.adapt import refuse_adapting
 from catchment.readout.detector import ANOMALY, NORMAL
 from catchment.readout.intervals import increasing
 from catchment.wire.kept import FIRST_WORDS, renamed_tables
@@ -233,8 +234,6 @@ def check(file: PlanFile) -> None:
     if file.run.intervals or file.run.bands:
         _check_intervals(file)
     if file.run.adapt or file.origin.some_labels:
-        from catchment.plans.adapting import check_adapting
-
         classes = None if file.preprocessing.horizon is not None else _some_classes(file)
         check_adapting(file, classes)
     if file.plasticity and (file.candidates or file.map_name != "echo_state"):
@@ -247,6 +246,26 @@ def check(file: PlanFile) -> None:
     _ = file.workflow(About(channels, classes, per_step=classes is None or normal)).fingerprint
     if file.is_noisy:
         _check_noise(file, About(channels, classes))
+
+
+def check_adapting(file: PlanFile, classes: tuple[str, ...] | None, *, asked: bool = False) -> None:
+    """Raise ValueError if the training leaves no sums, or rows without labels no names."""
+    ridge = file.algorithm in ("ridge", "candidates")
+    if asked or file.run.adapt:
+        another = not ridge or "head" in file.learn
+        refuse_adapting(classes, noisy=file.is_noisy, another=another)
+        if file.carries:
+            raise ValueError('adapt is of one training; leave it out with increments = "new"')
+    if not file.origin.some_labels:
+        return
+    several = bool(file.candidates) or file.map_name == "auto"
+    asks = file.is_secret and file.learn.get("ridge") == "leave-one-client-out"
+    if not ridge or several or asks or file.is_noisy or file.run.rounds is not None:
+        raise ValueError(
+            'labels = "some" is for a ridge on one map, without gaussian_noise, with the rounds '
+            'that it needs, and with secure_aggregation for ridge = "gcv" or a number; leave out '
+            "what is at odds"
+        )
 
 
 def _check_normal(file: PlanFile) -> None:

@@ -102,15 +102,15 @@ from catchment.federation.workflow import (
     Workflow,
 )
 from catchment.files import replace_file
-from catchment.plans.adapting import on_adapting
 from catchment.plans.data import FOLDS, About, Clients, PlanData
-from catchment.plans.file import NORMAL_PLAN, PlanFile, own_kinds
+from catchment.plans.file import NORMAL_PLAN, PlanFile, check_adapting, own_kinds
 from catchment.plugins import installed, plugin
 from catchment.privacy.dp.budget import data_keys
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_aggregation.client_store import FileMemory
 from catchment.privacy.secure_aggregation.protection import is_name
 from catchment.privacy.secure_aggregation.server_journal import Journal
+from catchment.readout.adapt import described
 from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
@@ -324,6 +324,19 @@ class PlanRun:
             "upload": self.workflow.upload(done.known),
         }
 
+    def _adapting(self, model: Predictor) -> str:
+        """Return what a model carries to adapt with, or that it could; nothing where it cannot."""
+        if self.file.run.adapt:
+            return described(model) if isinstance(model, Model) else ""
+        try:
+            check_adapting(self.file, self.about.classes, asked=True)
+        except ValueError:
+            return ""
+        return (
+            "a model of this plan can learn a new person, and was not asked to: adapt = true in "
+            "[run]"
+        )
+
     def finish(self, done: Done, beside: Iterable[Row] = ()) -> None:
         """Keep the comparison, unless nothing was tested, and that the run is over.
 
@@ -341,7 +354,7 @@ class PlanRun:
         adapted = adapted_row(done.scores)
         after += [] if adapted is None else [adapted]
         note = "" if adapted is None else adapted.note
-        told = {"adapted": note, "adaptable": on_adapting(self.file, self.about, done.model)}
+        told = {"adapted": note, "adaptable": self._adapting(done.model)}
         self.store.write_facts({name: value for name, value in told.items() if value})
         if done.scores.total is not None:
             seconds = sum(record.seconds for record in records)

@@ -49,12 +49,7 @@ from catchment.readout.yule_walker import (
 
 # For the other packages and the tests; may change without notice.
 from catchment.readout.accumulation import accumulate_each as accumulate_each
-from catchment.readout.adapt import (
-    adaptable as adaptable,
-    adapted as adapted,
-    described as described,
-    needed as needed,
-)
+from catchment.readout.adapt import adaptable as adaptable, described as described, needed as needed
 from catchment.readout.answers import (
     Table as Table,
     output_names as output_names,
@@ -80,7 +75,6 @@ from catchment.readout.exact import (
 from catchment.readout.fixed_point import TARGET_DIGITS as TARGET_DIGITS
 from catchment.readout.forecasting import (
     ForecastLimitWarning as ForecastLimitWarning,
-    backtest as backtest,
     forecast as forecast,
 )
 from catchment.readout.heads import (

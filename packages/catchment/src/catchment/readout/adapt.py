@@ -15,25 +15,17 @@ teaches anything at all, because rows added with their own outputs change no rid
 there is no such rule for numbers, which have no margin.) Pseudo-labels are as old as Scudder 1965;
 what is new here is that they are exact sums, of which one more round, or forgetting, is made.
 
-The update is one of rank k, the kept rows: with X the rows about the training mean and in its
-scale, Q = 1/n + X (G + r I)^-1 X' and D the diagonal of 1/w,
-
-    S = S0 + Q[:, kept] (Q[kept, kept] + D)^-1 (onehot(a) - S0[kept])
-
-so no F x F system is solved anew while rows are fewer than features. The readout that is kept is
-solved from integers like any other where the features lie in fixed point: weights are counted in
-1/1024.
+Between the iterations the system is solved in float64; the readout that is kept is solved from
+integers like any other where the features lie in fixed point: weights are counted in 1/1024.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from annotated_types import Gt
-from scipy.linalg import cho_factor, cho_solve
 
 from catchment.arrays import Array, Factor, Integers, PositiveInt, check_fields
 from catchment.features.pipeline import as_recordings
@@ -50,7 +42,6 @@ TELLS = (
     "the sums of everybody's training rows: how many of each class there are, the mean features of "
     "each class, and, with the model of others but one, the sums of that one"
 )
-Scorer = Callable[[Integers, Integers, Array], Array]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,99 +152,33 @@ def self_train(
     before = scores.argmax(axis=1)
     per_class = statistics.weight / max(statistics.n_targets, 1)
     if not len(z):
-        empty = np.zeros(0, dtype=np.intp)
-        return SelfTrained(readout, empty, empty, empty, empty)
-    scored = _scorer(statistics, readout, z, scale, intercept=intercept)
-    for _ in range(how.iterations):
+        return SelfTrained(readout, before, before, before, before)
+    exact, rough = statistics.scaled(UNIT), statistics.floats.scaled(UNIT)
+    for one in [rough] * (how.iterations - 1) + [exact]:
         kept, label, weight = how.kept(scores, per_class)
-        scores = scored(kept, label, weight)
-    own = RidgeStatistics.from_states(
-        z[kept],
-        np.eye(statistics.n_targets)[label],
-        weight=weight,
-        fingerprint=statistics.fingerprint,
-        fixed=statistics.fixed,
-    )
-    made = solve_readout(
-        statistics.scaled(UNIT) + own,
-        UNIT * np.asarray(readout.ridge),
-        intercept=intercept,
-        scale=scale,
-    )
+        own = RidgeStatistics.from_states(
+            z[kept],
+            np.eye(statistics.n_targets)[label],
+            weight=weight,
+            fingerprint=statistics.fingerprint,
+            fixed=one.fixed,
+        )
+        ridge = UNIT * np.asarray(readout.ridge)
+        made = solve_readout(one + own, ridge, intercept=intercept, scale=scale)
+        scores = made(z)
     made = replace(made, ridge=readout.ridge)
-    return SelfTrained(made, before, made(z).argmax(axis=1), kept, label)
+    return SelfTrained(made, before, scores.argmax(axis=1), kept, label)
 
 
-def _scorer(
-    statistics: RidgeStatistics, readout: Readout, z: Array, scale: Array | None, *, intercept: bool
-) -> Scorer:
-    """Return what gives the scores (n, K) of all rows once some of them count.
+def adapted(model: Model, z: Array, rule: SelfTraining | None = None) -> tuple[Model, SelfTrained]:
+    """Return a model that has learned from its owner's feature rows (n, F), and what of them.
 
-    By an update of the rank of the kept rows where rows are fewer than features and outputs have
-    one ridge; else by solving anew.
+    `Model.adapt` takes raw recordings, of which `rows_of` makes rows.
     """
-    ridges, K = np.unique(readout.ridge), statistics.n_targets
-    floats = statistics.floats
-    if len(z) > statistics.n_features or len(ridges) > 1:
-
-        def anew(kept: Integers, label: Integers, weight: Array) -> Array:
-            y, name = np.eye(K)[label], floats.fingerprint
-            own = RidgeStatistics.from_states(z[kept], y, weight=weight / UNIT, fingerprint=name)
-            return solve_readout(floats + own, readout.ridge, intercept=intercept, scale=scale)(z)
-
-        return anew
-    # Named by an adapted readout, rows still add to what the sums alone say of them.
-    first = solve_readout(floats, readout.ridge, intercept=intercept, scale=scale)(z)
-    G, _ = rescaled(floats, scale).moments(intercept=intercept)
-    G[np.diag_indices_from(G)] += ridges[0]
-    mean = floats.feature_sum / floats.weight if intercept else 0.0
-    X = (z - mean) / (1.0 if scale is None else scale)
-    Q = X @ cho_solve(cho_factor(G, lower=True), X.T) + (1.0 / floats.weight if intercept else 0.0)
-
-    def updated(kept: Integers, label: Integers, weight: Array) -> Array:
-        system = Q[np.ix_(kept, kept)] + np.diag(UNIT / weight)
-        left = np.eye(K)[label] - first[kept]
-        return np.asarray(first + Q[:, kept] @ cho_solve(cho_factor(system, lower=True), left))
-
-    return updated
-
-
-@dataclass(frozen=True, eq=False)
-class Adapted:
-    """An adapted model, and what became of its owner's rows.
-
-    >>> from catchment import federate
-    >>> from catchment.data import synthetic_wearables
-    >>> people = synthetic_wearables(4, 0, windows_per_user=30)
-    >>> new = people.pop("user-000")
-    >>> model = federate("default", people, adaptable=True).model
-    >>> found = adapted(model, [replace(one, y=None) for one in new])
-    >>> found.n_rows, sum(found.kept.values()) < 30
-    (30, True)
-    """
-
-    model: Model
-    n_rows: int
-    n_renamed: int
-    kept: Mapping[str, int] = field(default_factory=dict)
-
-
-def adapted(model: Model, new: New, rule: SelfTraining | None = None) -> Adapted:
-    """Return a model that has learned from its owner's raw recordings, and how.
-
-    `Model.adapt` returns just the model.
-    """
-    return _adapted(model, rows_of(model, new), rule)
-
-
-def _adapted(model: Model, z: Array, rule: SelfTraining | None) -> Adapted:
-    statistics, classes = needed(model)
+    statistics, _ = needed(model)
     how = {"standardize": model.features.standardize}
     found = self_train(statistics, model.readout, z, rule, **how)
-    counts = np.bincount(found.label, minlength=len(classes)).tolist()
-    kept = {name: n for name, n in zip(classes, counts, strict=True) if n}
-    made = replace(model, readout=found.readout)
-    return Adapted(made, len(z), found.n_renamed, kept)
+    return replace(model, readout=found.readout), found
 
 
 def rows_of(model: Model, new: New) -> Array:
@@ -371,7 +296,7 @@ class OnlineAdaptation:
     @property
     def model(self) -> Model:
         """The model adapted to the rows that count now."""
-        return _adapted(self.base, self.z, self.rule).model if self.z.size else self.base
+        return adapted(self.base, self.z, self.rule)[0] if self.z.size else self.base
 
 
 def described(model: Model) -> str:

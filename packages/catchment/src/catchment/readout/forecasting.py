@@ -3,9 +3,7 @@
 A direct forecast, `Preprocessing(horizon=(1, 6, 24))`, needs no feedback: one readout has a column
 for each horizon and channel, because ridge regression on more targets costs next to nothing. A
 model trained on targets one step ahead is fed its own predictions in closed loop, which any error
-enters. To compare it with what came, one series is run through once, and from each of many origins
-its own loop goes on, all of them side by side: about twenty times as fast as one loop after the
-other.
+enters.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from catchment.arrays import Array, Integers, as_matrix, refuse_nonfinite
+from catchment.arrays import Array, as_matrix, refuse_nonfinite
 from catchment.data.preprocessing import Prepared
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
@@ -76,8 +74,8 @@ def forecast(
     future = np.zeros((horizon, features.known_inputs))
     future[:, model.n_outputs :] = _known(model, features, known, horizon)
     series = np.concatenate([past[begin:], scale(future) if isinstance(scale, Scaler) else future])
-    at, limits = np.array([len(past) - begin]), closed_loop_limits(model, limit)
-    found, first_bound = _loops(model, features, series, at, horizon, limits)
+    at, limits = len(past) - begin, closed_loop_limits(model, limit)
+    found, first_bound = _looped(model, features, series, at, horizon, limits)
     if first_bound is not None:
         warnings.warn(
             f"the closed loop left the range of its training targets at step {first_bound} of "
@@ -85,7 +83,7 @@ def forecast(
             ForecastLimitWarning,
             stacklevel=2,
         )
-    return np.asarray(found[0])
+    return found
 
 
 def warm_up(model: Model, warmup: Recording | ArrayLike) -> Array:
@@ -162,72 +160,40 @@ def _known(model: Model, features: EchoState, known: ArrayLike | None, horizon: 
     return values
 
 
-LANES = 64  # loops side by side
-
-
-def backtest(model: Model, series: Array, origins: Sequence[int], horizon: int) -> Array:
-    """Return the forecasts (n, horizon, K) that the model makes from each of n origins.
-
-    Parameters
-    ----------
-    model
-        Trained to predict, at each step, the first K inputs of the next one; features per step.
-    series
-        (T, I) raw inputs. Those after the K first are known in the future, and taken from here.
-    origins
-        (n,) how many steps of the series are known, each more than the washout; origin + horizon
-        is at most T + 1.
-    horizon
-        Number of steps to go on.
-
-    >>> from catchment import EchoState, fit
-    >>> s = np.sin(np.arange(400) / 10)[:, None]
-    >>> model = fit(EchoState(50, washout=20), [Recording(s[:-1], s[1:])])
-    >>> np.abs(backtest(model, s, [200, 300], 50)[1] - s[300:350]).max() < 0.05
-    np.True_
-    """
-    at, features = np.asarray(origins), closed_loop_map(model)
-    filled = features.checked(warm_up(model, Recording(series)), "series")
-    return _loops(model, features, filled, at, horizon, closed_loop_limits(model))[0]
-
-
-def _loops(
+def _looped(
     model: Model,
     features: EchoState,
     series: Array,
-    at: Integers,
+    at: int,
     horizon: int,
     limits: tuple[Array | float, Array | float],
 ) -> tuple[Array, int | None]:
-    """Return what loops from origins (n,) in a prepared series (T, I) say, (n, horizon, K).
+    """Return what the loop from a place in a prepared series (T, I) says, (horizon, K).
 
-    And the first step, if any, at which a limit held one of them.
+    And the first step, if any, at which a limit held it.
     """
     scale, programs, K, bound = model.preprocessing.scale, features.programs, model.n_outputs, None
-    found = np.empty((len(at), horizon, K))
-    for first in range(0, len(at), LANES):
-        now, out = at[first : first + LANES], found[first : first + LANES]
-        run = [block.rows[:, :, :1].copy() for block in advance(programs, [series[: now.max()]])]
-        rows = np.concatenate(run, axis=1)[:, now - 1, 0][:, None, :]
-        for step in range(horizon):
-            state = rows[1 + features.known_inputs :, 0].astype(np.float64)
-            free = model.readout(features.selected(rows.copy())[:, 0].T.astype(np.float64))
-            if not np.isfinite(free).all():
-                raise ValueError(
-                    f"the forecast grew beyond all numbers at step {step}; raise the ridge, or use "
-                    "a bounded activation such as tanh"
-                )
-            said = out[:, step] = np.clip(free, *limits)
-            bound = step if bound is None and (said != free).any() else bound
-            if step + 1 < horizon:
-                u = series[now + step].copy()
-                u[:, :K] = said
-                if isinstance(scale, Scaler):
-                    u[:, :K] = (said - scale.mean[:K]) / scale.scale[:K]
-                inputs = [one[None] for one in features.reservoir.checked(u)]
-                (block,) = advance(programs, inputs, x0=state)
-                rows = block.rows[:, -1:, : len(u)]
-    return found, bound
+    said = np.empty((horizon, K))
+    for block in advance(programs, [series[:at]]):
+        rows = block.rows[:, -1:, :1].copy()
+    for step in range(horizon):
+        state = rows[1 + features.known_inputs :, 0].astype(np.float64)
+        free = model.readout(features.selected(rows.copy())[:, 0].T.astype(np.float64))[0]
+        if not np.isfinite(free).all():
+            raise ValueError(
+                f"the forecast grew beyond all numbers at step {step}; raise the ridge, or use "
+                "a bounded activation such as tanh"
+            )
+        said[step] = np.clip(free, *limits)
+        bound = step if bound is None and (said[step] != free).any() else bound
+        if step + 1 < horizon:
+            u = series[at + step].copy()
+            u[:K] = said[step]
+            if isinstance(scale, Scaler):
+                u[:K] = (said[step] - scale.mean[:K]) / scale.scale[:K]
+            (block,) = advance(programs, [features.reservoir.checked(u[None])], x0=state)
+            rows = block.rows[:, -1:, :1]
+    return said, bound
 
 
 @dataclass(frozen=True, eq=False)

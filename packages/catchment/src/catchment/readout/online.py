@@ -9,8 +9,8 @@ and the ridge is added anew at each solve, so the system is never worse posed th
 step. The window keeps its rows and sums them when it is asked: what rounding a subtraction of old
 rows leaves would pile up.
 
-A state is a frozen value: `update` returns the next one and costs little. A solve is a Cholesky
-factorization, so ask for the readout when it is needed, not after every row.
+A state is a frozen value: `update` returns the next one, at the cost of a few passes over the sums.
+A solve is a Cholesky factorization, so ask for the readout when it is needed, not after every row.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ from catchment.arrays import Array, Factor, PositiveInt, as_matrix, check_fields
 from catchment.readout.solve import checked_ridges, scale_of, solve_readout
 from catchment.readout.statistics import Readout, RidgeStatistics
 
-# Rows that wait until they enter the statistics together.
-BLOCK = 128
-
-Rows = tuple[Array, Array]
+BLOCK = 128  # rows that are weighed and added together
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -61,8 +58,7 @@ class OnlineRidge:
     standardize: bool = False
     forgetting: Factor = 1.0
     length: PositiveInt | None = None
-    waiting: tuple[Rows, ...] = ()
-    n_waiting: int = 0
+    last: tuple[Array, Array] | None = None  # rows and targets of the window
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -79,52 +75,37 @@ class OnlineRidge:
 
     def update(self, z: Array, y: Array) -> OnlineRidge:
         """Return the state after feature rows (n, F) with targets (n, K), oldest first."""
-        # Copies, so that a caller may reuse its buffers.
-        z, y = np.array(as_matrix(z, "features")), np.array(as_matrix(y, "targets"))
+        z, y = as_matrix(z, "features"), as_matrix(y, "targets")
         F, K = self.folded.cross.shape
         if z.shape != (len(z), F) or y.shape != (len(z), K):
             raise ValueError(
                 f"features {z.shape} and targets {y.shape} do not fit; pass (n, {F}) and (n, {K})"
             )
-        known = ~np.isnan(y).any(axis=1)
-        refuse_nonfinite(z[known], "features")
-        refuse_nonfinite(y[known], "targets")
-        n = self.n_waiting + len(z)
-        grown = replace(self, waiting=(*self.waiting, (z, y)), n_waiting=n)
-        if self.length is None:
-            if n < BLOCK:
-                return grown
-            return replace(grown, folded=grown.statistics, waiting=(), n_waiting=0)
-        if len(grown.waiting) < BLOCK and n < 2 * self.length:
-            return grown
-        last = grown._rows()
-        return replace(self, waiting=(last,), n_waiting=len(last[0]))
+        if self.length is not None:
+            known = ~np.isnan(y).any(axis=1)
+            refuse_nonfinite(z[known], "features")
+            refuse_nonfinite(y[known], "targets")
+            pairs = zip(self.last or (z[:0], y[:0]), (z, y), strict=True)
+            z, y = (np.concatenate(both)[-self.length :] for both in pairs)
+            return replace(self, last=(z, y))
+        total, name = self.folded, self.folded.fingerprint
+        for at in range(0, len(z), BLOCK):
+            new = z[at : at + BLOCK], y[at : at + BLOCK]
+            n = len(new[0])
+            weight = self.forgetting ** np.arange(n - 1.0, -1.0, -1.0)
+            more = RidgeStatistics.from_states(*new, weight=weight, fingerprint=name)
+            total = total.scaled(self.forgetting**n) + more
+        return replace(self, folded=total)
 
     @property
     def statistics(self) -> RidgeStatistics:
         """The sums of the rows so far, as far as they count."""
-        total, name = self.folded, self.folded.fingerprint
-        if not self.waiting:
-            return total
-        z, y = self._rows()
-        if self.length is not None:
-            return RidgeStatistics.from_states(z, y, fingerprint=name)
-        for start in range(0, len(z), BLOCK):
-            block = z[start : start + BLOCK], y[start : start + BLOCK]
-            n = len(block[0])
-            weight = self.forgetting ** np.arange(n - 1.0, -1.0, -1.0)
-            new = RidgeStatistics.from_states(*block, weight=weight, fingerprint=name)
-            total = total.scaled(self.forgetting**n) + new
-        return total
+        if self.last is None:
+            return self.folded
+        return RidgeStatistics.from_states(*self.last, fingerprint=self.folded.fingerprint)
 
     def readout(self) -> Readout:
         """Return the readout of the rows so far."""
         known = self.statistics
         scale = scale_of(known, self.standardize)
         return solve_readout(known, self.ridge, intercept=self.intercept, scale=scale)
-
-    def _rows(self) -> Rows:
-        """Return the rows that wait, or of a window the last of them."""
-        first = 0 if self.length is None else -self.length
-        z, y = map(np.concatenate, zip(*self.waiting, strict=True))
-        return z[first:], y[first:]

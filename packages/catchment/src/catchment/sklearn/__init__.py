@@ -36,10 +36,17 @@ out of `fit` and of `score`; `predict` answers for all of them, less surely for 
 
 from __future__ import annotations
 
+from catchment.errors import MissingExtraError
+
+try:
+    import sklearn as _  # noqa: F401  # the modules below have it at their tops
+except ImportError as error:
+    raise MissingExtraError("sklearn", needed_for="estimators") from error
+
 # For the other packages and the tests; may change without notice.
 from catchment.sklearn.adaptive import AdaptiveClassifier
 from catchment.sklearn.base import EchoStateFeatures
-from catchment.sklearn.base import PreparedEstimator as PreparedEstimator
+from catchment.sklearn.base import SequenceEstimator as SequenceEstimator
 from catchment.sklearn.base import found_layout as found_layout
 from catchment.sklearn.base import leave_one_out as leave_one_out
 from catchment.sklearn.base import steps_of as steps_of
@@ -47,14 +54,13 @@ from catchment.sklearn.base import time_first as time_first
 from catchment.sklearn.classifier import AnomalyDetector, EchoStateClassifier, TimeSeriesClassifier
 from catchment.sklearn.classifier import SequenceClassifier as SequenceClassifier
 from catchment.sklearn.forecaster import YuleWalkerForecaster
-from catchment.sklearn.regressor import EchoStateForecaster, EchoStateRegressor
+from catchment.sklearn.regressor import EchoStateRegressor
 
 __all__ = [
     "AdaptiveClassifier",
     "AnomalyDetector",
     "EchoStateClassifier",
     "EchoStateFeatures",
-    "EchoStateForecaster",
     "EchoStateRegressor",
     "TimeSeriesClassifier",
     "YuleWalkerForecaster",

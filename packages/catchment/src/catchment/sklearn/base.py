@@ -331,11 +331,17 @@ Gaps = Literal["hold", "interpolate", "error"]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PreparedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What everything that learns here shares: preparation."""
+class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+    """What estimators share whatever their feature map is: reading X, rows of features, threads."""
 
     gaps: Gaps = "hold"
     scale: bool = True
+    layout: Layout = "auto"
+    n_jobs: int | None = None
+
+    @abstractmethod
+    def _description(self) -> FeatureMap | str:
+        """Return the map that the settings describe."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -351,18 +357,6 @@ class PreparedEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
                 "prediction"
             )
         return Preprocessing(gaps=self.gaps, scale="federated" if self.scale else "none")
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class SequenceEstimator(PreparedEstimator, ABC):
-    """What estimators share whatever their feature map is: reading X, rows of features, threads."""
-
-    layout: Layout = "auto"
-    n_jobs: int | None = None
-
-    @abstractmethod
-    def _description(self) -> FeatureMap | str:
-        """Return the map that the settings describe."""
 
     def _oriented(self, X: Inputs, y: Any = None, *, reset: bool, per_step: bool = False) -> Inputs:
         """Return X with time before channels; with `reset`, note on the estimator how it lay.
@@ -432,11 +426,12 @@ class SequenceEstimator(PreparedEstimator, ABC):
 
 
 @dataclass(eq=False, repr=False)
-class ReservoirEstimator(PreparedEstimator):
-    """Settings of `EchoState` and of `Preprocessing`, under their names and with their defaults.
+class EchoStateEstimator(SequenceEstimator):
+    """A reservoir with one row of features per step, or per sequence.
 
-    They are written once, here: a dataclass makes the constructor that scikit-learn reads. An
-    integer as `random_state` is the seed of `EchoState`, None draws new weights at each fit.
+    The settings are those of `EchoState` and of `Preprocessing`, under their names and with their
+    defaults; a dataclass makes the constructor that scikit-learn reads. An integer as
+    `random_state` is the seed of `EchoState`, None draws new weights at each fit.
     """
 
     units: int | tuple[int, ...] = EchoState.units
@@ -463,25 +458,6 @@ class ReservoirEstimator(PreparedEstimator):
     feature_bits: int | Literal["auto"] | None = EchoState.feature_bits
     input_range: float | Literal["auto"] = EchoState.input_range
     random_state: int | np.random.RandomState | None = 0
-
-    def _reservoir(self, pool: Pool | Literal["auto"] | None, segments: int = 1) -> EchoState:
-        """Return the map that the settings describe, summed up by this pool."""
-        own = {"seed", "pool", "segments", "n_inputs", "matrices"}
-        settings = {f.name: getattr(self, f.name) for f in fields(EchoState) if f.name not in own}
-        state = self.random_state
-        drawn = (
-            state
-            if isinstance(state, int | np.integer)
-            else check_random_state(state).randint(2**31 - 1)
-        )
-        return EchoState(seed=int(drawn), pool=pool, segments=segments, **settings)
-
-
-@dataclass(eq=False, repr=False)
-class EchoStateEstimator(ReservoirEstimator, SequenceEstimator):
-    """A reservoir with one row of features per step, or per sequence."""
-
-    _: KW_ONLY
     pool: Pool | Literal["auto"] | None = EchoState.pool
     segments: int = EchoState.segments
 
@@ -489,7 +465,12 @@ class EchoStateEstimator(ReservoirEstimator, SequenceEstimator):
         return self.pool
 
     def _description(self) -> EchoState:
-        return self._reservoir(self.pool, self.segments)
+        own = {"seed", "n_inputs", "matrices"}
+        settings = {f.name: getattr(self, f.name) for f in fields(EchoState) if f.name not in own}
+        state = self.random_state
+        if not isinstance(state, int | np.integer):
+            state = check_random_state(state).randint(2**31 - 1)
+        return EchoState(seed=int(state), **settings)
 
     def _fit_features(self, X: Inputs) -> Given:
         """Build the map and take the scale of X; a pool of "auto" is none. Return X as read."""

@@ -342,7 +342,7 @@ class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
     def _description(self) -> FeatureMap:  # type: ignore[override]
         settled = copy(self)
         settled.washout = self.washout_
-        return settled._reservoir(self.pool, self.segments)
+        return EchoStateEstimator._description(settled)
 
     def score_samples(self, X: Inputs) -> NDArray[Any]:
         """Return minus the scores (n,), arranged like X: the lower, the more unusual."""

@@ -19,7 +19,6 @@ from catchment.features.pipeline import Pipeline
 from catchment.federation.learn.yule_walker import LOOKBACK, fit_lags
 from catchment.readout.forecasting import Forecast, forecasts
 from catchment.readout.model import Model
-from catchment.sklearn.regressor import known_values, steps_ahead
 
 
 class YuleWalkerForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -155,3 +154,30 @@ class YuleWalkerForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn
     def _narrow(self, values: Array, steps: list[int], found: Forecast) -> Array:
         rows = values[[found.horizons.index(step) for step in steps]]
         return rows[:, 0] if self._narrowed else rows
+
+
+def steps_ahead(fh: int | Sequence[int]) -> list[int]:
+    """Return the steps ahead as a list; ValueError if they are no integers from 1 on.
+
+    >>> steps_ahead(3), steps_ahead(range(1, 4))
+    ([3], [1, 2, 3])
+    """
+    steps = np.atleast_1d(np.asarray(fh))
+    whole = steps.ndim == 1 and steps.size and steps.dtype.kind in "iu"
+    if not whole or steps.min() < 1:
+        raise ValueError(
+            f"fh is {fh!r}; pass steps ahead as integers from 1 on, such as 3 for the third "
+            "step or range(1, 25) for the first 24"
+        )
+    return [int(step) for step in steps]
+
+
+def known_values(X: ArrayLike | None, n_steps: int, verb: str) -> Array:
+    """Return what is known of each step (n_steps, M); none is (n_steps, 0)."""
+    if X is None:
+        return np.zeros((n_steps, 0))
+    values = as_matrix(X, "X")
+    refuse_nonfinite(values, "X", missing=True)
+    if len(values) != n_steps:
+        raise ValueError(f"X has {len(values)} rows, {verb} needs {n_steps}: one for each step")
+    return values

@@ -41,14 +41,13 @@ class SentMoments(Summable):
 
     @classmethod
     def of(cls, moments: Moments) -> SentMoments:
-        """Return moments about zero as they travel."""
+        """Return moments as they travel."""
         total = limbs_of(moments.total, TOTAL_LIMBS)
         return cls(moments.count, total, limbs_of(moments.squares, SQUARES_LIMBS))
 
     @property
     def moments(self) -> Moments:
-        total, squares = from_limbs(self.total), from_limbs(self.squares)
-        return Moments(self.count, total, squares, np.zeros(len(self.count)))
+        return Moments(self.count, from_limbs(self.total), from_limbs(self.squares))
 
 
 @dataclass(frozen=True, kw_only=True)

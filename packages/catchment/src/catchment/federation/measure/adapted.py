@@ -14,7 +14,7 @@ from catchment.federation.learn.candidates import Race
 from catchment.federation.learn.sums import RidgeState
 from catchment.federation.measure.baselines import Outcome, Row
 from catchment.federation.measure.evaluation import AdaptedCounts, Score, Scores, evaluate
-from catchment.readout.adapt import adaptable, adapted
+from catchment.readout.adapt import adaptable
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics, StatisticsSet
@@ -28,7 +28,7 @@ def scored_adapted(model: Predictor, data: Data, score: Score) -> Score:
     if not isinstance(model, Model) or score.counts is None:
         raise IntegrityError("this client was given no model that adapts")
     recordings = list(data())
-    after = evaluate(adapted(model, recordings).model, lambda: recordings).counts
+    after = evaluate(model.adapt(recordings), lambda: recordings).counts
     assert after is not None
     lost = after.accuracy - score.counts.accuracy < -LOSS
     return replace(score, adapted=AdaptedCounts(after, int(lost)))
