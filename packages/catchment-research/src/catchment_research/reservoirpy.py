@@ -42,6 +42,7 @@ _ACTIVATIONS: dict[Callable[..., Any], str] = {
 _LEAK_AFTER = (nodes.Reservoir,)
 _LEAK_BEFORE = (nodes.IPReservoir, nodes.LocalPlasticityReservoir)
 _LINEAR = (nodes.Ridge, nodes.LMS, nodes.RLS)
+_is_sparse: Callable[[Any], bool] = scipy.sparse.issparse
 
 
 def from_reservoirpy(node: Node | Network, *, n_inputs: int | None = None) -> Reservoir:
@@ -205,7 +206,7 @@ def _layer(node: Node) -> LayerWeights:
 
 
 def _real(value: Any, name: str) -> Array:
-    array = np.asarray(value.toarray() if scipy.sparse.issparse(value) else value)
+    array = np.asarray(value.toarray() if _is_sparse(value) else value)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} holds {array.dtype}; only real numbers can be taken over")
     numbers = array.astype(np.float64)
@@ -223,7 +224,7 @@ def _per_unit(value: Any, N: int, name: str) -> Array:
 def _matrix(value: Any, shape: tuple[int, int], name: str) -> SparseRows:
     if value.shape != shape:
         raise ValueError(f"{name} has shape {value.shape}, expected {shape}")
-    if not scipy.sparse.issparse(value):
+    if not _is_sparse(value):
         return SparseRows.from_dense(_real(value, name))
     entries = value.tocsr(copy=True)
     entries.sum_duplicates()

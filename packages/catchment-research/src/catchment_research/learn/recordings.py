@@ -45,7 +45,7 @@ class OfRecordings(Predictor):
         self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
     ) -> Self:
         known = self.channels if channels is None else tuple(channels)
-        return replace(self, preprocessing=preprocessing, channels=known)
+        return self.changed(preprocessing=preprocessing, channels=known)
 
 
 class OnRecordings(Algorithm[S, U, R_co]):
@@ -84,9 +84,6 @@ class OnRecordings(Algorithm[S, U, R_co]):
 
     def read_update(self, parts: Message, context: RoundContext) -> U:
         return self.training.read_update(parts, context)
-
-    def server_update(self, state: S, total: U, context: RoundContext) -> S:
-        return self.training.server_update(state, total, context)
 
     def figures(self, state: S) -> Mapping[str, float]:
         return self.training.figures(state)

@@ -417,7 +417,7 @@ def group_norm(
     tensor([[-1.0000,  1.0000]])
     """
     x = input.float() if input.dtype in (torch.bfloat16, torch.float16) else input
-    y: torch.Tensor = _Normal.apply(x, num_groups, eps)[0]
+    y: torch.Tensor = _Normal.apply(x, num_groups, eps)[0]  # type: ignore[no-untyped-call]
     places = (-1, *[1] * (y.ndim - 2))
     if weight is not None:
         y = y * weight.reshape(places)
@@ -452,14 +452,14 @@ class _Normal(torch.autograd.Function):
     def backward(
         ctx: Any, slope: torch.Tensor, *_: torch.Tensor
     ) -> tuple[torch.Tensor | None, ...]:
-        return _NormalBack.apply(slope, *ctx.saved_tensors, ctx.groups), None, None
+        return _NormalBack.apply(slope, *ctx.saved_tensors, ctx.groups), None, None  # type: ignore[no-untyped-call]
 
     @staticmethod
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], x: torch.Tensor, groups: int, eps: float
     ) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
         joined = _joined(x, in_dims[0], info.batch_size)
-        parts = _Normal.apply(joined, groups, eps)
+        parts = _Normal.apply(joined, groups, eps)  # type: ignore[no-untyped-call]
         return tuple(part.unflatten(0, (info.batch_size, -1)) for part in parts), (0, 0, 0)
 
 
@@ -488,7 +488,7 @@ class _NormalBack(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple[int | None, ...], *given: Any) -> tuple[torch.Tensor, int]:
         *tensors, groups = given
         joined = [_joined(t, d, info.batch_size) for t, d in zip(tensors, in_dims, strict=False)]
-        return _NormalBack.apply(*joined, groups).unflatten(0, (info.batch_size, -1)), 0
+        return _NormalBack.apply(*joined, groups).unflatten(0, (info.batch_size, -1)), 0  # type: ignore[no-untyped-call]
 
 
 def _joined(x: torch.Tensor, clients: int | None, n_clients: int) -> torch.Tensor:

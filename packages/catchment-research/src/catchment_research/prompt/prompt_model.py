@@ -202,7 +202,7 @@ class RecordingPrompts(OnRecordings[Controlled, TrainedSum, PromptModel]):
     def server_update(
         self, state: Controlled, total: TrainedSum, context: RoundContext
     ) -> Controlled:
-        return super().server_update(state, total, context)
+        return self.training.server_update(state, total, context)
 
     def result(self, state: Controlled) -> PromptModel:
         return PromptModel(
