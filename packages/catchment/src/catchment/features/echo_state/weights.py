@@ -620,6 +620,8 @@ def _quotient(matrix: csr_array, x: Vector, y: Vector) -> Fraction | None:
 
 def _whole(values: Array, digits: int) -> NDArray[np.object_]:
     """Return values times 2^digits, rounded, as integers of any size."""
+    if digits > 900:  # so near to the end of float64 that larger values would be beyond it
+        return np.array([round(Fraction(v) * 2**digits) for v in values.tolist()], dtype=object)
     return np.array([round(v) for v in np.ldexp(values, digits).tolist()], dtype=object)
 
 
