@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from catchment.data.frames import listed
 from catchment.data.survey.look import length
 from catchment.data.tables import kind_of
 from catchment.federation.learn.yule_walker import LONG as LONG_SERIES
 from catchment.federation.learn.yule_walker import LOOKBACKS, longest_lookback
-from catchment.plans.data import FOLDS, Files, listed
+from catchment.plans.data import FOLDS, Files
 from catchment.plans.file import PlanFile, plan_of_tables
 
 if TYPE_CHECKING:
