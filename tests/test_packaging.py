@@ -125,6 +125,20 @@ def test_there_is_one_version_and_packages_ask_for_it() -> None:
     assert {name.removeprefix("catchment-") for name in beside} <= set(re.findall(r"\w+", every))
 
 
+def test_every_upper_bound_of_a_requirement_says_why() -> None:
+    bounded = []
+    for project in ROOT.glob("packages/*/pyproject.toml"):
+        for line in project.read_text(encoding="utf-8").splitlines():
+            requirement, _, reason = line.partition(" # ")
+            if (
+                re.search(r'"[\w\[\]-]+(>=[\d.]+,)?(<|==)\d', requirement)
+                and "catchment" not in line
+            ):
+                bounded.append(line)
+                assert len(reason) > 20, line
+    assert any("click" in line for line in bounded)
+
+
 def test_addresses_and_versions_are_said_once() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     home = CORE["urls"]["Homepage"]
