@@ -15,6 +15,7 @@
 #   make flower  the same plan in one process and on four real nodes, with TLS and secure aggregation
 #   make locked  install a node into .venv-node, every file compared with requirements/hashes.txt
 #   make bench   measure against the peers, in an environment of its own
+#   make results  run the studies behind README's table, with nothing set, and write the tables (about two hours)
 #   make wheel   build the wheel and the source archive into dist, and print their SHA-256
 #   make release  wheels, hashes, SBOM, provenance, package index and documentation by version into dist; uploads nothing
 #   make newest  the tests of the core with the newest packages, upper bounds taken away
@@ -67,7 +68,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 
 .PHONY: demo quick test security mutants portable cross flower locked bench interop docs check clean lint browser nginx spin
-.PHONY: nightly processor
+.PHONY: nightly processor results
 .PHONY: firmware release newest wheel matrix kernels programs playground edge edge-long boards
 
 demo: $(VENV)/.installed
@@ -131,6 +132,13 @@ security: $(VENV)/.dev nginx spin
 MUTANTS ?= --resume
 mutants: $(VENV)/.dev
 	@$(BIN)/python -m tools.mutants $(MUTANTS)
+
+# README's table from the data sets here, with nothing set. RESULTS=--resume keeps what is recorded.
+RESULTS ?=
+results: $(VENV)/.dev
+	@for study in maps anomaly life forecast; do \
+		$(STUDIES) $(BIN)/python -m reproductions $$study $(RESULTS) $(addprefix --data ,$(BESIDE)) || exit 1; done
+	@$(STUDIES) $(BIN)/python -m benchmarks.measured_tables --write
 
 portable: $(VENV)/.dev cross
 	@$(PYTEST_ALL) -rs \

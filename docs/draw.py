@@ -93,15 +93,15 @@ def by_files_pictures() -> None:
     for k, name in enumerate(("site 1", "site 2", "site 12")):
         y = 16 + 56 * k
         shapes += [
-            f'  <rect class="box" x="12" y="{y}" width="120" height="38" rx="9"/>',
+            f'  <rect class="box" x="12" y="{y}" width="100" height="38" rx="9"/>',
             f'  <text class="name" x="28" y="{y + 25}">{name}</text>',
-            f'  <text x="146" y="{y + 17}">masked numbers,</text>',
-            f'  <text x="146" y="{y + 35}">a sealed seed</text>',
-            f'  <path class="box" d="M262 {y + 19} L318 91" marker-end="url(#end)"/>',
+            f'  <path class="box" d="M116 {y + 19} L318 91" marker-end="url(#end)"/>',
         ]
     shapes += [
         '  <defs><marker id="end" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
         'markerHeight="8" orient="auto"><path class="box" d="M1 1 L7 4 L1 7"/></marker></defs>',
+        '  <text x="176" y="26">masked numbers</text>',
+        '  <text x="176" y="44">and a sealed seed</text>',
         '  <rect class="box" x="322" y="72" width="120" height="38" rx="9"/>',
         '  <text class="name" x="338" y="97">leader</text>',
         '  <text x="322" y="132">adds the numbers</text>',
@@ -109,16 +109,16 @@ def by_files_pictures() -> None:
         '  <text class="name" x="622" y="97">helper</text>',
         '  <text x="606" y="132">opens seeds</text>',
         '  <path class="box" d="M446 82 L600 82" marker-end="url(#end)"/>',
-        '  <text x="458" y="72">seeds of a batch</text>',
+        '  <text x="464" y="72">seeds of a batch</text>',
         '  <path class="box" d="M602 102 L450 102" marker-end="url(#end)"/>',
-        '  <text x="458" y="124">sum of masks</text>',
+        '  <text x="484" y="124">sum of masks</text>',
         '  <text class="yes" x="322" y="172">sum - masks = the exact sum, and the model</text>',
     ]
     title = "Each site sends one file; leader and helper learn the sum of a batch, or nothing"
     _write_svg("by-files", title, shapes, 190)
     held = [
         ("plan.toml", "what is learned, from which columns", "name"),
-        ("README.txt", "the one line to type", "name"),
+        ("README.txt", "the command to run", "name"),
         ("identities.json", "everybody's public keys", "name"),
         ("keys/", "the private key and the ledger: stays here", "no"),
         ("data/", "the recordings: stay here", "no"),

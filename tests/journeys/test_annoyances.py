@@ -11,6 +11,7 @@ import importlib.util
 import io
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,28 @@ def test_elapsed_milliseconds_in_one_file_are_asked_about() -> None:
     )
 
 
+@pytest.mark.long
+def test_a_very_wide_map_of_few_series_ends() -> None:
+    rng = np.random.default_rng(3)
+
+    def held(n: int) -> list[ct.Recording]:
+        return [
+            ct.Recording.labeled(
+                np.sin(np.arange(128) / (3 + k % 3)) + 0.5 * rng.normal(size=128), k % 3, "abc"
+            )
+            for k in range(n)
+        ]
+
+    clients, new = {f"p{k}": held(25) for k in range(4)}, held(60)
+    begun = time.process_time()
+    run = ct.federate(ct.MiniRocket(9996), clients, upload="auto")
+    assert time.process_time() - begun < 300, "it was ten minutes, and takes a minute and a half"
+    whole = 8 * 9996 * 9997 / 2
+    assert sum(one.bytes_up for one in run.records) < 0.02 * whole * len(clients)
+    said = run.model.predict([one.u for one in new])
+    assert np.mean([a == "abc"[k % 3] for k, a in enumerate(said)]) > 0.95
+
+
 def frames(n: int = 20) -> tuple[list[Any], list[str]]:
     pandas = pytest.importorskip("pandas")
     rng, t = np.random.default_rng(0), np.arange(60)
@@ -95,6 +118,18 @@ def test_reordered_columns_raise_as_in_scikit_learn() -> None:
         classifier.predict([one.rename(columns={"a": "c"}) for one in X])
     with pytest.raises(ValueError, match="recording 19 has the columns b, a, recording 0 has a, b"):
         classifier.fit([*X[:-1], X[-1][["b", "a"]]], y)
+
+
+def test_reordered_frames_are_refused_by_a_federated_model_too() -> None:
+    X, y = frames()
+    held = [
+        ct.Recording.labeled(one, label, ("fast", "slow")) for one, label in zip(X, y, strict=True)
+    ]
+    run = ct.federate("window_statistics", {"p": held[::2], "q": held[1::2]})
+    assert list(run.model.predict(X)) == y
+    with pytest.raises(ValueError, match="has the channels b, a, the model was trained on a, b"):
+        run.model.predict([one[["b", "a"]] for one in X])
+    assert ct.Recording(X[0].set_axis([0, 1], axis=1)).channels is None
 
 
 def test_two_columns_of_one_name_are_refused() -> None:
@@ -259,7 +294,7 @@ def test_verify_after_a_plain_fit_checks_everything_and_times_agree() -> None:
     assert run.seconds is not None
     took = lasting(run.seconds)
     assert f"trained on 3 of 3 people in {took}\n" in said
-    assert f"<b>{took}</b><span>from start to end; " in render([run])
+    assert f"<b>{took}</b><span>in total; " in render([run])
 
 
 def test_units_are_those_that_people_write() -> None:

@@ -63,6 +63,12 @@ PARTIAL = (
     "tests/partial/test_protected*.py",
 )
 PERSONAL = ("tests/federation/learn/test_personal*.py",)
+DATA = (
+    "tests/data/test_prepare.py",
+    "tests/plans/test_folds.py",
+    "tests/plans/test_weeks.py",
+    "tests/federation/test_normal.py",
+)
 
 # A folder's modules, or one module, and their tests; the first that fits counts.
 OF: dict[str, tuple[str, ...]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tools.mutants.modules import LEDGER, NOISE, PARTIAL, PERSONAL, SOLVE, SUMS, found
+from tools.mutants.modules import DATA, LEDGER, NOISE, PARTIAL, PERSONAL, SOLVE, SUMS, found
 from tools.mutants.mutant import Edit, Mutant
 
 SUM = "packages/catchment/src/catchment/privacy/secure_aggregation/"
@@ -12,6 +12,8 @@ DP = "packages/catchment/src/catchment/privacy/dp/"
 RELEASES = "packages/catchment/src/catchment/privacy/ledger.py"
 FTRL = "packages/catchment-research/src/catchment_research/partial/ftrl.py"
 TRAINING = "packages/catchment-research/src/catchment_research/partial/training.py"
+PREPARING = "packages/catchment/src/catchment/data/preprocessing.py"
+RUNNING = "packages/catchment/src/catchment/plans/run.py"
 LEARN = "packages/catchment/src/catchment/federation/learn/"
 
 CLIENT, SERVER, NOTES = SUM + "client.py", SUM + "server.py", SUM + "client_store.py"
@@ -526,6 +528,28 @@ _PERSONAL = {
     ),
 }
 
+_DATA = {
+    "threshold of anomalies by rows that were learned from": (
+        Edit(LEARN + "anomaly.py", "begin = first if self.calibration else 0.0", "begin = 0.0"),
+    ),
+    "a window after a gap forgets where it starts": (
+        Edit(PREPARING, "segment.start + start)", "start)"),
+    ),
+    "durations of windows by the mean interval": (
+        Edit(PREPARING, "np.median(np.diff(recording.times))", "np.mean(np.diff(recording.times))"),
+    ),
+    "folds ignore the seed of the plan": (
+        Edit(RUNNING, "order = seeded_generator(seed)", "order = seeded_generator(0)"),
+    ),
+    "last week's model readable by everybody": (
+        Edit(
+            RUNNING,
+            "(store.folder / MODEL).read_bytes(), mode=PRIVATE)",
+            "(store.folder / MODEL).read_bytes())",
+        ),
+    ),
+}
+
 _EQUIVALENT: dict[str, str] = {}
 
 
@@ -543,4 +567,5 @@ NAMED: tuple[Mutant, ...] = (
     *_all(_PARTIAL, PARTIAL),
     *_all(_PERSONAL, PERSONAL),
     *_all(_SOLVE, SOLVE),
+    *_all(_DATA, DATA),
 )

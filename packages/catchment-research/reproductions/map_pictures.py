@@ -75,10 +75,15 @@ def _point(ax: Axes, row: Row, colors: Theme) -> None:
         low, high = row.interval
         label = "the default over people, 95 %"
         ax.vlines(x, 100 * low, 100 * high, color=color, lw=1, alpha=0.5, label=label)
-    # The default's name is below its point, others are beside theirs.
-    places = {"default": ((0, -9), "center", "top"), "scaled alone": ((-7, 0), "right", "center")}
+    # The default's name is below its point, others are beside theirs; near the edge to the left.
     left, right = ((-7, 0), "right", "center"), ((2, -4), "left", "top")
-    offset, across, along = places.get(said, left if x > 2 else right)
+    places = {
+        "default": ((0, -9), "center", "top"),
+        "scaled alone": left,
+        "Inception": ((5, -5), "right", "top"),
+        "CNN": left,
+    }
+    offset, across, along = places.get(said, right)
     ax.annotate(
         *(said, (x, y)),
         xytext=offset,

@@ -32,6 +32,12 @@ def balanced(one: SetResult, method: str, share: float) -> float:
     return float("nan") if counts is None else counts.balanced_accuracy
 
 
+def macro_f1(one: SetResult, method: str, share: float) -> float:
+    """Return the mean over classes of F1, over repetitions; or NaN."""
+    counts = confusion(one, method, share)
+    return float("nan") if counts is None else counts.macro_f1
+
+
 def never_said(one: SetResult, method: str, share: float) -> tuple[str, ...]:
     """Return the classes that test people have and that a method never says."""
     counts = confusion(one, method, share)

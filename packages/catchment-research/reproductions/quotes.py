@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reproductions.grids import grid
 from reproductions.incfed_tables import AVERAGE, CHOSEN_AT, EXACT, reached, rounds_of
-from reproductions.per_class import balanced
+from reproductions.per_class import balanced, macro_f1
 from reproductions.skew_tables import ANY, dealings, gain, measured, pools
 from reproductions.study import SetResult, StudyResult
 
@@ -15,7 +15,7 @@ def incfed_accuracies(study: StudyResult) -> str:
     """Return each set's accuracies: tests by share, then people, classes and training."""
     shares = study.sets[0].shares
     head = ["set", "method", *(f"{share:.0%}" for share in shares)]
-    head += ["100%, over people", "balanced", f"training, {shares[0]:.0%} and 100%"]
+    head += ["100%, over people", "balanced", "macro-F1", f"training, {shares[0]:.0%} and 100%"]
     rows = []
     for one in study.sets:
         for method, name in SHOWN.items():
@@ -28,6 +28,7 @@ def incfed_accuracies(study: StudyResult) -> str:
                     *(_mean(one, method, share) for share in one.shares),
                     one.interval(method, last).shown(),
                     f"{100 * balanced(one, method, last):.1f}",
+                    f"{macro_f1(one, method, last):.3f}",
                     " and ".join(f"{value:.1f}" for value in known),
                 ]
             )

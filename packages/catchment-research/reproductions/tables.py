@@ -12,7 +12,7 @@ from reproductions import incfed_tables, skew_tables
 from reproductions.findings import findings
 from reproductions.grids import grid
 from reproductions.intervals import Interval, deviation, over_people
-from reproductions.per_class import balanced, confusion, difference, interval, majority
+from reproductions.per_class import balanced, confusion, difference, interval, macro_f1, majority
 from reproductions.published import SHARES, printed
 from reproductions.study import SetResult, StudyResult, Value
 
@@ -52,12 +52,13 @@ TITLES = {
 def table(study: str, one: SetResult) -> str:
     """Return a set's accuracies as a Markdown table, methods by rows and shares by columns.
 
-    The last columns are of the largest share: all test people with an interval over them, and the
-    mean over classes of the share that is recognized.
+    The last columns are of the largest share: all test people with an interval over them, the mean
+    over classes of the share that is recognized, and that of F1.
     """
     last = one.shares[-1]
     shares = [f"{share:.0%}" for share in one.shares]
-    head = ["method", *shares, f"{last:.0%}, over people", "balanced", "spread over people"]
+    people = f"{last:.0%}, over people"
+    head = ["method", *shares, people, "balanced", "macro-F1", "spread over people"]
     rows = []
     for method in one.methods:
         known = interval(one, method, last)
@@ -67,6 +68,7 @@ def table(study: str, one: SetResult) -> str:
                 *(_entry(study, one, method, share) for share in one.shares),
                 "-" if known is None else known.shown(),
                 _number(balanced(one, method, last)),
+                _f1(macro_f1(one, method, last)),
                 _number(spread(one, method)),
             ]
         )
@@ -74,10 +76,9 @@ def table(study: str, one: SetResult) -> str:
     if always and "majority" not in one.methods:
         said = over_people(always)
         blank = ["" for _ in one.shares[:-1]]
-        rows.insert(
-            0,
-            ["majority", *blank, _number(said.value), said.shown(), _number(1 / n_said(one)), "-"],
-        )
+        n, f1 = n_said(one), 2 * said.value / (1 + said.value)
+        shown = [_number(said.value), said.shown(), _number(1 / n), _f1(f1 / n), "-"]
+        rows.insert(0, ["majority", *blank, *shown])
     return grid(head, rows)
 
 
@@ -132,6 +133,10 @@ def n_said(one: SetResult) -> int:
 
 def _number(value: float) -> str:
     return "-" if np.isnan(value) else f"{100 * value:.1f}"
+
+
+def _f1(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3f}"
 
 
 def _entry(
@@ -205,8 +210,9 @@ def _preamble(study: StudyResult) -> str:
         "the sequences of all test people, with a 95 % interval over people and repetitions drawn "
         "with replacement; differences are paired by both, and bold where their interval leaves "
         "out 0. With fewer than about ten people intervals are too narrow. *Balanced* is the mean "
-        "of the classes' recalls, *spread* the deviation of the people's accuracies, *majority* "
-        f"always the most frequent class.{_brackets(study)}\n\n{kind} of {study.seconds:.0f} s, "
+        "of the classes' recalls, *macro-F1* that of their F1, *spread* the deviation of the "
+        "people's accuracies, *majority* always the most frequent class."
+        f"{_brackets(study)}\n\n{kind} of {study.seconds:.0f} s, "
         f"the last part on {e.get('cores')} cores "
         f"({e.get('platform')}), {str(e.get('date'))[:10]}: catchment {e.get('catchment')}, Python "
         f"{e.get('python')}, numpy {e.get('numpy')}. Settings: "

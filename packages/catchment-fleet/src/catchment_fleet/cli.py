@@ -248,7 +248,7 @@ def drop(
         Path | None, typer.Option(metavar="JSON", help="Public keys of all clients.")
     ] = None,
 ) -> None:
-    """Take contributions to one plan over HTTPS; Ctrl-C ends it."""
+    """Receive contributions to one plan over HTTPS; Ctrl-C stops it."""
     import json
 
     from catchment.plans import read_plan

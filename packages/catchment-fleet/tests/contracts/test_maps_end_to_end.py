@@ -297,7 +297,7 @@ def test_its_run_is_explained_reported_and_forgets_a_client(own_run: Path) -> No
 def test_its_plan_and_its_run_are_audited(own_run: Path, source: str) -> None:
     said = catchment(own_run, "audit", source, code=1)
     assert "LEAK what a client's targets are" in said
-    assert "Not applicable to this map: sequences, windows, plasticity, prompts;" in said
+    assert "Not applicable to this map: sequences, windows, plasticity;" in said
 
 
 def test_commands_for_reservoirs_refuse_it_in_one_sentence(own_run: Path) -> None:

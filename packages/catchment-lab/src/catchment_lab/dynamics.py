@@ -9,11 +9,13 @@ Legenstein and Maass (2007, "Edge of chaos and prediction of computational perfo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Ge
 from numpy.typing import ArrayLike
 
-from catchment import Array, real, single_blas_thread, whole
+from catchment import Array, PositiveFloat, PositiveInt, check_type, single_blas_thread
 from catchment.features import Reservoir
 from catchment.features.echo_state import (
     CLOSE,
@@ -105,10 +107,11 @@ def echo_state_check(
     >>> echo_state_check(Reservoir(units=50, spectral_radius=5.0)).converged
     False
     """
-    tolerance = real(tolerance, "tolerance", above=0.0)
+    check_type(tolerance, PositiveFloat, "tolerance")
+    check_type(steps, PositiveInt, "steps")
     if reservoir.bits is not None:
         tolerance = max(tolerance, CLOSE * 0.5**reservoir.bits)
-    inputs = _noise(reservoir, whole(steps, "steps", at_least=1), seed) if u is None else u
+    inputs = _noise(reservoir, steps, seed) if u is None else u
     N = reservoir.n_units
     with np.errstate(invalid="ignore", over="ignore"):
         one, other = reservoir.states(inputs, np.ones(N)), reservoir.states(inputs, -np.ones(N))
@@ -146,8 +149,9 @@ def memory_capacity(
     array([1., 1., 1., 1., 0., 0., 0., 0.])
     """
     N = reservoir.n_units
-    K = 2 * N if max_delay is None else whole(max_delay, "max_delay", at_least=1)
-    T = max(2000, 20 * N) if steps is None else whole(steps, "steps", at_least=2)
+    check_type(max_delay, PositiveInt | None, "max_delay")
+    check_type(steps, Annotated[int, Ge(2)] | None, "steps")
+    K, T = max_delay or 2 * N, steps or max(2000, 20 * N)
     if reservoir.n_inputs == 0:
         raise ValueError("the reservoir has no inputs, so there is nothing to remember")
     if T // 2 <= N + 1:
@@ -195,9 +199,10 @@ def kernel_rank(
     >>> kernel_rank(line)
     5
     """
-    n = reservoir.n_units if streams is None else whole(streams, "streams", at_least=1)
-    T = whole(steps, "steps", at_least=1)
-    tolerance = real(tolerance, "tolerance", above=0.0)
+    check_type(streams, PositiveInt | None, "streams")
+    check_type(steps, PositiveInt, "steps")
+    check_type(tolerance, PositiveFloat, "tolerance")
+    n, T = streams or reservoir.n_units, steps
     if reservoir.bits is not None:
         tolerance = max(tolerance, CLOSE * 0.5**reservoir.bits)
     inputs = _noise(reservoir, n * T, seed).reshape(n, T, reservoir.n_inputs)

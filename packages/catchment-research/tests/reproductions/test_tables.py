@@ -8,13 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.metrics import balanced_accuracy_score, f1_score
 
 from catchment.features import Reservoir
 from reproductions.cells import Cell
 from reproductions.findings import TOLERANCE, findings
 from reproductions.intervals import paired
-from reproductions.per_class import balanced, by_validation, difference, majority, never_said
+from reproductions.per_class import (
+    balanced,
+    by_validation,
+    difference,
+    macro_f1,
+    majority,
+    never_said,
+)
 from reproductions.pictures import draw
 from reproductions.study import Selected, SetResult, StudyResult, Traffic, load_result
 from reproductions.tables import is_stand_in, markdown, pool_table, spread, table
@@ -73,6 +80,8 @@ def test_classes_count_as_scikit_learn_counts_them() -> None:
     for method, said in (("incfed", ONE_WRONG), ("fedavg-samples", NEVER_GLAD)):
         theirs = balanced_accuracy_score(TRUE.ravel(), said.ravel())
         assert balanced(one, method, 1.0) == pytest.approx(theirs)
+        theirs = f1_score(TRUE.ravel(), said.ravel(), average="macro")
+        assert macro_f1(one, method, 1.0) == pytest.approx(theirs)
     assert never_said(one, "fedavg-samples", 1.0) == ("glad",)
     assert never_said(one, "incfed", 1.0) == ()
 
@@ -168,6 +177,12 @@ def test_ways_and_poolings_make_a_table() -> None:
     assert text.splitlines()[0] == "| wesad | last | mean |"
     right = 100 * np.mean(TRUE[:2] == NEVER_GLAD[:2])
     assert f"| none | {right:.1f} ± 0.0 |" in text
+
+
+@pytest.mark.parametrize("name", ["incfed", "unseen", "variance"])
+def test_recorded_tables_are_those_of_the_recorded_figures(name: str) -> None:
+    path = ROOT / "results" / f"{name}.json"
+    assert path.with_suffix(".md").read_text(encoding="utf-8") == markdown(load_result(path))
 
 
 @pytest.mark.parametrize("name", ["variance", "unseen"])

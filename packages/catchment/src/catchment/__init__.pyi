@@ -52,14 +52,15 @@ from catchment.arrays import (
     Booleans as Booleans,
     Integers as Integers,
     LARGEST as LARGEST,
+    PositiveFloat as PositiveFloat,
+    PositiveInt as PositiveInt,
     aligned as aligned,
     as_matrix as as_matrix,
     as_numbers as as_numbers,
+    check_type as check_type,
     frozen as frozen,
-    real as real,
     refuse_conversions as refuse_conversions,
     refuse_nonfinite as refuse_nonfinite,
-    whole as whole,
 )
 from catchment.compiling import (
     ALWAYS as ALWAYS,
@@ -67,7 +68,6 @@ from catchment.compiling import (
     ONCE as ONCE,
     njit as njit,
 )
-from catchment.files import replace_file as replace_file
 from catchment.parallel import (
     available_cores as available_cores,
     count_threads as count_threads,

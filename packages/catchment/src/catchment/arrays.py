@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from functools import cache, partial
+from itertools import repeat
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -31,6 +32,7 @@ NonNegativeFloat = Annotated[float, Ge(0)]
 Probability = Annotated[float, Gt(0), Lt(1)]
 Fraction = Annotated[float, Ge(0), Le(1)]
 Factor = Annotated[float, Gt(0), Le(1)]
+Finite = Annotated[float, Gt(-math.inf)]
 
 LINE = 64  # bytes of a cache line: a lane's numbers that straddle two cost twice
 LARGEST = 1e100  # the squares of larger values, and sums of them, would overflow
@@ -195,49 +197,6 @@ def aligned(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray[An
     return memory[first : first + size].view(dtype).reshape(shape)
 
 
-def real(
-    value: object,
-    name: str,
-    *,
-    above: float = -math.inf,
-    at_least: float = -math.inf,
-    at_most: float = math.inf,
-) -> float:
-    """Return a finite number within the bounds as a float, or raise an error that names it.
-
-    >>> real(1, "leak_rate", above=0.0, at_most=1.0)
-    1.0
-    """
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} is {value!r}; give a number")
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{name} is {number}; give a finite number")
-    if not (number > above and at_least <= number <= at_most):
-        bounds = (f"> {above}" * (above > -math.inf), f">= {at_least}" * (at_least > -math.inf))
-        wanted = (*bounds, f"<= {at_most}" * (at_most < math.inf))
-        raise ValueError(f"{name} is {number}; give a number {' and '.join(filter(None, wanted))}")
-    return number
-
-
-def whole(value: object, name: str, *, at_least: int = 0, below: int | None = None) -> int:
-    """Return an integer within the bounds as an int, or raise an error that names it.
-
-    >>> whole(3, "units", at_least=1)
-    3
-    """
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]  # this is the check
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}; give an integer") from None
-    if isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r}; give an integer")
-    if number < at_least or (below is not None and number >= below):
-        wanted = f">= {at_least}" if below is None else f"from {at_least} to {below - 1}"
-        raise ValueError(f"{name} is {number}; give an integer {wanted}")
-    return number
-
-
 LIMITS: Mapping[type, tuple[str, Callable[[Any, Any], bool], str]] = {
     Ge: ("ge", operator.ge, "{:g} or more"),
     Gt: ("gt", operator.gt, "more than {:g}"),
@@ -341,7 +300,7 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, number) and not isinstance(value, bool)
     if origin is tuple:
         listed = not isinstance(value, str | Mapping) and np.iterable(value)
-        return listed and all(fits(one, inside[0]) for one in value)
+        return listed and all(map(fits, value, repeat(inside[0])))
     kind = origin or hint
     return isinstance(value, kind) if isinstance(kind, type) else True
 
@@ -350,11 +309,17 @@ def _words(hint: Any) -> str:
     """Return what a value of a type may be, in words."""
     origin, inside = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return ", or ".join(map(_words, inside))
+        said = []
+        for one in inside:
+            each = get_args(one)[0] if get_origin(one) is tuple else None
+            known = {*(get_args(each) if get_origin(each) in (Union, types.UnionType) else (each,))}
+            such = each is not None and known <= {*inside, types.NoneType}
+            said.append("a list of such" if such else _words(one))
+        return ", or ".join(said)
     if origin is Literal:
         return " or ".join(filter(None, (", ".join(map(repr, inside[:-1])), repr(inside[-1]))))
     if origin is Annotated:
-        said = [word.format(limit) for limit, _, word in _limits(hint)]
+        said = [word.format(limit) for limit, _, word in _limits(hint) if limit > -math.inf]
         return ", ".join([_words(inside[0]), *said])
     if origin is tuple:
         each, several, limits = _words(inside[0]).partition(",")
@@ -363,25 +328,3 @@ def _words(hint: Any) -> str:
     known = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
     known[types.NoneType] = "None"
     return known.get(hint) or f"a {getattr(origin or hint, '__name__', hint)}"
-
-
-def choice(value: object, name: str, *, options: tuple[str, ...]) -> str:
-    """Return the value if it is one of the options, or raise an error that lists them.
-
-    >>> choice("ring", "topology", options=("ring", "random"))
-    'ring'
-    """
-    if not isinstance(value, str) or value not in options:
-        raise ValueError(f"{name} is {value!r}; choose one of {', '.join(options)}")
-    return value
-
-
-def flag(value: object, name: str) -> bool:
-    """Return the value if it is True or False.
-
-    >>> flag(True, "random_signs")
-    True
-    """
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r}; give True or False")
-    return value

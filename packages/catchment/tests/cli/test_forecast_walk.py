@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catchment import Model, load, save
+from catchment import Model, calibrate, load, save
 from catchment.data import Recording
 from catchment.federation import read_run
 from catchment.federation.learn import FederatedYuleWalker
@@ -86,6 +86,28 @@ def test_evaluate_shows_what_naive_forecasts_have(walked: tuple[Path, str]) -> N
     assert set(told["naive"]) == {"last value", f"seasonal naive ({DAY})"}
     own = told["total"]["NRMSE"]
     assert all(own < one["NRMSE"] for one in told["naive"].values())
+
+
+def test_fit_says_that_a_forecast_is_no_better_than_the_last_value_and_that_errors_drift(
+    tmp_path: Path,
+) -> None:
+    rng, path = np.random.default_rng(5), tmp_path / "loads"
+    path.mkdir()
+    for k in range(3):  # nothing foretells a random walk, and its last quarter takes longer steps
+        values = np.cumsum(rng.normal(size=400) * np.repeat([1.0, 3.0], [300, 100]))
+        rows = "".join(f"{t},{value:.4f}\n" for t, value in enumerate(values))
+        (path / f"house{k}.csv").write_text("time,load\n" + rows)
+    said = catchment("fit", "loads", "--horizon", "6", folder=tmp_path)
+    assert "! the forecast is no better than the best of these; try longer recordings" in said
+    assert "they drift; widen them by recordings of that time, catchment.calibrate(" in said
+    model = load(tmp_path / "runs" / "loads" / "model.safetensors")
+    late = {}
+    for one in path.iterdir():
+        values = np.loadtxt(one, delimiter=",", skiprows=1, usecols=1)[300:, None]
+        late[one.stem] = [Recording(values)]
+    wider = calibrate(model, late)
+    widths = [np.ptp(one.interval(np.zeros((1, 1)), coverage=0.9)) for one in (model, wider)]
+    assert widths[1] > 1.3 * widths[0]
 
 
 def test_a_run_is_unlearned_and_verified(walked: tuple[Path, str]) -> None:

@@ -116,7 +116,7 @@ def test_a_row_stride_takes_every_nth_row_after_the_washout(lengths: list[int]) 
         with pytest.raises(FingerprintError):
             total + other
     for stride in (0, True, 2.0):
-        with pytest.raises(ValueError, match=r"row_stride is .*; give an integer from 1 on"):
+        with pytest.raises(ValueError, match=r"row_stride is .*; give an integer, 1 or more"):
             accumulate(features, sequences, row_stride=stride)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="row_stride is 2, and this map has a row per recording"):
         accumulate(EchoState.of(RESERVOIR, pool="last"), sequences, row_stride=2)

@@ -156,7 +156,7 @@ def test_the_grid_follows_the_scale_of_the_features() -> None:
     larger = ridge_grid(RidgeStatistics.from_states(10 * z, y))
     np.testing.assert_allclose(larger, 100 * grid)
     assert (np.diff(grid) > 0).all()
-    with pytest.raises(ValueError, match="at least 2"):
+    with pytest.raises(ValueError, match="n_ridges is 1; give an integer, 2 or more"):
         ridge_grid(RidgeStatistics.from_states(z, y), 1)
     with pytest.raises(ValueError, match="no feature varies"):
         ridge_grid(RidgeStatistics.from_states(np.ones((5, 2)), y[:5]))

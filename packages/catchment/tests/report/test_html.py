@@ -26,10 +26,10 @@ def test_it_says_what_was_run_and_found(runs: list[Run]) -> None:
     assert run.comparison is not None
     assert all(row.name in page.text for row in run.comparison)
     for heading in (
-        "Compared with other ways",
+        "Compared with other strategies",
         "Every client",
         "Choosing the ridge",
-        "What is taken for what",
+        "Confusion matrix",
         "What left the clients",
         "What never left",
         "Rounds",
@@ -49,12 +49,10 @@ def test_clients_that_stand_out_are_named(runs: list[Run]) -> None:
     assert "Clients that stand out" not in render([replace(runs[0], flags=())])
 
 
-def test_it_draws_forecasts(runs: list[Run]) -> None:
+def test_a_forecast_has_no_classes(runs: list[Run]) -> None:
     page = Checked(render(runs[1:]))
-    assert "Served worst: " in page.text
-    assert "Served best: " in page.text
-    assert "What is taken for what" not in page.text
-    assert "NRMSE: less is better" in page.text
+    assert "Confusion matrix" not in page.text
+    assert "NRMSE: lower is better" in page.text
 
 
 def test_several_runs_share_a_page(folders: list[Path], tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def audit(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Attack synthetic data of a plan, as a curious server would.
+    """Attack a plan's uploads as a curious server, on synthetic data.
 
     Exit code 1 if something is recovered under the protections of the plan.
     """

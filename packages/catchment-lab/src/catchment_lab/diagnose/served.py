@@ -36,17 +36,10 @@ from catchment.engine import data_of
 from catchment.errors import CatchmentError, FederationError
 from catchment.federation import RunFolder, messages_of, read_run, targets_of
 from catchment.federation.measure import Score, Scores, metrics
-from catchment.federation.runs import (
-    DATABASE,
-    MODEL,
-    SETTLED,
-    DrawnRecording,
-    Run,
-    draw,
-    unlearn_from_run,
-)
+from catchment.federation.runs import DATABASE, MODEL, SETTLED, Run, unlearn_from_run
 from catchment.plans import Beside, PlanData, PlanFile, plan_of
 from catchment.readout import ClassCounts, ErrorSums, Predictor, read_for
+from catchment_lab.diagnose.drawing import DrawnRecording, draw
 
 log = logging.getLogger(__name__)
 MOST_OTHERS = 40  # people whose recordings are looked at, evenly spread
@@ -476,7 +469,7 @@ def _of_client(held: PlanData | None, client: str) -> list[Recording] | None:
     if source is None:
         names = ", ".join(held.names[:8]) + (", ..." if len(held.names) > 8 else "")
         raise ValueError(
-            f"{client!r} is no client of this run; there are {names}. For somebody else pass "
+            f"{client!r} is not a client of this run, which has {names}. For others pass "
             "their recordings: --files FILES"
         )
     return list(data_of(source)())
@@ -487,7 +480,7 @@ def as_the_server_knows(run: Run, client: str, missing: str) -> Served:
     asked = {name for name in (*run.scores, *run.rows_by_client) if name}
     if client not in asked and not messages_of(run.folder, client, 1):
         known = ", ".join(sorted(asked)[:8])
-        raise ValueError(f"{client!r} is no client of this run; there are {known or 'none'}")
+        raise ValueError(f"{client!r} is not a client of this run, which has {known or 'none'}")
     others = {n: s[run.metric] for n, s in run.scores.items() if n not in ("", client)}
     own = run.scores.get(client, {})
     counts = read_confusions(run.folder, len(run.classes))
@@ -610,9 +603,9 @@ class RowByRow:
                     for one in (self.y, self.outputs)
                 )
                 words = f"{int(bad.sum())} of {len(bad)} rows wrong; mostly {truth}, "
-                words += f"mostly taken for {taken}"
+                words += f"mostly predicted as {taken}"
                 if len(bad) == 1:
-                    words = f"{truth}, taken for {taken}" if bad[0] else f"{truth}, right"
+                    words = f"{truth}, predicted as {taken}" if bad[0] else f"{truth}, right"
             found.append(WorstRecording(int(k), words, score))
         return tuple(sorted(found, key=lambda one: (-one.score, one.number))[:N_DRAWN])
 
@@ -654,7 +647,7 @@ def _served(
             None if score.counts is None else score.counts.confusion,
             np.asarray(np.sum(rest, axis=0)) if rest else None,
             worst=worst,
-            drawn=tuple(draw(steady, [recordings[one.number]], client) for one in worst),
+            drawn=tuple(draw(steady, recordings[one.number], client) for one in worst),
             notes=notes,
         )
         return _compared(found, model, recordings, rows, _others(held, client, model))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 import numpy as np
 
-from catchment import replace_file
-from catchment.federation.runs import DrawnRecording, Run
-from catchment.report import dot_chart, figure, page, score, signal_chart
+from catchment.federation.runs import Run
+from catchment.report import dot_chart, figure, page, score
+from catchment.wire import replace_file
+from catchment_lab.diagnose.drawing import signal_chart
 from catchment_lab.diagnose.served import RATE, ChannelShift, Served, read_served
 
 NOTHING = "nothing"
@@ -42,7 +42,7 @@ def _parts(one: Served) -> dict[str, list[str]]:
     """Return what there is to say after the score, by heading."""
     return {
         "What stands out": standing_out(one),
-        "What was taken for what": confusion_lines(one),
+        "Confusions": confusion_lines(one),
         "Their recordings beside the others'": [
             f"{q.name}: {_short(q.own)}; the others' median is {_short(q.others)}"
             for q in one.quantities
@@ -58,14 +58,8 @@ def served_section(run: Run) -> str:
     if one is None:
         return ""
     worse = "worse than the others" if one.is_badly_served else "worst"
-    # What the report has drawn already is not drawn again.
-    there = [drawn.signals for drawn in run.drawn]
-    new = [
-        None if any(np.array_equal(drawn.signals, other, True) for other in there) else drawn
-        for drawn in one.drawn
-    ]
     return (
-        f"<h3>Why is {escape(one.client)} served {worse}?</h3>{_told(one, drawings=new)}"
+        f"<h3>Why is {escape(one.client)} served {worse}?</h3>{_told(one)}"
         '<p class="muted">Of anybody else: catchment diagnose RUN --client NAME</p>'
     )
 
@@ -88,16 +82,13 @@ def write_served_page(one: Served, path: str | Path) -> Path:
     return Path(path)
 
 
-def _told(
-    one: Served, chart: str = "", drawings: Sequence[DrawnRecording | None] | None = None
-) -> str:
+def _told(one: Served, chart: str = "") -> str:
     """Return the score, what there is to say, and the worst recordings drawn."""
     first, *rest = score_lines(one)
     lead = f'<p><b>{escape(first)}</b></p><p class="muted">{escape(". ".join(rest))}</p>'
     drawn = "".join(
         figure(f"Recording {worst.number + 1}", signal_chart(drawn), worst.words)
-        for worst, drawn in zip(one.worst, drawings or one.drawn, strict=False)
-        if drawn is not None
+        for worst, drawn in zip(one.worst, one.drawn, strict=False)
     )
     lists = []
     for heading, lines in _parts(one).items():
@@ -168,7 +159,7 @@ def standing_out(one: Served) -> list[str]:
     if not one.others:
         return [f"{NOTHING}: nobody else was tested, so that there is nothing to compare with"]
     if not one.is_badly_served and not (one.more_is_better and one.gap > 0.03):
-        return [f"{NOTHING}: {one.client} is served about as the others are"]
+        return [f"{NOTHING}: {one.client} is served as well as the others"]
     lines = [
         f"{q.name}: {_short(q.own)} where the others have {_short(q.others)}; write rate = "
         f"{_short(q.others)} into [preprocessing], which brings all to one"
@@ -191,7 +182,7 @@ def standing_out(one: Served) -> list[str]:
             f"{right} of {one.rows} rows are right: the true accuracy may be {low} to {high}"
         )
     return lines or [
-        f"{NOTHING} of what is looked at here, though {one.client} is served worse than usual"
+        f"{NOTHING} among what is compared here, though {one.client} is served worse than usual"
     ]
 
 
@@ -215,8 +206,8 @@ def confusion_lines(one: Served, *, mostly: bool = False) -> list[str]:
         usual = others[i, j] / others[i].sum() if others is not None and known else 0.0
         most = sizes[i] >= 5 and n > 0.5 * sizes[i] and n > 2 * usual * sizes[i]
         if wrong[i, j] and (most or not mostly):
-            text = f"{one.names[i]} taken for {one.names[j]}: {n} of {sizes[i]}"
-            beside = f" ({100 * n / sizes[i]:.0f} %; of the others' {100 * usual:.0f} %)"
+            text = f"{one.names[i]} predicted as {one.names[j]}: {n} of {sizes[i]}"
+            beside = f" ({100 * n / sizes[i]:.0f} %; others {100 * usual:.0f} %)"
             lines.append(text + (beside if known else ""))
     return lines or ([] if mostly else ["nothing: every row is right"])
 

@@ -275,19 +275,19 @@ def judged(
     >>> judged({"started": ""}, True, None, 100.0, 110.0)[0]
     'running'
     >>> judged({"started": ""}, True, None, 100.0, 141.0)
-    ('silent', 'No sign of life for 41 s; its process is there, so the round may only be long.')
+    ('silent', 'No sign of life for 41 s; its process is alive, so the round may just be long.')
     >>> judged({"started": ""}, False, None, 100.0, 141.0)[0]
     'stopped'
     """
     if "finished" in facts or ("started" not in facts and not held):
-        return FINISHED, "Its model is in the folder; `catchment report` writes a report of it."
+        return FINISHED, "Its model is in the folder; for a report: catchment report."
     ago = max(0, round(now - seen))
     if held:
         if now - seen <= SILENT:
-            return RUNNING, "Its process is at work."
-        words = "its process is there, so the round may only be long."
+            return RUNNING, "Its process is working."
+        words = "its process is alive, so the round may just be long."
         return SILENCE, f"No sign of life for {ago} s; {words}"
-    again = "Go on with it by the same command and --resume."
+    again = "Continue with the same command and --resume."
     if progress is not None and progress.ended:
         return FAILED, f"The run ended before it was finished ({progress.ended}). {again}"
     return STOPPED, f"No sign of life for {ago} s, and no process has the folder open. {again}"

@@ -138,7 +138,7 @@ function drawTiles(run) {
     tiles.push(tile("epsilon", digits(held.epsilon, 3), says));
   }
   const facts = run.facts || {};
-  if (facts.started) tiles.push(tile("time", "", facts.finished ? "from start to end" : "since it started"));
+  if (facts.started) tiles.push(tile("time", "", facts.finished ? "in total" : "since it started"));
   at("tiles").replaceChildren(...tiles);
   tick();
 }

@@ -258,8 +258,8 @@ def test_opposite_starts_come_together_within_some_steps_of_fixed_point() -> Non
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"bits": 7}, "from 8 to 24"),
-        ({"bits": 25}, "from 8 to 24"),
+        ({"bits": 7}, "give an integer, 8 or more, at most 24"),
+        ({"bits": 25}, "give an integer, 8 or more, at most 24"),
         ({"bits": 20, "input_range": 3.0}, "power of two"),
         ({"input_range": 4.0}, "in float64"),
         ({"bits": 20, "known_cut": (100, 10)}, "cut, scale and fingerprint together"),
@@ -279,7 +279,9 @@ def test_bits_that_do_not_go_together_are_refused() -> None:
         EchoState(5, bits=None, feature_bits=8)
     with pytest.raises(ValueError, match="bits is None"):
         EchoState.of(floats.random_reservoir(), feature_bits=8)
-    with pytest.raises(ValueError, match="4 to 24 bits"):
+    with pytest.raises(
+        ValueError, match="feature_bits is 3; give an integer, 4 or more, at most 24"
+    ):
         EchoState.of(deep(20), feature_bits=3)
     with pytest.raises(ValueError, match="float32 does not hold"):
         deep(20).programs(np.float32)

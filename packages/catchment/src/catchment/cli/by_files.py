@@ -57,7 +57,7 @@ def inspect(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A contribution.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a contribution holds, who made it, and what it tells.
+    """Show what a contribution holds, who signed it, what it reveals.
 
     Nothing is sent.
     """
@@ -100,9 +100,9 @@ def combine(
 
     The run is the same as if all clients were in one process.
     """
-    from catchment.files import replace_file
     from catchment.plans.by_files import AwaitedError, by_files
     from catchment.plans.by_files import combine as add
+    from catchment.wire.files import replace_file
 
     folder = out or Path("runs") / plan_file.stem
     try:
@@ -135,12 +135,12 @@ def assist(
     keys: Annotated[Path, option("The helper's private folder.", "DIR")] = Path("helper"),
     out: Annotated[Path | None, option("The file; BATCH.answer if left out.", "FILE")] = None,
 ) -> None:
-    """Answer a batch as the helper of secure aggregation.
+    """Act as the helper of secure aggregation for one batch.
 
     It writes the sum of the batch's masks into a file.
     """
-    from catchment.files import replace_file
     from catchment.plans.by_files import assist as answer
+    from catchment.wire.files import replace_file
 
     content = answer(batch, plan_file, keys=keys, identities=identities)
     path = out or batch.with_suffix(".answer")
@@ -153,7 +153,7 @@ def kit(
     sites: Annotated[Path, option("A file with one client's name per line.", "FILE")],
     out: Annotated[Path, option("Where the folders are made.", "DIR")] = Path("kits"),
 ) -> None:
-    """Write a folder for each client: plan, key, and what to type."""
+    """Write a folder for each client: plan, keys, the command to run."""
     from catchment.plans.by_files import kit as make
 
     names = [line.split(",")[0].strip() for line in sites.read_text("utf-8").splitlines()]

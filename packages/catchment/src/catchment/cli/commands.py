@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
+import click
 import typer
 
 import catchment
@@ -47,9 +48,30 @@ GROUPS = {
     "Look": "report ledger inspect diagnose watch verify audit",
     "Operate": "assist drop unlearn add-clients flower data",
 }
+ELSEWHERE = {*installed("commands"), *known("commands")}.difference(
+    *map(str.split, GROUPS.values())
+)
+GROUPS["From other packages"] = " ".join(sorted(ELSEWHERE))
+
+
+class Commands(typer.core.TyperGroup):
+    """All commands by group, a line each and no boxes around them, so that they fit a screen."""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write(f"{self.help}\n\nUsage: catchment COMMAND --help, catchment --version\n")
+        for group, names in GROUPS.items():
+            shown = [self.commands[name] for name in names.split()]
+            lines = [
+                f"  {one.name:13}{one.get_short_help_str(65)}\n" for one in shown if not one.hidden
+            ]
+            formatter.write(
+                "".join([typer.style(f"\n{group}\n", bold=True), *lines] if lines else [])
+            )
+
 
 app = typer.Typer(
     name="catchment",
+    cls=Commands,
     help="Closed-form federated learning for time series.",
     no_args_is_help=True,
     add_completion=False,
@@ -64,26 +86,21 @@ def _missing(name: str) -> Callable[[], None]:
     return command
 
 
-def _add(name: str, group: str) -> None:
+def _add(name: str) -> None:
     """Add a command of this package or of another one, hidden if that is not installed."""
     command = COMMANDS.get(name)
     if command is None and name in installed("commands"):
         command = installed("commands")[name].load()
     if isinstance(command, typer.Typer):
-        app.add_typer(command, name=name, rich_help_panel=group)
+        app.add_typer(command, name=name)
     elif command is not None:
-        app.command(name, rich_help_panel=group)(command)
+        app.command(name)(command)
     else:
         app.command(name, hidden=True, context_settings=ANY_WORDS)(_missing(name))
 
 
-for group, names in GROUPS.items():
-    for name in names.split():
-        _add(name, group)
-for name in sorted(
-    {*installed("commands"), *known("commands")}.difference(*map(str.split, GROUPS.values()))
-):
-    _add(name, "From other packages")
+for name in " ".join(GROUPS.values()).split():
+    _add(name)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

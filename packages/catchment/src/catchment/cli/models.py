@@ -172,7 +172,7 @@ def _written(out: Path | None) -> Iterator[TextIO]:
     if out is None:
         yield sys.stdout
         return
-    from catchment.files import replace_file
+    from catchment.wire.files import replace_file
 
     text = io.StringIO()
     yield text
@@ -291,7 +291,7 @@ def diagnose(
     as_json: JsonOption = False,
     use: UseOption = None,
 ) -> None:
-    """Diagnose how well a client is served, and what stands out.
+    """Show how well the model serves a client, and what stands out.
 
     The client is judged by a model that has not learned from it.
     """
@@ -368,7 +368,7 @@ def unlearn(
     contacted. The run itself stays as it is, with what the client sent.
     """
     from catchment.federation.runs.verify import CERTIFICATE, file_name, unlearn_from_run
-    from catchment.files import replace_file
+    from catchment.wire.files import replace_file
 
     with waiting("forgetting", quiet=as_json):
         found = unlearn_from_run(folder, client, load_predictor(folder, use))

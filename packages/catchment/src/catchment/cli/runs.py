@@ -191,16 +191,13 @@ def run(
     threads: ThreadsOption = None,
     workers: WorkersOption = None,
     address: AddressOption = None,
-    keep_every: Annotated[
-        float, option("Checkpoint interval within a round.", "SECONDS", min=0.0)
-    ] = 5.0,
     strict: Annotated[bool, flag("--strict", "Exit code 1 if any client was left out.")] = False,
     edge_client: EdgeClientOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a plan and keep everything in a folder.
 
-    Ctrl-C stops it; --resume continues from the last checkpoint, also within a round.
+    Ctrl-C stops it; --resume continues after the last finished round.
     """
     from catchment.federation.runs.folder import is_empty
     from catchment.plans.file import read_plan
@@ -225,7 +222,7 @@ def run(
     with stoppable(again), progress(quiet=as_json) as watch, one_line_each():
         done = run_plan(
             file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch,
-            devices=devices, workers=processes, keep_every=keep_every,
+            devices=devices, workers=processes,
         )  # fmt: skip
     _tell(done, file, folder, as_json=as_json)
     warn_of_left_out(done.run, strict=strict)
@@ -387,7 +384,7 @@ def report(
         Path | None, option("Output file; report.html in the run.", "FILE", "--out", "-o")
     ] = None,
 ) -> None:
-    """Write an HTML report about runs that works offline."""
+    """Write an offline HTML report of one run or several."""
     from catchment.report.html import write_report
 
     with waiting("writing the report"):

@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 
-from catchment.arrays import Integers
+from catchment.arrays import Integers, NonNegativeInt, PositiveFloat, check_type
 from catchment.data.recording import Recording
 from catchment.data.synthetic import seeded_generator
 
@@ -280,8 +280,7 @@ def _refuse(n_clients: int, n_items: int, items: str = "recordings", *, alpha: f
             f"cannot make {n_clients} clients of {n_items} {items}; "
             "every client needs at least one, so ask for fewer clients"
         )
-    if not (math.isfinite(alpha) and alpha > 0):
-        raise ValueError(f"alpha is {alpha}; pass a positive number")
+    check_type(alpha, PositiveFloat, "alpha")
 
 
 S = TypeVar("S")
@@ -385,8 +384,7 @@ class Cache(Generic[S]):
         *,
         keep_last: bool = False,
     ) -> None:
-        if max_bytes < 0:
-            raise ValueError(f"max_bytes is {max_bytes}; pass 0 or more")
+        check_type(max_bytes, NonNegativeInt, "max_bytes")
         self.max_bytes, self._size, self._keep_last = max_bytes, size, keep_last
         self.n_reads = 0
         self._held: OrderedDict[Hashable, Future[S]] = OrderedDict()

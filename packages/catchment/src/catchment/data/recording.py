@@ -24,7 +24,8 @@ class Recording:
     `times` (T,) are seconds, finite and increasing, where they are known: resampling and windows
     of a length in seconds need them. `epoch` is their time 0 in seconds since 1 January 1970 by the
     recording's own clock, where dates are known: a calendar needs it. `channels` are the names of
-    the inputs and `classes` those of the columns of one-hot targets, where they have any.
+    the inputs, by themselves those of a data frame's columns, and `classes` those of the columns of
+    one-hot targets, where they have any.
 
     A recording that comes in segments has a `name`. `first_step` says where in it this segment
     begins, and `goes_on` that more is to come; the segment without it is the last. `part` keeps
@@ -56,6 +57,8 @@ class Recording:
     epoch: float | None = None
 
     def __post_init__(self) -> None:
+        if self.channels is None:
+            object.__setattr__(self, "channels", columns_of(self.u))
         u = as_matrix(self.u, "inputs")
         if len(u) == 0:
             raise ValueError("the recording has no steps; leave empty recordings out")
@@ -131,7 +134,7 @@ class Recording:
         inputs = as_matrix(u, "inputs")
         y = np.zeros((len(inputs), n) if per_step else n)
         y[..., label] = 1.0
-        return cls(inputs, y, weight, per_step, classes=names)
+        return cls(inputs, y, weight, per_step, channels=columns_of(u), classes=names)
 
     def part(self, start: int, stop: int) -> Recording:
         """Return steps `start` to `stop` - 1; a target per sequence, weight and names stay.
@@ -178,6 +181,12 @@ class Recording:
     @property
     def n_inputs(self) -> int:
         return int(self.u.shape[1])
+
+
+def columns_of(frame: object) -> tuple[str, ...] | None:
+    """Return the names of a data frame's columns, None of what has none."""
+    names = tuple(getattr(frame, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def cut(recording: Recording, start: int, stop: int, y: Array | None) -> Recording:

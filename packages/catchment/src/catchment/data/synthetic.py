@@ -28,12 +28,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from catchment.arrays import Array, as_matrix
+from catchment.arrays import (
+    Array,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    as_matrix,
+    check_type,
+)
 from catchment.data.recording import Recording
 
 _NARMA = {10: (0.3, 0.05, 0.1), 30: (0.2, 0.04, 0.001)}
@@ -49,8 +57,7 @@ def seeded_generator(*seed: int) -> np.random.Generator:
     True
     """
     for number in seed:
-        if number < 0:
-            raise ValueError(f"seed is {number}; pass an integer that is not negative")
+        check_type(number, NonNegativeInt, "seed")
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed)))
 
 
@@ -78,7 +85,8 @@ def narma(n_steps: int, *, order: int = 10, seed: int = 0, warm_up: int = 200) -
     """
     if order not in _NARMA:
         raise ValueError(f"order is {order}; pass 10 or 30")
-    _refuse_length(n_steps, warm_up)
+    check_type(n_steps, PositiveInt, "n_steps")
+    check_type(warm_up, NonNegativeInt, "warm_up")
     a, b, c = _NARMA[order]
     rng = seeded_generator(seed)
     total = warm_up + n_steps
@@ -124,7 +132,8 @@ def mackey_glass(
     >>> mackey_glass(500).shape
     (500, 1)
     """
-    _refuse_length(n_steps, warm_up)
+    check_type(n_steps, PositiveInt, "n_steps")
+    check_type(warm_up, NonNegativeInt, "warm_up")
     h, substeps = 0.1, 10
     lag = round(delay / h)
     if lag < 1 or abs(lag * h - delay) > 1e-9 * delay:
@@ -198,9 +207,10 @@ def orbit(
     >>> orbit(lambda p: -p, np.ones(1), 3, step=1.0, warm_up=0).round(3).ravel()
     array([1.   , 0.368, 0.135])
     """
-    _refuse_length(n_steps, warm_up)
-    if step <= 0 or substeps < 1:
-        raise ValueError(f"step is {step} and substeps is {substeps}; both must be positive")
+    check_type(n_steps, PositiveInt, "n_steps")
+    check_type(warm_up, NonNegativeInt, "warm_up")
+    check_type(step, PositiveFloat, "step")
+    check_type(substeps, PositiveInt, "substeps")
     h, p, points = step / substeps, start, [start]
     for _ in range(warm_up + n_steps - 1):
         for _ in range(substeps):
@@ -233,14 +243,6 @@ def _mackey_glass_slope(x: float, delayed: float) -> float:
     second = delayed * delayed
     fourth = second * second
     return 0.2 * delayed / (1.0 + fourth * fourth * second) - 0.1 * x
-
-
-def _refuse_length(n_steps: int, warm_up: int) -> None:
-    if n_steps < 1 or warm_up < 0:
-        raise ValueError(
-            f"n_steps is {n_steps} and warm_up is {warm_up}; "
-            "ask for at least one step and no negative warm-up"
-        )
 
 
 SAMPLE_RATE = 50.0
@@ -307,14 +309,9 @@ def synthetic_wearables(
     >>> ACTIVITIES[users["user-000"][0].y.argmax()] in ACTIVITIES
     True
     """
-    if n_users < 1:
-        raise ValueError(f"n_users is {n_users}; pass at least 1")
-    return {
-        f"user-{user:03d}": wearable_user(
-            seed, user, windows_per_user=windows_per_user, steps=steps
-        )
-        for user in range(n_users)
-    }
+    check_type(n_users, PositiveInt, "n_users")
+    some = partial(wearable_user, seed, windows_per_user=windows_per_user, steps=steps)
+    return {f"user-{user:03d}": some(user) for user in range(n_users)}
 
 
 def wearable_user(
@@ -327,10 +324,8 @@ def wearable_user(
     >>> all(np.array_equal(a.u, b.u) for a, b in zip(one, same, strict=True))
     True
     """
-    if windows_per_user < 1 or steps < 1:
-        raise ValueError(
-            f"windows_per_user is {windows_per_user} and steps is {steps}; both must be positive"
-        )
+    check_type(windows_per_user, PositiveInt, "windows_per_user")
+    check_type(steps, PositiveInt, "steps")
     rng, n = seeded_generator(seed, user, 0), len(ACTIVITIES)
     amplitude, tempo = float(rng.lognormal(0.0, 0.25)), float(rng.lognormal(0.0, 0.10))
     noise, axis = float(rng.lognormal(math.log(0.07), 0.4)), rng.normal(size=3)

@@ -93,15 +93,15 @@ class LocalEngine(Engine, Generic[S, U, R]):
         return not devices_of(self.sources)
 
     def sums(
-        self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
+        self, message: bytes, blocks: Sequence[tuple[str, ...]]
     ) -> Iterator[BlockSum | None] | None:
         # What clients carry from round to round must stay where they are.
-        if self.workers is None or len(blocks) - first < 2 or self.plan.algorithm.carries:
+        if self.workers is None or len(blocks) < 2 or self.plan.algorithm.carries:
             return None
         # It imports this module: its workers have such an engine each.
         from catchment.engine.processes import sums_in_processes
 
-        return sums_in_processes(self, message, blocks, first, self.workers)
+        return sums_in_processes(self, message, blocks, self.workers)
 
     def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
         size = self.plan.algorithm.group_size(len(requests), count_threads(self.threads))

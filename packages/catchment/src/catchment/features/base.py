@@ -45,7 +45,7 @@ import numpy as np
 from annotated_types import Ge, Le
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, Integers, as_matrix, check_fields, refuse_nonfinite
+from catchment.arrays import Array, Integers, as_matrix, check_fields, check_type, refuse_nonfinite
 from catchment.errors import ClippingWarning, IntegrityError
 from catchment.parallel import ordered_map
 from catchment.wire import Fact, Message
@@ -497,8 +497,8 @@ class FeatureMap(ABC):
     @cached_property
     def grid_digits(self) -> Integers:
         """Binary digits (F,) after the point of features in fixed point."""
-        bits = checked_bits(self.feature_bits, f"bits of {name_of(self)}")
-        return digits_after_point(self.bounds, bits)
+        check_type(self.feature_bits, Bits, f"bits of {name_of(self)}")
+        return digits_after_point(self.bounds, self.feature_bits)
 
     @property
     def reached_bounds(self) -> Array:
@@ -667,19 +667,6 @@ def on_grid(rows: Array, digits: Integers, bits: int) -> Array:
     scaled /= unit
     scaled += 0.0  # turns -0 into 0, so that equal numbers have equal bits
     return scaled
-
-
-def checked_bits(bits: object, name: str) -> int:
-    """Return a number of bits that features can have.
-
-    >>> checked_bits(20, "bits")
-    20
-    """
-    if isinstance(bits, bool) or not isinstance(bits, int) or not (LEAST_BITS <= bits <= MOST_BITS):
-        raise ValueError(
-            f"{name} is {bits!r}; give {LEAST_BITS} to {MOST_BITS} bits, or None for float64"
-        )
-    return bits
 
 
 def in_batches(

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from catchment.arrays import Array, Integers, PositiveInt, Seed
 from catchment.compiling import njit
 from catchment.features.base import FeatureMap, in_batches
+from catchment.features.echo_state.settings import power_of_two
 from catchment.features.echo_state.weights import Purpose, Words, distinct
-from catchment.features.minirocket import LANES, STEPS, Range, check_range, compete, whole_inputs
+from catchment.features.minirocket import LANES, STEPS, Range, compete, whole_inputs
 
 KERNELS = 8  # of a group
 TAPS = 9
@@ -76,7 +77,7 @@ class Hydra(FeatureMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self.input_range)
+        power_of_two(self.input_range, "input_range")
 
     @property
     def n_groups(self) -> int:

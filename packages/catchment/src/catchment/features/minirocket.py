@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from catchment.arrays import Array, Booleans, Integers, PositiveInt, Seed
 from catchment.compiling import njit
 from catchment.features.base import FeatureMap, handed, in_batches
+from catchment.features.echo_state.settings import power_of_two
 from catchment.features.echo_state.weights import Purpose, Words, distinct, log_uniform
 
 # An input is an integer up to 2^22: nine channels of an output, 12 times that each, stay below
@@ -98,7 +99,7 @@ class MiniRocket(FeatureMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self.input_range)
+        power_of_two(self.input_range, "input_range")
         if isinstance(self.biases, str):
             return
         given = np.asarray(self.biases)
@@ -158,15 +159,6 @@ def _schedule(settings: MiniRocket, length: int, n_inputs: int) -> Schedule:
         biases = np.array(settings.biases)
     dilation = np.minimum(listed.dilation, max(1, (length - 1) // 8))
     return scheduled(length, listed.kernel, dilation, listed.padded, subsets, biases)
-
-
-def check_range(input_range: float) -> None:
-    """Raise ValueError for a range that is no power of two.
-
-    >>> check_range(64.0)
-    """
-    if np.frexp(input_range)[0] != 0.5:
-        raise ValueError(f"input_range is {input_range!r}; give a power of two")
 
 
 STEPS = 2**12  # of a task of one thread, unless one recording has more; its rows stay in the cache

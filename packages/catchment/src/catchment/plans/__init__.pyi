@@ -42,7 +42,6 @@ from catchment.plans.run import (
     Beside as Beside,
     NOTHING_NEW as NOTHING_NEW,
     PlanRun as PlanRun,
-    best_and_worst as best_and_worst,
     client_memories as client_memories,
     folds_of as folds_of,
 )

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment.arrays import Array
+from catchment.arrays import Array, PositiveInt, check_type
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap, Part
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
@@ -192,10 +192,9 @@ def strided(
     features: FeatureMap, sequences: Iterable[Recording], row_stride: int
 ) -> Iterable[Recording]:
     """Return recordings that have targets only where a row counts."""
-    if type(row_stride) is int and row_stride == 1:
+    check_type(row_stride, PositiveInt, "row_stride")
+    if row_stride == 1:
         return sequences
-    if type(row_stride) is not int or row_stride < 1:
-        raise ValueError(f"row_stride is {row_stride!r}; give an integer from 1 on")
     if not features.per_step:
         raise ValueError(
             f"row_stride is {row_stride}, and this map has a row per recording; leave it out, or "

@@ -35,7 +35,14 @@ import numpy as np
 from annotated_types import Ge
 from scipy.linalg import cholesky, solve_triangular
 
-from catchment.arrays import Array, Booleans, check_fields
+from catchment.arrays import (
+    Array,
+    Booleans,
+    Fraction,
+    NonNegativeFloat,
+    check_fields,
+    check_type,
+)
 from catchment.data.preprocessing import Waiting, check_continuable, prepared_segment
 from catchment.data.recording import Recording
 from catchment.features.base import Carried, FeatureMap
@@ -56,7 +63,7 @@ from catchment.readout.storage import (
 )
 from catchment.wire import SAME, Kind, Shape, Structure, Triangle
 
-Shrinkage = float | Literal["auto"]
+Shrinkage = Fraction | Literal["auto"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +147,7 @@ class MahalanobisDetector(Structure):
                 "nothing varies in the rows, so that every change would be infinitely unusual; use "
                 "recordings in which something happens, or another map"
             )
-        if shrinkage != "auto" and not 0 <= float(shrinkage) <= 1:
-            raise ValueError(f"shrinkage is {shrinkage}; pass a number from 0 to 1, or 'auto'")
+        check_type(shrinkage, Shrinkage, "shrinkage")
         shrunk, share, _ = shrunk_covariance(S, n, shrinkage)
         return cls(mean, pack(shrunk * scale), share)
 
@@ -305,8 +311,7 @@ class Detector(Predictor):
                 f"the classes are {', '.join(self.classes)} and {self.normal_class!r} is normal; "
                 "name two, and one of them as normal"
             )
-        if not 0 <= self.threshold < np.inf:
-            raise ValueError(f"threshold is {self.threshold}; pass a finite number, 0 or more")
+        check_type(self.threshold, NonNegativeFloat, "threshold")
 
     @property
     def washout(self) -> int:

@@ -252,12 +252,14 @@ def statistics_of(
     target_gram = below[:K, :K].reshape(-1)[_upper(K)]
     if places != (0,):
         pieces = [(p * K, PIECE * place) for p, place in enumerate(places)]
-        rows, both = below.tolist(), [(a, b, d + e) for a, d in pieces for b, e in pieces]
-        target_sum = np.array([sum(rows[a + k][-1] << d for a, d in pieces) for k in range(K)], "O")
+        known, both = below.tolist(), [(a, b, d + e) for a, d in pieces for b, e in pieces]
+        target_sum = np.array(
+            [sum(known[a + k][-1] << d for a, d in pieces) for k in range(K)], "O"
+        )
         parts = [integers.multiplied(edge[:, a : a + K], 1 << d) for a, d in pieces]
         cross = reduce(integers.added, parts)
         products = [
-            sum(rows[min(a + i, b + j)][max(a + i, b + j)] << d for a, b, d in both)
+            sum(known[min(a + i, b + j)][max(a + i, b + j)] << d for a, b, d in both)
             for i in range(K)
             for j in range(i, K)
         ]
@@ -297,10 +299,13 @@ def exact_statistics(
         constant = bool(
             rows.size and (rows[:, 0] == 1.0).all() and 0 <= fixed.digits[0] <= fixed.bits
         )
-        sums = Sums(z.shape[1], pieces.shape[1], fixed, places, constant, fingerprint)
-        add_block, result = sums.empty()
-        add_block(np.concatenate([rows, pieces, np.ones((len(rows), 1))], axis=1).T)
-        found.append(sums.statistics(len(rows), result()).scaled(value))
+        sums, about = (
+            ExactGram(fixed, pieces.shape[1], constant=constant),
+            (len(rows), fixed, places),
+        )
+        sums.add(np.concatenate([rows, pieces, np.ones((len(rows), 1))], axis=1).T)
+        made = statistics_of(sums.result(), *about, constant=constant, fingerprint=fingerprint)
+        found.append(made if value == 1 else made.scaled(value))
     return reduce(add, found)
 
 

@@ -13,9 +13,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Array, Integers, check_type
 from catchment.errors import IntegrityError
-from catchment.features.base import FeatureMap, checked_bits, digits_after_point
+from catchment.features.base import Bits, FeatureMap, digits_after_point
 
 TARGET_DIGITS = (
     36  # binary digits after the point of targets that are numbers: below 8 they are two pieces
@@ -48,7 +48,7 @@ class FixedPoint:
     target_digits: int = 0
 
     def __post_init__(self) -> None:
-        checked_bits(self.bits, "bits")
+        check_type(self.bits, Bits, "bits")
         for n_columns, digits in self.runs:
             if type(n_columns) is not int or type(digits) is not int or n_columns < 1:
                 raise ValueError(f"runs hold {(n_columns, digits)}; give (columns, digits) pairs")

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from catchment.arrays import Array, as_matrix, refuse_nonfinite
+from catchment.arrays import Array, PositiveInt, as_matrix, check_type, refuse_nonfinite
 from catchment.data.preprocessing import Prepared
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
@@ -67,8 +67,7 @@ def forecast(
     True
     """
     features = closed_loop_map(model)
-    if horizon < 1:
-        raise ValueError(f"horizon is {horizon}; pass at least 1 step")
+    check_type(horizon, PositiveInt, "horizon")
     past, scale = features.checked(warm_up(model, warmup), "warm-up"), model.preprocessing.scale
     begin, _, _ = cut_places(len(past), features.reservoir.cut, 0)[-1]
     future = np.zeros((horizon, features.known_inputs))

@@ -38,7 +38,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Array, Integers, Probability, check_type
 from catchment.readout.solve import Spectrum, checked_ridges, rescaled, scale_of
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import WEIGHT, Kind, Shape, Summable
@@ -126,7 +126,7 @@ class Counts(Summable):
         >>> Counts.of(np.arange(1.0, 11.0), [0, 2.5, 5, 7.5, 10]).quantile(0.5)
         array([5.])
         """
-        check_probability(probability)
+        check_type(probability, Probability, "probability")
         return self._at(probability * self.counts.sum(axis=1))
 
     def conformal(self, probability: float) -> Array:
@@ -140,7 +140,7 @@ class Counts(Summable):
         >>> Counts.of([1.0, 2.0], np.arange(11)).conformal(0.8)
         array([inf])
         """
-        check_probability(probability)
+        check_type(probability, Probability, "probability")
         return self._at(probability * (self.counts.sum(axis=1) + 1))
 
     def _at(self, rank: Array) -> Array:
@@ -171,12 +171,6 @@ def log_edges(low: float = 1e-3, high: float = 1e6, per_decade: int = 64) -> Arr
     n_bins = int(np.ceil(np.log10(high / low) * per_decade - _ROUNDING))
     made = (low * 10.0 ** (k / per_decade) for k in range(n_bins))
     return np.array([*(float(f"{edge:.9g}") for edge in made), high])
-
-
-def check_probability(value: float, name: str = "probability") -> None:
-    """Raise ValueError if a setting is no number between 0 and 1."""
-    if not 0 < value < 1:
-        raise ValueError(f"{name} is {value}; pass a probability between 0 and 1, such as 0.9")
 
 
 PER_DECADE = 128  # edges: a width is at most 1.8 % too large
@@ -373,7 +367,7 @@ def conformal_quantile(scores: Array, coverage: float) -> Array:
     >>> conformal_quantile(np.arange(1.0, 10.0)[:, None], 0.8)
     array([8.])
     """
-    check_probability(coverage, "coverage")
+    check_type(coverage, Probability, "coverage")
     n, rank = len(scores), math.ceil((len(scores) + 1) * coverage - 1e-9)
     if rank > n:
         needed = math.ceil(coverage / (1 - coverage) - 1e-9)

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from catchment.arrays import Array, Integers, frozen
+from catchment.arrays import Array, Integers, PositiveFloat, check_type, frozen
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.errors import FingerprintError, IntegrityError
@@ -120,8 +120,7 @@ class Model(Predictor):
 
     def __post_init__(self) -> None:
         features, K = self.features, self.n_outputs
-        if self.temperature is not None and not 0 < self.temperature < np.inf:
-            raise ValueError(f"temperature is {self.temperature}; pass a finite number above 0")
+        check_type(self.temperature, PositiveFloat | None, "temperature")
         if self.readout.n_features != features.n_features:
             raise ValueError(
                 f"the readout takes {self.readout.n_features} features, these features have "
@@ -154,12 +153,14 @@ class Model(Predictor):
                     f"{self.readout.weights.shape}; solve the readout from them"
                 )
         shapes = {"target_range": (2, K), "deviation": (K,)}
-        for name in (one for one in shapes if getattr(self, one) is not None):
+        for name, shape in shapes.items():
+            if getattr(self, name) is None:
+                continue
             held = np.array(getattr(self, name), dtype=np.float64)
             rising = held if name == "target_range" else np.stack([np.zeros(held.shape), held])
-            if held.shape != shapes[name] or not (np.diff(rising, axis=0) >= 0).all():
+            if held.shape != shape or not (np.diff(rising, axis=0) >= 0).all():
                 raise ValueError(
-                    f"{name} is {held.tolist()}; pass shape {shapes[name]}, the lowest first, and "
+                    f"{name} is {held.tolist()}; pass shape {shape}, the lowest first, and "
                     "no deviation below 0"
                 )
             object.__setattr__(self, name, frozen(held))
@@ -452,8 +453,7 @@ class OpenSetModel(Predictor):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.threshold < np.inf:
-            raise ValueError(f"threshold is {self.threshold}; pass a finite number above 0")
+        check_type(self.threshold, PositiveFloat, "threshold")
         if self.model.classes is None or UNKNOWN in self.model.classes:
             raise ValueError(
                 f"the model has the classes {self.model.classes}; it needs some, none of them "

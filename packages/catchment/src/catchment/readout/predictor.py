@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 from scipy.special import ndtri
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Probability, check_type
 from catchment.data.preprocessing import Prepared, Preprocessing
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap, handed
 from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings
 from catchment.readout import storage
-from catchment.readout.intervals import Intervals, check_probability
+from catchment.readout.intervals import Intervals
 from catchment.readout.storage import Stored
 
 if TYPE_CHECKING:
@@ -158,7 +158,9 @@ class Predictor(ABC):
     def outputs(self, new: New, client: str = "", *, device: str | None = None) -> list[Array]:
         """Return the outputs (rows, K) of each raw recording, those of its segments joined."""
         recordings = as_recordings(new)
-        found = [[np.zeros((0, self.n_outputs))] for _ in recordings]
+        found: list[list[Array]] = []
+        for _ in recordings:
+            found.append([np.zeros((0, self.n_outputs))])
         for segment, y in self.segments(recordings, client, device=device):
             found[segment.source].append(y)
         return list(map(np.concatenate, found))
@@ -197,7 +199,7 @@ class Predictor(ABC):
                 "the model does not know its error on new data; let the ridge be chosen, or use "
                 "catchment.calibrate"
             )
-        check_probability(coverage, "coverage")
+        check_type(coverage, Probability, "coverage")
         half = float(ndtri((1.0 + coverage) / 2.0)) * self.deviation
         return outputs - half, outputs + half
 

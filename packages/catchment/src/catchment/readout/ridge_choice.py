@@ -26,11 +26,12 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from functools import partial, reduce
 from operator import add, attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from annotated_types import Ge
 
-from catchment.arrays import Array
+from catchment.arrays import Array, check_type
 from catchment.parallel import ordered_map
 from catchment.readout.solve import (
     EPS,
@@ -154,8 +155,7 @@ def ridge_grid(statistics: RidgeStatistics, n_ridges: int = 25) -> Array:
     >>> ridge_grid(s, 4)
     array([2.e-11, 2.e-07, 2.e-03, 2.e+01])
     """
-    if n_ridges < 2:
-        raise ValueError(f"n_ridges is {n_ridges}; a grid needs at least 2")
+    check_type(n_ridges, Annotated[int, Ge(2)], "n_ridges")
     raw, centered = squared_lengths(statistics)
     scale = math.fsum(centered) / max(len(centered), 1)
     if scale <= 0:

@@ -26,9 +26,9 @@ from typing import Any, Literal, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from catchment.arrays import Array, NonNegativeInt, PositiveInt
+from catchment.arrays import Array, NonNegativeInt, PositiveInt, check_type
 from catchment.errors import IntegrityError
-from catchment.features.base import Arrays, FeatureMap, Part, checked_bits, on_grid
+from catchment.features.base import Arrays, Bits, FeatureMap, Part, on_grid
 from catchment.features.echo_state.reservoir import Program, Reservoir, shared
 from catchment.features.echo_state.run import (
     Batch,
@@ -45,10 +45,11 @@ from catchment.features.echo_state.run import (
     stacked_states,
 )
 from catchment.features.echo_state.settings import (
+    InputRange,
     LongTail,
     MixedActivation,
+    StateBits,
     Uniform,
-    grid_digits,
     per_layer,
     power_of_two,
 )
@@ -184,16 +185,16 @@ class EchoState(FeatureMap):
             raise ValueError("no features are chosen; set bias, input or state")
         if self.segments > 1 and self.pool is None:
             raise ValueError(f"segments is {self.segments}; pass a pool with more than 1")
-        grid_digits(None if self.bits == "auto" else self.bits, "bits")
+        check_type(self.bits, StateBits | Literal["auto"] | None, "bits")
+        check_type(self.input_range, InputRange | Literal["auto"], "input_range")
         if self.input_range != "auto":
             power_of_two(self.input_range, "input_range")
-        if isinstance(self.feature_bits, int):
-            checked_bits(self.feature_bits, "feature_bits")
-            if self.bits is None:
-                raise ValueError(
-                    f"feature_bits is {self.feature_bits} and bits is None; give bits too, such "
-                    "as bits=20"
-                )
+        check_type(self.feature_bits, Bits | Literal["auto"] | None, "feature_bits")
+        if isinstance(self.feature_bits, int) and self.bits is None:
+            raise ValueError(
+                f"feature_bits is {self.feature_bits} and bits is None; give bits too, such as "
+                "bits=20"
+            )
         if isinstance(self.bits, int) and self.precision == "float32":
             raise ValueError(
                 f"precision is 'float32' and bits is {self.bits}; use one or the other"

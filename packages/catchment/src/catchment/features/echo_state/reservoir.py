@@ -19,7 +19,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from fractions import Fraction
+from fractions import Fraction as Rational
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate, pairwise
 from threading import Lock
@@ -30,26 +30,37 @@ from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import (
     Array,
+    Factor,
+    Finite,
+    Fraction,
     Integers,
+    NonNegativeFloat,
+    NonNegativeInt,
+    Seed,
     aligned,
     as_matrix,
+    check_fields,
     frozen,
     is_finite,
     refuse_nonfinite,
-    whole,
 )
 from catchment.errors import FinerRadiusWarning, FingerprintError, IntegrityError
 from catchment.features.base import OR_WIDER, warn_of_clipping
 from catchment.features.echo_state.run import advance, found_cut, inputs_on_grid
 from catchment.features.echo_state.settings import (
-    CHECKS,
+    PER_LAYER,
+    Activation,
+    InputRange,
+    Inputs,
     LayerSettings,
     MixedActivation,
+    StateBits,
+    Topology,
     Uniform,
-    checked_setting,
+    Units,
     cut_of,
+    exact,
     from_plain,
-    grid_digits,
     known_radius,
     per_layer,
     plain,
@@ -256,7 +267,7 @@ def _raw_radius(wiring: LayerSettings) -> tuple[float, bool]:
     known = known_radius(wiring)
     if known is None:
         return common_radius(raw_matrix(wiring))
-    return rounded_radius(Fraction(known))
+    return rounded_radius(Rational(known))
 
 
 def _drawn(layer: LayerSettings, scale: float) -> LayerWeights:
@@ -358,36 +369,36 @@ class Reservoir:
         The reservoir as drawn, before its gains and shifts were adapted.
     """
 
-    units: int | tuple[int, ...]
+    units: Units | tuple[Units, ...]
     _: KW_ONLY
-    inputs: int = 1
-    topology: str | tuple[str, ...] = "random"
-    density: float | tuple[float | None, ...] | None = None
-    connections: int | tuple[int | None, ...] | None = None
-    rewiring: float | tuple[float | None, ...] | None = None
-    jump: int | tuple[int | None, ...] | None = None
-    jump_weight: float | tuple[float | None, ...] | None = None
+    inputs: Inputs = 1
+    topology: Topology | tuple[Topology, ...] = "random"
+    density: Fraction | tuple[Fraction | None, ...] | None = None
+    connections: NonNegativeInt | tuple[NonNegativeInt | None, ...] | None = None
+    rewiring: Fraction | tuple[Fraction | None, ...] | None = None
+    jump: NonNegativeInt | tuple[NonNegativeInt | None, ...] | None = None
+    jump_weight: Finite | tuple[Finite | None, ...] | None = None
     random_signs: bool | tuple[bool, ...] = False
-    spectral_radius: float | tuple[float, ...] = 0.9
-    input_scaling: float | tuple[float, ...] = 0.5
-    input_connections: int | tuple[int | None, ...] | None = None
-    bias_scaling: float | tuple[float, ...] = 0.2
-    leak_rate: float | Uniform | tuple[float | Uniform, ...] = 0.3
-    activation: str | MixedActivation | tuple[str | MixedActivation, ...] = "tanh"
-    gain: float | tuple[float, ...] = 1.0
-    shift: float | tuple[float, ...] = 0.0
-    seed: int = 0
-    scale: tuple[float, ...] | None = None
+    spectral_radius: NonNegativeFloat | tuple[NonNegativeFloat, ...] = 0.9
+    input_scaling: NonNegativeFloat | tuple[NonNegativeFloat, ...] = 0.5
+    input_connections: NonNegativeInt | tuple[NonNegativeInt | None, ...] | None = None
+    bias_scaling: NonNegativeFloat | tuple[NonNegativeFloat, ...] = 0.2
+    leak_rate: Factor | Uniform | tuple[Factor | Uniform, ...] = 0.3
+    activation: Activation | MixedActivation | tuple[Activation | MixedActivation, ...] = "tanh"
+    gain: Finite | tuple[Finite, ...] = 1.0
+    shift: Finite | tuple[Finite, ...] = 0.0
+    seed: Seed = 0
+    scale: tuple[Finite, ...] | None = None
     known_fingerprint: str | None = None
-    bits: int | None = None
-    input_range: float = DEFAULT_RANGE
+    bits: StateBits | None = None
+    input_range: InputRange = DEFAULT_RANGE
     known_cut: tuple[int, int] | None = None
     weights: tuple[LayerWeights, ...] | None = None
     base: Reservoir | None = None
 
     def __post_init__(self) -> None:
         set_ = partial(object.__setattr__, self)
-        set_("bits", grid_digits(self.bits, "bits"))
+        check_fields(self)
         set_("input_range", power_of_two(self.input_range, "input_range"))
         if self.known_cut is not None:
             set_("known_cut", cut_of(self.known_cut, "cut"))
@@ -399,13 +410,11 @@ class Reservoir:
                         "units; each layer's inputs are the states of the layer below"
                     )
             return
-        set_("inputs", whole(self.inputs, "inputs", below=2**32))
-        set_("seed", whole(self.seed, "seed", below=2**64))
-        for name in CHECKS:
-            set_(name, checked_setting(getattr(self, name), name))
+        for name in ("inputs", "seed", *PER_LAYER):
+            set_(name, exact(getattr(self, name), name))
         if self.n_layers == 0:
             raise ValueError("units is an empty tuple; give the number of units of each layer")
-        for name in CHECKS:
+        for name in PER_LAYER:
             value = getattr(self, name)
             if isinstance(value, tuple) and len(value) != self.n_layers:
                 raise ValueError(

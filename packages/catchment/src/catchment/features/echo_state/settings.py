@@ -10,16 +10,24 @@ holds what unit i receives.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial
 from math import isqrt
-from typing import TYPE_CHECKING, Any, ClassVar
+from numbers import Real
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
+from annotated_types import Ge, Le, Lt
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, Integers, choice, flag, real, whole
+from catchment.arrays import (
+    Array,
+    Factor,
+    Integers,
+    NonNegativeFloat,
+    NonNegativeInt,
+    check_fields,
+    check_type,
+)
 from catchment.features.echo_state.weights import (
     ACTIVATIONS,
     LEAST_DIGITS,
@@ -41,7 +49,12 @@ if TYPE_CHECKING:
     from catchment.features.echo_state.reservoir import Reservoir
 
 
-TOPOLOGIES = (
+SIGNED = ("ring", "delay_line", "cycle_jumps", "permutation")
+
+
+# The values that settings of one layer may have; `check_fields` holds a reservoir to them.
+Units = Annotated[int, Ge(1), Lt(2**32)]
+Topology = Literal[
     "random",
     "small_world",
     "scale_free",
@@ -50,47 +63,38 @@ TOPOLOGIES = (
     "cycle_jumps",
     "permutation",
     "orthogonal",
-)
-SIGNED = ("ring", "delay_line", "cycle_jumps", "permutation")
+]
+TOPOLOGIES: tuple[str, ...] = get_args(Topology)
+Activation = Literal["tanh", "sigmoid", "relu", "sin", "identity"]
+Inputs = Annotated[int, Ge(0), Lt(2**32)]
+StateBits = Annotated[int, Ge(LEAST_DIGITS), Le(MOST_DIGITS)]
+InputRange = Annotated[float, Ge(2**-8), Le(2**8)]  # a power of two
 
 
-def grid_digits(value: object, name: str) -> int | None:
-    """Return the digits of a grid of states, or None for float64.
-
-    >>> grid_digits(20, "bits")
-    20
-    """
-    if value is None:
-        return None
-    try:
-        return whole(value, name, at_least=LEAST_DIGITS, below=MOST_DIGITS + 1)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{error}, or None for float64") from None
-
-
-def power_of_two(value: object, name: str) -> float:
-    """Return the value if it is a power of two from 1/256 to 256.
+def power_of_two(value: float, name: str) -> float:
+    """Return the value if it is a power of two.
 
     >>> power_of_two(8, "input_range")
     8.0
     """
-    number = real(value, name, at_least=2.0**-8, at_most=2.0**8)
-    if math.frexp(number)[0] != 0.5:
-        raise ValueError(f"{name} is {number}; give a power of two, such as 4 or 8")
-    return number
+    if math.frexp(value)[0] != 0.5:
+        raise ValueError(f"{name} is {value:g}; give a power of two, such as 4 or 8")
+    return float(value)
 
 
-def cut_of(value: object, name: str) -> tuple[int, int]:
+def cut_of(value: Any, name: str) -> tuple[int, int]:
     """Return the length of a part and its warm-up: both 0, or a warm-up up to the length.
 
     >>> cut_of([1024, 256], "cut")
     (1024, 256)
     """
-    if not isinstance(value, list | tuple) or len(value) != 2:
-        raise ValueError(f"{name} is {value!r}; give two integers, length and warm-up")
-    L, M = whole(value[0], name), whole(value[1], name)
+    check_type(value, tuple[NonNegativeInt, ...], name)
+    L, M = map(int, value) if len(value) == 2 else (0, 1)
     if (L == 0) != (M == 0) or M > L:
-        raise ValueError(f"{name} is {(L, M)}; give (0, 0), or a warm-up from 1 to the length")
+        raise ValueError(
+            f"{name} is {value!r}; give two integers: (0, 0), or a length and a warm-up from 1 to "
+            "the length"
+        )
     return L, M
 
 
@@ -104,12 +108,11 @@ class Uniform:
 
     kind: ClassVar[str] = "uniform"  # in files
 
-    low: float
-    high: float
+    low: Factor
+    high: Factor
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "low", real(self.low, "low", above=0.0, at_most=1.0))
-        object.__setattr__(self, "high", real(self.high, "high", above=0.0, at_most=1.0))
+        check_fields(self)
         if self.low > self.high:
             raise ValueError(f"low {self.low} is above high {self.high}; exchange them")
 
@@ -162,15 +165,14 @@ class MixedActivation:
     (('tanh', 0.75), ('sin', 0.25))
     """
 
-    tanh: float = 0.0
-    sigmoid: float = 0.0
-    relu: float = 0.0
-    sin: float = 0.0
-    identity: float = 0.0
+    tanh: NonNegativeFloat = 0.0
+    sigmoid: NonNegativeFloat = 0.0
+    relu: NonNegativeFloat = 0.0
+    sin: NonNegativeFloat = 0.0
+    identity: NonNegativeFloat = 0.0
 
     def __post_init__(self) -> None:
-        for name in ACTIVATIONS:
-            object.__setattr__(self, name, real(getattr(self, name), name, at_least=0.0))
+        check_fields(self)
         total = math.fsum(fraction for _, fraction in self.parts)
         if abs(total - 1.0) > 1e-9:
             raise ValueError(f"the fractions of activations sum to {total}; make them sum to 1")
@@ -193,10 +195,6 @@ class MixedActivation:
         placed = np.empty(n, dtype=np.uint8)
         placed[permutation(rng, n)] = np.repeat(codes, counts)
         return placed
-
-
-def _or(kind: type, check: Callable[[object, str], object]) -> Callable[[object, str], object]:
-    return lambda value, name: value if isinstance(value, kind) else check(value, name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,34 +245,27 @@ DEFAULT_CONNECTIONS = 10
 DEFAULT_REWIRING = 0.1
 DEFAULT_JUMP_WEIGHT = 0.5
 
-CHECKS: dict[str, Callable[[object, str], object]] = {
-    "units": partial(whole, at_least=1, below=2**32),
-    "topology": partial(choice, options=TOPOLOGIES),
-    "density": partial(real, at_least=0.0, at_most=1.0),
-    "connections": whole,
-    "rewiring": partial(real, at_least=0.0, at_most=1.0),
-    "jump": whole,
-    "jump_weight": real,
-    "random_signs": flag,
-    "spectral_radius": partial(real, at_least=0.0),
-    "input_scaling": partial(real, at_least=0.0),
-    "input_connections": whole,
-    "bias_scaling": partial(real, at_least=0.0),
-    "leak_rate": _or(Uniform, partial(real, above=0.0, at_most=1.0)),
-    "activation": _or(MixedActivation, partial(choice, options=ACTIVATIONS)),
-    "gain": real,
-    "shift": real,
-    "scale": real,
-}
-_MAY_BE_NONE = (
+# Settings of which each layer may have its own, and those that are integers.
+PER_LAYER = (
+    "units",
+    "topology",
     "density",
     "connections",
     "rewiring",
     "jump",
     "jump_weight",
+    "random_signs",
+    "spectral_radius",
+    "input_scaling",
     "input_connections",
+    "bias_scaling",
+    "leak_rate",
+    "activation",
+    "gain",
+    "shift",
     "scale",
 )
+_WHOLE = ("units", "inputs", "connections", "jump", "input_connections", "seed")
 _APPLIES = {
     "density": ("random",),
     "connections": ("random", "small_world", "scale_free"),
@@ -289,7 +280,7 @@ _LEAST_UNITS = {"small_world": 3, "scale_free": 2, "cycle_jumps": 4}
 def plain(value: object) -> object:
     """Return a setting as JSON has it; `from_plain` reads it."""
     if isinstance(value, Uniform):
-        return {"kind": value.kind, "low": value.low, "high": value.high}
+        return {"kind": value.kind, "low": float(value.low), "high": float(value.high)}
     if isinstance(value, MixedActivation):
         return dict(value.parts)
     return [plain(item) for item in value] if isinstance(value, tuple) else value
@@ -312,7 +303,8 @@ def from_plain(value: object, name: str) -> object:
             raise ValueError(f"{name} has a part {part!r}; the parts are {', '.join(known)}")
     if name == "activation":
         return MixedActivation(**value)
-    kind = choice(value.pop("kind", None), f"kind of {name}", options=tuple(RANGES))
+    if (kind := value.pop("kind", None)) not in RANGES:
+        raise ValueError(f"kind of {name} is {kind!r}; choose one of {', '.join(RANGES)}")
     return RANGES[kind](**value)
 
 
@@ -321,18 +313,22 @@ def per_layer(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def checked_setting(value: object, name: str, where: str | None = None) -> object:
-    """Return the setting, or the tuple of one setting per layer, in its exact type."""
-    if where is None and isinstance(value, (list, tuple)):
-        return tuple(checked_setting(item, name, f"{name}[{i}]") for i, item in enumerate(value))
-    if value is None and name in _MAY_BE_NONE:
-        return None
-    return CHECKS[name](value, where or name)
+def exact(value: Any, name: str) -> Any:
+    """Return a setting that was checked in its exact type, those of several layers as a tuple.
+
+    >>> exact([1, np.float64(2)], "gain"), exact(np.int64(3), "units")
+    ((1.0, 2.0), 3)
+    """
+    if isinstance(value, list | tuple | np.ndarray):
+        return tuple(exact(one, name) for one in value)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        return bool(value) if isinstance(value, np.bool_) else value
+    return int(value) if name in _WHOLE else float(value)
 
 
 def settings_of(reservoir: Reservoir, index: int) -> LayerSettings:
     """Return the settings of one layer, with every default filled in."""
-    given = ((name, getattr(reservoir, name)) for name in CHECKS)
+    given = ((name, getattr(reservoir, name)) for name in PER_LAYER)
     at = {name: v[index] if isinstance(v, tuple) else v for name, v in given}
     units, first = at["units"], index == 0
     inputs = reservoir.inputs if first else per_layer(reservoir.units)[index - 1]

@@ -410,7 +410,6 @@ SHIFT = 1.0 + 2.0**-36  # beside the eigenvalue, where no pivot is zero
 INVERSE_STEPS = 3
 BLOCK = 1 << 16  # entries that are integers at a time
 VECTOR_DIGITS = 60  # binary, of the vectors in a quotient
-MOST_EXPONENT = 900  # of what is moved: numbers of a matrix, below 2^100, stay finite
 ROOT_DIGITS = 192  # binary, of a root
 LOGARITHMS = Context(prec=50)  # correctly rounded, so that every machine has the same
 
@@ -621,10 +620,9 @@ def _quotient(matrix: csr_array, x: Vector, y: Vector) -> Fraction | None:
 
 def _whole(values: Array, digits: int) -> NDArray[np.object_]:
     """Return values times 2^digits, rounded, as integers of any size."""
-    if digits < MOST_EXPONENT:
-        return np.array([round(v) for v in np.ldexp(values, digits).tolist()], dtype=object)
-    # Beside a number near the smallest that there is others would overflow.
-    return np.array([round(Fraction(v) * 2**digits) for v in values.tolist()], dtype=object)
+    if digits > 900:  # so near to the end of float64 that larger values would be beyond it
+        return np.array([round(Fraction(v) * 2**digits) for v in values.tolist()], dtype=object)
+    return np.array([round(v) for v in np.ldexp(values, digits).tolist()], dtype=object)
 
 
 def _size(y: list[NDArray[np.object_]], x: list[NDArray[np.object_]]) -> int:
