@@ -112,9 +112,7 @@ class LocalEngine(Engine, Generic[S, U, R]):
                 return [Reply(client, self._node(client).answer(requests[client]))]
             return answer_together([*map(self._node, clients)], requests[clients[0]])
 
-        groups: Iterable[Sequence[str]] = zip(requests)  # each by itself
-        if size > 1:
-            groups = _groups(requests, size)
+        groups: Iterable[Sequence[str]] = _groups(requests, size) if size > 1 else zip(requests)
         return chain.from_iterable(ordered_map(answer, groups, threads=self.threads))
 
     def counted(self, round_: int, clients: Sequence[str]) -> None:

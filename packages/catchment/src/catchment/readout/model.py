@@ -152,8 +152,7 @@ class Model(Predictor):
                     f"the statistics have {sums.cross.shape} features and targets, the readout "
                     f"{self.readout.weights.shape}; solve the readout from them"
                 )
-        shapes = {"target_range": (2, K), "deviation": (K,)}
-        for name, shape in shapes.items():
+        for name, shape in (("target_range", (2, K)), ("deviation", (K,))):
             if getattr(self, name) is None:
                 continue
             held = np.array(getattr(self, name), dtype=np.float64)

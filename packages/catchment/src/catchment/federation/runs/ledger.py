@@ -209,6 +209,7 @@ def bounds_of(run: Run) -> tuple[Bound, ...]:
 
 STATISTICS = (RidgeStatistics.KIND.name, LOW_RANK, "ridge-factors")
 MOST_REFUSED = 100  # listed
+UNDESCRIBED = "  This kind of message has no description: assume that all of it can be read."
 
 REFUSAL = Kind(
     "refusal",
@@ -312,9 +313,7 @@ def in_words(run: Run, messages: list[SentMessage], *, more: bool = False) -> st
     for one in explained.up:
         lines += [f"{one.stage}: {one.purpose}", f"  {one.sentence()}"]
         if one.kind is None:
-            lines += [
-                "  This kind of message has no description: assume that all of it can be read."
-            ]
+            lines.append(UNDESCRIBED)
         else:
             lines += [f"  It holds {one.kind.holds}.", "  Whoever reads it learns:"]
             lines += [f"    - {text};" for text in one.kind.tells]
