@@ -156,7 +156,7 @@ def test_shares_of_a_device_are_those_of_the_same_polynomial(
     device.deal(secret, key, which, threshold, N_SHARES, out)
     found = [share_from(one) for one in cut(out.raw, SHARE_BYTES)]
     assert found == expected
-    assert any(share < 2**512 for share in found)
+    assert any(one < 2**512 for one in found)
     some = dict(zip(places[-threshold:], found[-threshold:], strict=True))
     assert combine(some) == int.from_bytes(secret, "little")
 
