@@ -72,7 +72,7 @@ FACES = {
         "FixedPoint Intervals KnownClasses Model "
         "MahalanobisDetector OnlineAdaptation OnlineRidge OpenSetModel PersonalModels Predictor "
         "Readout RidgeChoice RidgeStatistics CosineHead accumulate accuracy choose_by_blocks "
-        "choose_by_gcv conformal_quantile forecasts log_edges nrmse "
+        "choose_by_gcv forecasts log_edges nrmse "
         "predictive_variance train SelfTraining self_train"
     ),
     "catchment.report": "write_report",
