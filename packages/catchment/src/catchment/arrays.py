@@ -312,8 +312,8 @@ def _words(hint: Any) -> str:
         said = []
         for one in inside:
             each = get_args(one)[0] if get_origin(one) is tuple else None
-            known = {*(get_args(each) if get_origin(each) in (Union, types.UnionType) else (each,))}
-            such = each is not None and known <= {*inside, types.NoneType}
+            kinds = get_args(each) if get_origin(each) in (Union, types.UnionType) else (each,)
+            such = each is not None and {*kinds} <= {*inside, types.NoneType}
             said.append("a list of such" if such else _words(one))
         return ", or ".join(said)
     if origin is Literal:

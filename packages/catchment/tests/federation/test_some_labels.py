@@ -151,7 +151,11 @@ def test_noise_is_spread_over_both_sums() -> None:
         Plan(algorithm=algorithm, rounds=2, protections=(noise,))
     plan = Plan(algorithm=algorithm, rounds=2, protections=(replace(noise, releases=2),))
     # Clipped, a client counts as one row or so in each of the sums.
-    weights = [federate(plan, half).state.total.weight for _ in range(2)]
+    weights = []
+    for _ in range(2):
+        total = federate(plan, half).state.total
+        assert total is not None
+        weights.append(total.weight)
     assert weights == pytest.approx([200, 200], rel=0.1)
     assert weights[0] != weights[1]
 

@@ -31,7 +31,6 @@ from catchment.plans.data import (
     Origin as Origin,
     PlanData as PlanData,
     Recordings as Recordings,
-    client_of as client_of,
 )
 from catchment.plans.file import (
     fingerprint_of as fingerprint_of,

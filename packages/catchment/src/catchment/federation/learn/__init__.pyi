@@ -47,7 +47,6 @@ from catchment.federation.learn.sums import (
     MANY as MANY,
     N_GROUPS as N_GROUPS,
     RidgeState as RidgeState,
-    chosen_ridge as chosen_ridge,
     learned as learned,
     readout_figures as readout_figures,
 )
