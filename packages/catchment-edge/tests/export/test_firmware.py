@@ -18,7 +18,7 @@ from catchment.cli import main
 from catchment.data import synthetic_wearables
 from catchment.readout import Model
 from catchment_edge import lags_c_code
-from catchment_edge.c.code import BOARDS, c_code
+from catchment_edge.c import BOARDS, c_code
 
 AVR_CORE = Path("/usr/share/arduino/hardware/arduino/avr")
 LOOKBACK, HORIZON = 48, 12
