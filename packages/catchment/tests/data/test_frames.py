@@ -179,6 +179,17 @@ def test_frames_of_polars_with_categories() -> None:
     assert np.isnan(clients["v"][0].u[0, 0])
 
 
+def test_dates_with_the_year_first_are_times_though_digits_are_left_out() -> None:
+    (one,) = from_frame(
+        {"t": ["1990/1/2 7:00", "1990/1/10", "1990.2.1 23:30:15"], "x": [1.0, 2.0, 3.0]},
+        inputs="x",
+        time="t",
+    )["all"]
+    assert one.times is not None
+    assert np.diff(one.times).tolist() == [7 * 86400 + 17 * 3600, 22 * 86400 + 84615]
+    assert one.epoch == 631263600.0
+
+
 def test_times_that_cannot_be_sorted_are_refused() -> None:
     with pytest.raises(ValueError, match="not ISO 8601"):
         from_frame({"t": ["noon", "one"], "x": [1.0, 2.0]}, inputs="x", time="t")

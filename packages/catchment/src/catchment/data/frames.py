@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -102,6 +103,10 @@ def in_seconds(times: Values, name: str) -> Values:
     return next((np.asarray(times / count) for least, count in SINCE_1970 if latest > least), times)
 
 
+# Digits left out, as spreadsheets write it; day and month first would be anybody's guess.
+_YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[ T]+(\d{1,2})(:.*))?$")
+
+
 def times_of(values: Values, name: str) -> Values:
     """Return a column of times, text read as the moments it names; none may be missing."""
     refuse_missing(values, name)
@@ -117,10 +122,18 @@ def times_of(values: Values, name: str) -> Values:
 
 
 def moment_of(text: str) -> dt.datetime | dt.time:
-    """Return the moment or the clock time that a text of ISO 8601 names."""
+    """Return the moment or the clock time that a text of ISO 8601 names, or of year, month, day.
+
+    >>> moment_of("1990/1/31 7:00")
+    datetime.datetime(1990, 1, 31, 7, 0)
+    """
     try:
         return dt.datetime.fromisoformat(text)
     except ValueError:
+        if found := _YEAR_FIRST.match(text):
+            year, month, day, hour, rest = found.groups("")
+            text = f"{year}-{month:0>2}-{day:0>2}T{hour:0>2}{rest or ':00'}"
+            return dt.datetime.fromisoformat(text)
         # Where neither reads it, the second error names the text as well as the first.
         return dt.time.fromisoformat(text)
 

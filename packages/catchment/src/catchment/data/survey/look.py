@@ -16,7 +16,7 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.files import Table, find_files, label_texts, targets_change
-from catchment.data.frames import from_frame, listed
+from catchment.data.frames import from_frame, listed, times_of
 from catchment.data.recording import Recording
 from catchment.data.survey.roles import ClientBy, Facts, Roles, facts_of, guessed, near
 from catchment.data.tables import read_columns
@@ -294,8 +294,8 @@ def survey(
             problems.append(_problem(table.path, error))
             continue
         if roles.time is not None and roles.client is None and roles.recording is None:
-            times = table.columns[roles.time]
             with suppress(TypeError):
+                times = times_of(table.columns[roles.time], roles.time)
                 unsorted += [table.path.name] * bool((times[1:] < times[:-1]).any())
         for name, own in found.items():
             held.setdefault(name, []).extend((table.path, one) for one in own)

@@ -115,7 +115,7 @@ Facts = Mapping[str, ColumnFacts]
 
 _TIMES = """
 t time timestamp timestamps seconds second secs sec s datetime date ts clock epoch ms ns
-milliseconds nanoseconds time_s time_ms time_ns elapsed unix utc
+milliseconds nanoseconds time_s time_ms time_ns elapsed unix utc when
 """
 _CLIENTS = """
 client person people user subject participant patient who volunteer wearer user_id userid
