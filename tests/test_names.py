@@ -72,6 +72,16 @@ NAMES = [
     (r"\b(?:[Tt]he|[Aa]|[Aa]nother|[Ee]very|its|own) letters?\b(?!,)", "request", SENT),
     (r"\b[Ii]nvented\b", "synthetic", ""),
     (r"\bwhole numbers?\b", "integers", ""),
+    (
+        r"\bon_(?:a_)?grid\b|\bgrid_(?:digits|sigmoid|linear|sin|tanh)\b|on (?:the|a|its|their) grids?\b",
+        "fixed point",
+        r".*src/.*\.pyi?|docs/.*\.md|.*README",
+    ),
+    (
+        r"taken for (?:what|\{)|more is better|ways? to learn together",
+        "predicted as, higher is better",
+        r".*src/|docs/",
+    ),
 ]
 
 

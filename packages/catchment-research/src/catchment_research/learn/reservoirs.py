@@ -94,13 +94,13 @@ def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
                 f"the reservoirs have {', '.join(map(str, sorted(found)))} {name}; "
                 f"only reservoirs of equally many {name} stand side by side"
             )
-    grids = {(reservoir.bits, reservoir.input_range) for reservoir in reservoirs}
-    if len(grids) > 1:
+    formats = {(reservoir.bits, reservoir.input_range) for reservoir in reservoirs}
+    if len(formats) > 1:
         raise ValueError(
-            f"the reservoirs have {len(grids)} different grids or input ranges; only reservoirs of "
-            "one grid stand side by side"
+            f"the reservoirs have {len(formats)} different pairs of bits and input range; only "
+            "reservoirs with the same stand side by side"
         )
-    ((bits, input_range),) = grids
+    ((bits, input_range),) = formats
     cuts = [reservoir.cut for reservoir in reservoirs]
     # Long enough for all, and none if one member has none.
     cut = (0, 0) if (0, 0) in cuts else (max(L for L, _ in cuts), max(M for _, M in cuts))

@@ -19,7 +19,7 @@ from catchment import Array
 from catchment.arrays import NonNegativeFloat, PositiveFloat, check_fields
 from catchment.privacy.dp import gaussian_epsilon, rounded_normal
 
-STEPS = 1 << 20  # fewest grid steps in a standard deviation
+STEPS = 1 << 20  # fewest steps in a standard deviation
 
 
 @dataclass(frozen=True, kw_only=True)
