@@ -36,11 +36,11 @@ from catchment import (
     Recording,
     Run,
     federate,
-    replace_file,
 )
 from catchment.data import contiguous, lorenz, mackey_glass
 from catchment.errors import PrecisionWarning, SingularError
 from catchment.readout import Readout, nrmse
+from catchment.wire import replace_file
 
 PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "statistics.md"
 HORIZONS = {"Mackey-Glass": 6, "Lorenz": 10}

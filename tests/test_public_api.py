@@ -50,7 +50,7 @@ FACES = {
         "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge "
         "FederatedScaling FederatedYuleWalker PersonalReadouts ReadoutAveraging SHARES "
         "UnknownThreshold group_of add_client mixed personalize state_without_class "
-        "retired_by_class towards unlearn unlearn_lags unlearn_normal unlearn_rows"
+        "retired_by_class towards unlearn unlearn_rows"
     ),
     "catchment.federation.measure": (
         "Calibration Comparison Drift Evaluation Flag Dummy Outcome "
@@ -72,7 +72,7 @@ FACES = {
         "FixedPoint Intervals KnownClasses Model "
         "MahalanobisDetector OnlineAdaptation OnlineRidge OpenSetModel PersonalModels Predictor "
         "Readout RidgeChoice RidgeStatistics CosineHead accumulate accuracy choose_by_blocks "
-        "choose_by_gcv conformal_quantile forecasts log_edges nrmse "
+        "choose_by_gcv forecasts log_edges nrmse "
         "predictive_variance train SelfTraining self_train"
     ),
     "catchment.report": "write_report",
@@ -108,13 +108,12 @@ FACES = {
     ),
     "catchment_lab.watch": "Snapshot look watching",
     "catchment_research": (
-        "ACTIVATIONS DenseReservoir GraphMetrics SpikingReservoir StochasticQuantization "
-        "adapt_weights double_scroll from_esnfed from_reservoirpy graph_metrics "
-        "kuramoto_sivashinsky logistic lorenz96 model_from_reservoirpy multiple_sines noiseless "
-        "predict_with_feedback rossler sunspots with_feedback"
+        "ACTIVATIONS DenseReservoir SpikingReservoir StochasticQuantization "
+        "adapt_weights from_esnfed from_reservoirpy graph_metrics known_series "
+        "model_from_reservoirpy noiseless predict_with_feedback with_feedback"
     ),
     "catchment_research.learn": (
-        "Adagrad Adam AlignedRidge ConjugateGradients DeepRidge Ensemble GradientAveraging Mean "
+        "Adagrad Adam AlignedRidge ConjugateGradients Ensemble GradientAveraging Mean "
         "Momentum ReservoirEnsemble ServerOptimizer StackedEnsemble Stacking Yogi joint_features"
     ),
     "catchment_research.partial": (
@@ -128,7 +127,7 @@ FACES = {
     "catchment_research.prompt": (
         "Answers Controlled EdgeController Example FrozenLM LanguageServer Projection PromptModel "
         "PromptNoise PromptTraining Prompter RecordingPrompts SurrogateLM TransformersLM "
-        "closed_form_start find_model label_targets prompt_model_of ridge_data values_of"
+        "closed_form_start find_model label_targets prompt_model_of"
     ),
 }
 # Single files, and folders that say in full what they hold.

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from catchment import replace_file
+from catchment.wire import replace_file
 
 LIBRARY = ("packages/catchment[secure]", "packages/catchment-fleet")
 BUILDS = "hatchling"  # what the library itself is built with

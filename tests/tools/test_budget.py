@@ -133,3 +133,18 @@ def test_the_budget_of_this_tree_has_every_number() -> None:
     now = sizes(ROOT)
     assert {s: set(names) for s, names in now.items()} == {s: set(limits[s]) for s in now}
     assert set(limits["walk"]) == {"modules", "functions", "files", "depth"}
+
+
+# In a thread of its own an answer is the first call that is seen.
+CALLS = """
+from tools.walk import walked
+stacks = ([name for _, name in stack] for stack in walked().order)
+print(next(len(s) for s in stacks if "ask" in s[0] and s[-1] == "FeatureMap.rows"))
+"""
+
+
+def test_a_client_that_is_asked_is_seven_calls_from_the_rows_of_its_map() -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", CALLS], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert int(told.stdout) <= 7

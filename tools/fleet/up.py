@@ -18,9 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from shlex import join, quote
 
+from catchment.data import client_of
 from catchment.errors import FederationError
 from catchment.federation.runs import MODEL
-from catchment.plans import Files, PlanFile, client_of, example_plan, read_plan
+from catchment.plans import Files, PlanFile, example_plan, read_plan
 from catchment_fleet.apps import PACKAGE, write_app
 from catchment_fleet.deploy import CONNECTION, Settings, make_keys, node_settings, pairs
 from tools.fleet.deployment import Deployment

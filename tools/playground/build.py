@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from catchment import replace_file
+from catchment.wire import replace_file
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "_extra" / "playground" / "index.html"

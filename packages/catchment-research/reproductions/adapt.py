@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment import Array, Integers, replace_file, single_blas_thread
+from catchment import Array, Integers, single_blas_thread
 from catchment.features import DefaultMap
 from catchment.readout import (
     Readout,
@@ -37,6 +37,7 @@ from catchment.readout import (
     self_train,
     solve_readout,
 )
+from catchment.wire import replace_file
 from reproductions.adapt_methods import (
     BASELINES,
     Person,

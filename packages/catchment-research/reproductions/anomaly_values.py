@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from catchment import Array, replace_file
+from catchment import Array
+from catchment.wire import replace_file
 from reproductions.anomaly_scoring import f1, false_positive_rate, missed
 from reproductions.intervals import DRAWS
 from reproductions.study import environment

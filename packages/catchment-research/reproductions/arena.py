@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 import catchment as ct
-from catchment import Array, Integers, replace_file
+from catchment import Array, Integers
 from catchment.data import Recording
 from catchment.features import FeatureMap
+from catchment.wire import replace_file
 from reproductions.arena_files import prepared_people, prepared_sets
 from reproductions.intervals import DRAWS
 from reproductions.map_sets import label_of, people_folds

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from catchment import replace_file
 from catchment.errors import IntegrityError
+from catchment.wire import replace_file
 from reproductions.fedpt_findings import PRIVATE, by_percent, findings, mean, spread, spreads
 from reproductions.fedpt_pictures import draw
 from reproductions.fedpt_values import FedptResult, MemoryRow, Row

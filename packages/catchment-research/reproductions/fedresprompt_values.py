@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from catchment import replace_file
+from catchment.wire import replace_file
 from reproductions.smollm2 import SMOLLM2
 from reproductions.study import Value
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment import replace_file
+from catchment.wire import replace_file
 from reproductions import forecast_station as station
 from reproductions import forecast_weather as weather
 from reproductions.forecast_data import CHANNELS, regions, synthetic

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
-from catchment import replace_file
+from catchment.wire import replace_file
 from catchment_research.partial import Freeze
 from reproductions.study import Value
 

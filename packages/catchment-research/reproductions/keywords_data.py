@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 
 import catchment as ct
-from catchment import Array, replace_file
+from catchment import Array
 from catchment.data import model_directories
 from catchment.features import FeatureMap
+from catchment.wire import replace_file
 from catchment_lab.datasets import Dataset
 
 SIZE, BOUND, BITS = 96, 128.0, 12

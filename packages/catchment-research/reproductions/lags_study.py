@@ -23,11 +23,12 @@ import numpy as np
 from scipy.special import ndtri
 
 import catchment as ct
-from catchment import Array, replace_file
+from catchment import Array
 from catchment.data import Preprocessing
 from catchment.federation.learn import FederatedYuleWalker
 from catchment.federation.measure import season_of
 from catchment.readout import Equations, autocovariances, candidates, choose
+from catchment.wire import replace_file
 from reproductions.forecast_data import N_TEST, N_TRAIN, N_VALIDATION, find_file, regions
 from reproductions.forecast_data import station as load_station
 

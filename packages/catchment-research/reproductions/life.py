@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 import catchment as ct
-from catchment import Array, Run, replace_file
+from catchment import Array, Run
 from catchment.features import FeatureMap
 from catchment.readout import chosen_readout
+from catchment.wire import replace_file
 from reproductions.life_data import CAP, Engines
 from reproductions.life_pooled import BOOSTED, LINEAR, PRODUCTS, pooled_said
 from reproductions.study import environment

@@ -21,7 +21,7 @@ from catchment import Integers
 from catchment.errors import MissingExtraError
 from catchment.federation import Algorithm, Data, RoundContext
 from catchment.wire import Message
-from catchment_research.learn import UNKNOWN, Arrays, Mean, Progress, ServerOptimizer, TrainedSum
+from catchment_research.learn import Arrays, Mean, Progress, ServerOptimizer, TrainedSum
 from catchment_research.partial import LocalSteps, gaussian
 from catchment_research.prompt import Example, TransformersLM, as_tokens
 
@@ -32,6 +32,7 @@ except ImportError as error:
     raise MissingExtraError("research", needed_for="adapters of language models") from error
 
 Floats = tuple[NDArray[np.float32], ...]
+NOTHING_TOLD = Progress()
 STEPS = LocalSteps(optimizer="adam", learning_rate=1e-3, batch_size=32)
 MEAN = Mean()
 
@@ -69,7 +70,7 @@ class Adapted:
 
     values: Arrays
     memory: Arrays = ()
-    progress: Progress = UNKNOWN
+    progress: Progress = NOTHING_TOLD
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from catchment import Integers, replace_file
+from catchment import Integers
+from catchment.wire import replace_file
 from reproductions.intervals import over_people
 from reproductions.study import Value
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from catchment import replace_file
+from catchment.wire import replace_file
 from reproductions.claims import Claim, Paper, Results, Verdict
 from reproductions.claims_concepts import CONCEPTS
 from reproductions.claims_networks import FEDPT

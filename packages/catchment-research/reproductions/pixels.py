@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 import catchment as ct
-from catchment import Array, Recording, replace_file
+from catchment import Array, Recording
 from catchment.features import FeatureMap
 from catchment.readout import Readout, accumulate, scale_of, solve_readout
+from catchment.wire import replace_file
 from reproductions.data.values import Bytes, Images
 from reproductions.study import environment
 

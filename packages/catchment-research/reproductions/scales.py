@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment import Array, Integers, replace_file, single_blas_thread
+from catchment import Array, Integers, single_blas_thread
 from catchment.data import Preprocessing, Recording
 from catchment.features import DefaultMap, FeatureMap
 from catchment.readout import (
@@ -30,6 +30,7 @@ from catchment.readout import (
     scale_of,
     solve_readout,
 )
+from catchment.wire import replace_file
 from reproductions.grids import grid
 from reproductions.map_sets import PEOPLE, FoldedSet, folded, label_of, people_folds
 from reproductions.study import environment

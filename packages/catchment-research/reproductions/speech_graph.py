@@ -18,8 +18,8 @@ import onnx
 from onnx import TensorProto, compose, helper, numpy_helper
 from scipy.signal import firwin
 
-from catchment import replace_file
 from catchment.errors import IntegrityError, MissingDataError
+from catchment.wire import replace_file
 from reproductions.places import data_directories
 
 NAME = "speech_encoder"

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catchment import Integers, replace_file
+from catchment import Integers
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.readout import RidgeStatistics
+from catchment.wire import replace_file
 from reproductions.streams_contenders import CONTENDERS, Option
 from reproductions.streams_data import SETTLED, TASKS, People, Stream, Task
 from reproductions.study import environment

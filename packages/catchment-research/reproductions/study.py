@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 import catchment
-from catchment import replace_file
 from catchment.features import Reservoir
 from catchment.federation import Record
+from catchment.wire import replace_file
 from catchment_lab.search import Adaptation
 from reproductions.cells import Cell
 from reproductions.intervals import Interval, deviation, over_people, paired

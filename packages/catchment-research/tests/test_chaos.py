@@ -10,14 +10,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from catchment import Array
-from catchment_research import (
-    double_scroll,
-    kuramoto_sivashinsky,
-    logistic,
-    lorenz96,
-    multiple_sines,
-    rossler,
-)
+from catchment_research import known_series
 
 
 def solved(slope: Callable[..., Any], series: Array, step: float) -> Array:
@@ -45,9 +38,9 @@ def ring_slope(t: float, x: Array) -> list[float]:
 @pytest.mark.parametrize(
     ("series", "slope", "step"),
     [
-        (rossler(30, seed=1), rossler_slope, 0.1),
-        (double_scroll(30, seed=1), chen_slope, 0.01),
-        (lorenz96(60, dimension=7, seed=1), ring_slope, 0.01),
+        (known_series("rossler", 30, seed=1), rossler_slope, 0.1),
+        (known_series("double_scroll", 30, seed=1), chen_slope, 0.01),
+        (known_series("lorenz96", 60, dimension=7, seed=1), ring_slope, 0.01),
     ],
     ids=["rossler", "double scroll", "lorenz96"],
 )
@@ -59,7 +52,7 @@ def test_a_flow_is_that_of_another_solver(
 
 
 def test_waves_of_a_ring_are_those_of_another_solver() -> None:
-    series = kuramoto_sivashinsky(9, points=32, warm_up=400, seed=1)
+    series = known_series("kuramoto_sivashinsky", 9, dimension=32, seed=1)
     q = 2 * np.pi / 22 * np.arange(17)
 
     def slope(t: float, u: Array) -> Array:
@@ -74,34 +67,39 @@ def test_waves_of_a_ring_are_those_of_another_solver() -> None:
     assert np.abs(again - series).max() < 1e-3
 
 
-def test_a_small_wave_grows_as_the_linear_part_says() -> None:
-    x = np.arange(64) / 64
-    series = kuramoto_sivashinsky(5, start=1e-7 * np.cos(2 * np.pi * 2 * x), warm_up=0)
-    q = 2 * np.pi * 2 / 22
-    assert np.allclose(series[4] / series[0].max(), np.exp(q**2 - q**4) * np.cos(4 * np.pi * x))
-
-
-def test_the_logistic_map_at_rate_four_has_its_closed_form() -> None:
-    n = np.arange(20)
-    expected = np.sin(2.0**n * np.arcsin(np.sqrt(0.3))) ** 2
-    assert np.allclose(logistic(20, rate=4.0, start=0.3).ravel(), expected, atol=1e-8)
-    with pytest.raises(ValueError, match="rate is 5"):
-        logistic(3, rate=5.0)
+def test_the_logistic_map_keeps_its_law() -> None:
+    x = known_series("logistic", 50, seed=1).ravel()
+    assert np.array_equal(x[1:], 3.9 * x[:-1] * (1 - x[:-1]))
+    assert 0.5 < np.ptp(x) < 1
 
 
 def test_two_sines_keep_their_linear_law() -> None:
-    y = multiple_sines(200).ravel()
+    y = known_series("multiple_sines", 200).ravel()
     a, b = np.cos([0.2, 0.311])
     left = y[4:] + y[:-4] - 2 * (a + b) * (y[3:-1] + y[1:-3]) + (2 + 4 * a * b) * y[2:-2]
     assert np.abs(left).max() < 1e-12
 
 
 def test_seeds_name_series_and_lengths_are_checked() -> None:
-    for make in (rossler, double_scroll, lorenz96, kuramoto_sivashinsky):
-        one, same, other = make(5, seed=1), make(5, seed=1), make(5, seed=2)
+    chaotic: Any = ("rossler", "double_scroll", "lorenz96", "kuramoto_sivashinsky", "logistic")
+    for name in chaotic:
+        one, same, other = (known_series(name, 5, seed=seed) for seed in (1, 1, 2))
         assert np.array_equal(one, same)
         assert not np.allclose(one, other)
-    with pytest.raises(ValueError, match="n_steps is 0"):
-        rossler(0)
-    with pytest.raises(ValueError, match="dimension is 3"):
-        lorenz96(5, dimension=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "n_steps", "dimension", "said"),
+    [
+        ("rossler", 0, None, "n_steps is 0"),
+        ("logistic", 5, 2, "dimension 2"),
+        ("lorenz96", 5, 3, "dimension is 3"),
+        ("sunspots", 310, None, "there are 309"),
+        ("henon", 5, None, "no series is called 'henon'; use rossler"),
+    ],
+)
+def test_what_there_is_not_is_refused(
+    name: Any, n_steps: int, dimension: int | None, said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        known_series(name, n_steps, dimension=dimension)

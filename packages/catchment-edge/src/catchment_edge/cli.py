@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from catchment.cli import JsonOption, UseOption, load_predictor, print_json
 if TYPE_CHECKING:
     from catchment.readout import Predictor
     from catchment_edge.c.plan import DevicePlan
-    from catchment_edge.onnx.export import OnnxFile, Precision
+    from catchment_edge.onnx.export import OnnxFile
     from catchment_edge.training.lags import LagsDevice
     from catchment_edge.training.write import TrainingDevice
 
@@ -82,6 +82,7 @@ def export(
         raise ValueError(f"--to is {to!r}; choose one of {', '.join(TARGETS)}")
     if train and to == "onnx":
         raise ValueError("--train is for --to c; an ONNX file only predicts")
+    told: dict[str, Any] = {"rate": rate, "steps": steps}
     if train and to != "c":
         paths = _write(_lags(model, to), out or Path("lags"))
     elif train:
@@ -91,19 +92,14 @@ def export(
     elif to == "onnx":
         from catchment_edge.onnx import to_onnx
 
-        file = to_onnx(
-            _loaded(model, use, client),
-            out or Path("model.onnx"),
-            precision=cast("Precision", precision),
-            steps=steps,
-            rate=rate,
-        )
+        told["precision"] = precision
+        file = to_onnx(_loaded(model, use, client), out or Path("model.onnx"), **told)
         _show(file, as_json)
         paths = [file.path]
     else:
         from catchment_edge.c.code import c_code
 
-        code = c_code(_loaded(model, use, client), name=name, rate=rate, steps=steps)
+        code = c_code(_loaded(model, use, client), name=name, **told)
         _show(code.plan, as_json)
         if to == "c":
             paths = code.write(out or Path())
@@ -117,7 +113,7 @@ def _write(files: Mapping[str, str], folder: Path) -> list[Path]:
     """Write the files of a tree into a folder, which must be empty or not there yet."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"{folder} is there already; name an empty folder with --out")
-    from catchment import replace_file
+    from catchment.wire import replace_file
 
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)

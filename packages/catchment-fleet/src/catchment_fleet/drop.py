@@ -17,9 +17,9 @@ from pathlib import Path
 from threading import Lock
 from urllib.parse import quote
 
-from catchment import replace_file
 from catchment.errors import CatchmentError
 from catchment.plans import Contribution
+from catchment.wire import replace_file
 
 MINUTE = 60.0
 

@@ -111,7 +111,7 @@ def test_a_worker_that_always_dies_is_one_sentence_and_an_error_is_itself() -> N
 
 def test_fewer_than_two_blocks_are_asked_here() -> None:
     here = engine_of(Counting(), int, n=200)
-    found = RayEngine(here, OnePlace(), 1).sums(b"", [("a",)], 0)
+    found = RayEngine(here, OnePlace(), 1).sums(b"", [("a",)])
     assert list(found) == [None]
 
 

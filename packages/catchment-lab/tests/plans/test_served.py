@@ -30,7 +30,6 @@ from catchment_lab.diagnose import (
     read_served,
     score_lines,
     served_in_words,
-    served_section,
     standing_out,
     trained_without,
     without,
@@ -113,19 +112,6 @@ def test_the_run_keeps_the_worst_client_and_the_report_says_why(
     own = write_served_page(kept, run.folder / "page.html").read_text(encoding="utf-8")
     assert own.count('class="chart"') == 4
     assert "<script" not in own
-
-
-def test_a_recording_that_the_report_has_drawn_is_not_drawn_again(
-    place: Callable[[str], Path],
-) -> None:
-    run = read_run(place("turned"))
-    kept = read_served(run.folder)
-    assert kept is not None
-    twice = replace(run, drawn=(kept.drawn[0],))
-    sections = [
-        served_section(one).count('class="chart"') for one in (replace(run, drawn=()), twice)
-    ]
-    assert sections == [3, 2]
 
 
 def test_diagnose_answers_with_what_its_tables_show() -> None:

@@ -137,7 +137,8 @@ def test_a_run_with_noise_of_the_server_says_for_whom_it_is(tmp_path: Path) -> N
     assert len(trained) == 12
     assert len(tested) == 4
     assert not trained & tested
-    assert not run.drawn
+    assert "drawn" not in run.facts
+    assert not run.served
     kept = " ".join(explain(run).kept)
     assert "the exact score of each of 4 test clients" in kept
     assert "outside the federation" in kept

@@ -6,6 +6,10 @@
 b below 1 is the edge of stability echo state network (ES2N; Ceni and Gallicchio, IEEE TNNLS 2024),
 O being orthogonal. The second is a leaky integrate-and-fire network, whose features are its spikes
 s, followed slowly: r(t) = (1 - trace) r(t-1) + trace s(t).
+
+`with_feedback` puts the outputs of the step before among the inputs. In training these are the true
+targets (teacher forcing), which keeps the regression in closed form and federated like any other;
+in prediction the model's own outputs stand there.
 """
 
 from __future__ import annotations
@@ -18,10 +22,11 @@ from zlib import crc32
 
 import numpy as np
 from annotated_types import Ge, Gt, Le
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from catchment import Array
-from catchment.data import seeded_generator
+from catchment import Array, as_matrix
+from catchment.data import RAW, Recording, seeded_generator
 from catchment.features import FeatureMap, Pipeline
 from catchment.readout import Model
 
@@ -42,8 +47,26 @@ WEIGHTS, POTENTIALS = 2.0**10, 2.0**30  # steps of a spiking reservoir's numbers
 LIMIT = 8.0  # largest input of a spiking reservoir
 
 
+class Units(FeatureMap):
+    """What both maps read of their units: a row per step, or one of a recording."""
+
+    units: int
+    pool: Pool
+
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
+        return {"pool": (None if per_step else "mean_std") if self.pool == "auto" else self.pool}
+
+    @property
+    def n_features(self) -> int:
+        return self.units * (2 if self.pool == "mean_std" else 1)
+
+    @property
+    def per_step(self) -> bool:
+        return self.pool is None
+
+
 @dataclass(frozen=True)
-class DenseReservoir(FeatureMap):
+class DenseReservoir(Units):
     """A reservoir in plain float64, with any activation, and edge of stability by `proximity`.
 
     Parameters
@@ -94,17 +117,6 @@ class DenseReservoir(FeatureMap):
                 f"no activation is called {self.activation!r}; use {', '.join(ACTIVATIONS)}, or "
                 "put your own into catchment_research.ACTIVATIONS"
             )
-
-    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
-        return {"pool": (None if per_step else "mean_std") if self.pool == "auto" else self.pool}
-
-    @property
-    def n_features(self) -> int:
-        return self.units * (2 if self.pool == "mean_std" else 1)
-
-    @property
-    def per_step(self) -> bool:
-        return self.pool is None
 
     @property
     def bounds(self) -> Array:
@@ -180,7 +192,7 @@ def noiseless(model: Model) -> Model:
 
 
 @dataclass(frozen=True)
-class SpikingReservoir(FeatureMap):
+class SpikingReservoir(Units):
     """Leaky integrate-and-fire units; rows are rates of their spikes, the same bits everywhere.
 
     Weights and inputs have 10 binary digits after the point, potentials 30 and leaks 8, so that
@@ -219,17 +231,6 @@ class SpikingReservoir(FeatureMap):
     n_inputs: int | None = None
 
     standardize = True
-
-    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
-        return {"pool": (None if per_step else "mean_std") if self.pool == "auto" else self.pool}
-
-    @property
-    def n_features(self) -> int:
-        return self.units * (2 if self.pool == "mean_std" else 1)
-
-    @property
-    def per_step(self) -> bool:
-        return self.pool is None
 
     @property
     def bounds(self) -> Array:
@@ -294,3 +295,50 @@ def by_length(inputs: Sequence[Array], rows: Callable[[Array], Array]) -> list[A
         places = [k for k, u in enumerate(inputs) if len(u) == length]
         found |= dict(zip(places, rows(np.stack([inputs[k] for k in places])), strict=True))
     return [found[k] for k in range(len(inputs))]
+
+
+def with_feedback(recordings: Sequence[Recording]) -> list[Recording]:
+    """Return recordings whose inputs have the targets (T, K) of the step before beside them.
+
+    >>> with_feedback([Recording([1.0, 2.0], [[5.0], [6.0]])])[0].u.tolist()
+    [[1.0, 0.0], [2.0, 5.0]]
+    """
+    made = []
+    for k, one in enumerate(recordings):
+        if one.y is None or one.y.shape[0] != one.n_steps or one.y.ndim != 2:
+            raise ValueError(f"recording {k} has no target for every step, which would be fed back")
+        before = np.vstack([np.zeros((1, one.y.shape[1])), one.y[:-1]])
+        made.append(Recording(np.hstack([one.u, before]), one.y))
+    return made
+
+
+def predict_with_feedback(model: Model, u: ArrayLike, given: ArrayLike | None = None) -> Array:
+    """Return the outputs (T, K) of a model that was trained `with_feedback`, fed its own.
+
+    Parameters
+    ----------
+    model
+        Trained on raw inputs (`Pipeline(RAW, map)`), with a map that gives a row per step and can
+        go on with a recording.
+    u
+        (T, I) the inputs alone.
+    given
+        (n, K) outputs that are known for the first steps, such as the washout's; they are returned
+        as they are.
+    """
+    if model.preprocessing != RAW:
+        raise ValueError("the model changes its inputs; train it with Pipeline(RAW, map)")
+    inputs, K = as_matrix(u, "u"), model.n_outputs
+    known = np.empty((0, K)) if given is None else as_matrix(given, "given")
+    found = np.zeros((len(inputs), K))
+    last, carried = np.zeros(K), tuple[Array, ...]()
+    for t, row in enumerate(inputs):
+        z, carried = model.features.go_on(np.concatenate([row, last])[None], t, carried)
+        if t < len(known):
+            last = known[t]
+        elif len(z):
+            (last,) = model.readout(z)
+            if model.target_range is not None:
+                last = np.clip(last, *model.target_range)
+        found[t] = last
+    return found

@@ -9,7 +9,7 @@ before and y_i after it (Oja 1982; Babinec and Pospíchal 2007; Morales, Mirasso
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -47,26 +47,14 @@ def from_esnfed(network: Any) -> Reservoir:
     )
 
 
-@dataclass(frozen=True)
-class GraphMetrics:
-    """What the connections of a reservoir look like as a graph.
+def graph_metrics(reservoir: Reservoir | ArrayLike) -> dict[str, float]:
+    """Return what the connections of a reservoir's first layer, or of a matrix (N, N), look like.
 
-    `density` counts directed connections between different units; the others take a connection in
-    either direction. `path_length` is over all pairs of units, infinite if some are not joined.
-    """
-
-    density: float
-    mean_degree: float
-    largest_degree: int
-    clustering: float
-    path_length: float
-
-
-def graph_metrics(reservoir: Reservoir | ArrayLike) -> GraphMetrics:
-    """Return the metrics of a reservoir's first layer, or of a matrix (N, N).
+    The density counts directed connections between different units; the others take a connection
+    in either direction. The path length is over all pairs, infinite if some are not joined.
 
     >>> graph_metrics(np.roll(np.eye(6), 1, axis=0))
-    GraphMetrics(density=0.2, mean_degree=2.0, largest_degree=2, clustering=0.0, path_length=1.8)
+    {'density': 0.2, 'mean degree': 2.0, 'largest degree': 2.0, 'clustering': 0.0, ...}
     """
     given = reservoir.layers[0].W.to_dense() if isinstance(reservoir, Reservoir) else reservoir
     joined = as_matrix(given, "W") != 0
@@ -79,13 +67,13 @@ def graph_metrics(reservoir: Reservoir | ArrayLike) -> GraphMetrics:
     triangles = (A @ A).multiply(A).sum(axis=1)
     pairs = degrees * (degrees - 1)
     clustering = np.divide(triangles, pairs, out=np.zeros(N), where=pairs > 0)
-    return GraphMetrics(
-        density=float(joined.sum() / (N * (N - 1))),
-        mean_degree=float(degrees.mean()),
-        largest_degree=int(degrees.max()),
-        clustering=float(clustering.mean()),
-        path_length=float(shortest_path(A, unweighted=True).sum() / (N * (N - 1))),
-    )
+    return {
+        "density": float(joined.sum() / (N * (N - 1))),
+        "mean degree": float(degrees.mean()),
+        "largest degree": float(degrees.max()),
+        "clustering": float(clustering.mean()),
+        "path length": float(shortest_path(A, unweighted=True).sum() / (N * (N - 1))),
+    }
 
 
 def adapt_weights(

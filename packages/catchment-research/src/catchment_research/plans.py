@@ -11,14 +11,14 @@ from catchment.features import FeatureMap
 from catchment.federation import Algorithm
 from catchment.plugins import CHOICES
 from catchment_research.learn.alignment import AlignedRidge as Aligned
-from catchment_research.learn.optimizers import Adam, Mean, ServerOptimizer
-from catchment_research.learn.stacking import StackedEnsemble as Stacked
+from catchment_research.learn.ensemble import StackedEnsemble as Stacked
+from catchment_research.learn.optimizers import Adam, Mean, Schedule, ServerOptimizer
 from catchment_research.partial.ftrl import FollowTheLeader
-from catchment_research.partial.schedule import Schedule
 
 __all__ = ["Aligned", "Partial", "Prompt", "Stacked"]
 MEAN = Mean()
 CONSTANT = Schedule()
+STEPS = ["optimizer", "learning_rate", "momentum", "epochs", "max_steps", "batch_size", "prox"]
 # What a network's server may do: only there is every change clipped as private sums need it.
 CHOICES[ServerOptimizer | FollowTheLeader] = {
     **CHOICES[ServerOptimizer],
@@ -93,11 +93,9 @@ class Partial:
         """Return the algorithm."""
         from catchment_research.partial.dropout import Dropout
         from catchment_research.partial.freeze import Freeze, PartialNetwork
-        from catchment_research.partial.local import LocalSteps
-        from catchment_research.partial.network_model import Maker
+        from catchment_research.partial.network_model import Maker, RecordingTraining
         from catchment_research.partial.networks import network_named
-        from catchment_research.partial.recordings import RecordingTraining
-        from catchment_research.partial.training import FederatedTraining
+        from catchment_research.partial.training import FederatedTraining, LocalSteps
 
         classes, n_inputs = _classes(self.classes, "a network"), self.features.n_inputs
         if n_inputs is None:
@@ -117,15 +115,7 @@ class Partial:
                 freeze=Freeze(names=self.freeze, largest=self.freeze_largest),
                 seed=self.seed,
             ),
-            steps=LocalSteps(
-                optimizer=self.optimizer,
-                learning_rate=self.learning_rate,
-                momentum=self.momentum,
-                epochs=self.epochs,
-                max_steps=self.max_steps,
-                batch_size=self.batch_size,
-                prox=self.prox,
-            ),
+            steps=LocalSteps(**{name: getattr(self, name) for name in STEPS}),
             schedule=self.schedule,
             weak={name: Freeze(names=also) for name, also in self.weak.items()},
             optimizer=self.server,

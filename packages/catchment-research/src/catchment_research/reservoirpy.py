@@ -42,6 +42,7 @@ _ACTIVATIONS: dict[Callable[..., Any], str] = {
 _LEAK_AFTER = (nodes.Reservoir,)
 _LEAK_BEFORE = (nodes.IPReservoir, nodes.LocalPlasticityReservoir)
 _LINEAR = (nodes.Ridge, nodes.LMS, nodes.RLS)
+_is_sparse: Callable[[Any], bool] = scipy.sparse.issparse
 
 
 def from_reservoirpy(node: Node | Network, *, n_inputs: int | None = None) -> Reservoir:
@@ -66,11 +67,8 @@ def from_reservoirpy(node: Node | Network, *, n_inputs: int | None = None) -> Re
     >>> np.abs(ours.states(u) - theirs.run(u)).max() < 1e-12
     np.True_
     """
-    if isinstance(node, reservoirpy.Model):
-        chain = _parts(node).chain
-    else:
-        chain = (node,)
-        _refuse_other_nodes(chain)
+    chain = _parts(node).chain if isinstance(node, reservoirpy.Model) else (node,)
+    _refuse_other_nodes(chain)
     return Reservoir.of_layers(_layers(chain, n_inputs))
 
 
@@ -233,10 +231,6 @@ def _matrix(value: Any, shape: tuple[int, int], name: str) -> SparseRows:
     entries.eliminate_zeros()
     rows, columns = entries.tocoo().coords
     return SparseRows.from_coordinates(rows, columns, _real(entries.data, name), *shape)
-
-
-def _is_sparse(value: Any) -> bool:
-    return bool(scipy.sparse.issparse(value))
 
 
 def _readout(node: Node, parts: _Parts, features: FeatureMap) -> Readout:

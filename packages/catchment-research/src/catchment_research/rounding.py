@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -39,8 +39,8 @@ from catchment.federation import (
 from catchment.wire import ANY_FLOAT, Fact, Kind, Message, marked, serialize
 
 ROUNDED = "rounded-change"
-BITS = (32, 16, 8, 4, 2, 1)
 TYPES: dict[str, np.dtype[Any]] = {"f4": np.dtype(np.float32), "f8": np.dtype(np.float64)}
+TYPE_NAMES = {kind: name for name, kind in TYPES.items()}
 _STREAM = 0x20D  # keeps these draws apart from the client's others
 LEAST_SCALE = 1e-30  # below it a block is sent as zeros: its inverse could leave a float32
 MOST_AXES = 32
@@ -128,7 +128,7 @@ class StochasticQuantization(Protection):
             "kind": parts.kind,
             "facts": parts.facts,
             "shapes": cast(list[Fact], [list(array.shape) for array in arrays]),
-            "types": [_type_name(array) for array in arrays],
+            "types": [TYPE_NAMES[array.dtype] for array in arrays],
         }
         packed = (numbers, self._shortened(codes, scales), packed_codes(codes, self.bits))
         return Message(ROUNDED, facts, packed)
@@ -249,10 +249,6 @@ def _flat(arrays: Sequence[NDArray[Any]]) -> Floats:
     return np.concatenate([array.ravel() for array in arrays])
 
 
-def _type_name(array: NDArray[Any]) -> str:
-    return next(name for name, kind in TYPES.items() if kind == array.dtype)
-
-
 def _is_shape(shape: object) -> bool:
     """Whether an array can have a shape, also one without numbers."""
     if not isinstance(shape, list) or len(shape) > MOST_AXES:
@@ -279,25 +275,3 @@ def _layout(parts: Message) -> tuple[list[tuple[int, ...]], list[np.dtype[Any]]]
         raise IntegrityError("a rounded change does not say what it is made of")
     known = cast(list[list[int]], shapes)
     return [tuple(shape) for shape in known], [TYPES[str(one)] for one in cast(Any, types)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Float32(Protection):
-    """Send every float64 array as float32: half the bytes, seven digits; integers stay.
-
-    >>> from catchment.federation import WeightedSum
-    >>> sent = Float32().on_client(WeightedSum((np.ones(3),), 1.0), RoundContext(0, ()))
-    >>> [array.dtype.name for array in sent.arrays]
-    ['float32', 'float32']
-    """
-
-    def on_client(self, upload: Upload, context: RoundContext) -> Message:
-        return _in(np.float32, np.float64, serialize(upload))
-
-    def read_update(self, parts: Message, context: RoundContext, inner: Read) -> Additive:
-        return inner(_in(np.float64, np.float32, parts), context)
-
-
-def _in(wanted: Any, given: Any, parts: Message) -> Message:
-    arrays = (one.astype(wanted) if one.dtype == given else one for one in parts.arrays)
-    return replace(parts, arrays=tuple(arrays))

@@ -20,7 +20,7 @@ from catchment.federation import Memory, Protection, RunFolder
 from catchment.federation.learn import BalancedRidge, Certificate, FederatedRidge, PersonalReadouts
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.readout import load_model
-from catchment_research.learn import DeepRidge, ReservoirEnsemble
+from catchment_research.learn import ReservoirEnsemble
 from tests.commands import typed, typed_apart
 
 COLUMNS = {"time": "t", "recording": "rec", "target": "activity"}
@@ -353,14 +353,8 @@ def test_unlearning_can_be_written_elsewhere_and_used(folder: Path, tmp_path: Pa
             (),
             "depends on p1",
         ),
-        (
-            DeepRidge(features=FEATURES, classes=CLASSES, layers=2, width=5, ridge=0.1),
-            2,
-            (),
-            "depends on p1",
-        ),
     ],
-    ids=["sum", "secure-sum", "cap", "personal", "deep"],
+    ids=["sum", "secure-sum", "cap", "personal"],
 )
 def test_what_cannot_be_unlearned_is_refused_in_one_sentence(
     folder: Path,

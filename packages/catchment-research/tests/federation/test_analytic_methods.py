@@ -2,7 +2,7 @@
 
 The formulas are those of the papers, in numpy, on the rows of all clients or on each client's own:
 AFL (He et al., CVPR 2025), FED3R (Fani et al., ICML 2024), RanPAC (McDonnell et al., NeurIPS 2023),
-FedCGS (Guan et al., AAAI 2025), DeepAFL (Tang et al., ICLR 2026). scikit-learn has the heads.
+FedCGS (Guan et al., AAAI 2025). scikit-learn has the heads.
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ from catchment import Array
 from catchment.data import Recording
 from catchment.errors import FederationError, SingularError
 from catchment.features import FeatureMap, RandomFourierFeatures
-from catchment.features.echo_state import Purpose, Words, uniform
 from catchment.federation import Plan, Result, Rows
 from catchment.federation.learn import FederatedRidge, RidgeState, Unlearned, unlearn
 from catchment.federation.runs import unlearn_from_run
 from catchment.plans import About, parse_plan
 from catchment.privacy import Clip, GaussianNoise
 from catchment.readout import LDA, CosineHead, Model, Readout, RidgeStatistics, load_model
-from catchment_research.learn import DeepRidge
 
 CLASSES = ("sit", "walk", "run")
 CLOSE = 1e-9
@@ -437,106 +435,12 @@ def test_what_cannot_join_is_refused(changed: dict[str, Any], words: str) -> Non
         ct.federate(settings.pop("what"), settings.pop("clients"), onto=first, **settings)
 
 
-def random_layer(seed: int, layer: int, shape: tuple[int, int]) -> tuple[Array, Array]:
-    """Return the frozen weights and biases of a layer, as DeepAFL draws them but from our seed."""
-    most = 1 / np.sqrt(shape[0])
-    places = ((Purpose.INPUT_VALUES, shape[0] * shape[1]), (Purpose.BIAS, shape[1]))
-    A, b = (
-        uniform(Words(seed=seed, layer=layer, purpose=what), n, -most, most) for what, n in places
-    )
-    return A.reshape(shape), b
-
-
-def deep_afl(
-    z: Array, y: Array, *, layers: int, width: int, random: int, ridge: float, step: float
-) -> tuple[Array, Array]:
-    """Return DeepAFL's last features and its last weights, on the rows of everybody."""
-    A, b = random_layer(4, 0, (z.shape[1], width))
-    x = np.tanh(z @ A + b)
-    for t in range(layers):
-        W = inv(x.T @ x + ridge * np.eye(width)) @ x.T @ y
-        A, b = random_layer(4, t + 1, (width, random))
-        f = np.tanh(x @ A + b)
-        # vec form of F'F D WW' + step D = F'R W': no eigenvectors, one large linear system.
-        system = np.kron(f.T @ f, W @ W.T) + step * np.eye(random * width)
-        D = np.linalg.solve(system, (f.T @ (y - x @ W) @ W.T).ravel()).reshape(random, width)
-        x = x + f @ D
-    return x, np.asarray(inv(x.T @ x + ridge * np.eye(width)) @ x.T @ y)
-
-
-DEEP: dict[str, Any] = {
-    "features": MAP,
-    "layers": 3,
-    "width": 8,
-    "random": 7,
-    "ridge": 0.5,
-    "step_ridge": 0.2,
-    "intercept": False,
-    "seed": 4,
-    "classes": CLASSES,
-}
-
-
-def test_deepafl_is_one_round_of_sums_a_layer() -> None:
-    plan = Plan(algorithm=DeepRidge(**DEEP), rounds=3)
-    run = ct.federate(plan, CLIENTS, threads=1)
-    z, y = pooled(MAP, CLIENTS)
-    x, W = deep_afl(z, y, layers=3, width=8, random=7, ridge=0.5, step=0.2)
-    found, _ = pooled(run.model.features, CLIENTS)
-    assert len(run.records) == 3
-    assert close(found, x)
-    assert close(run.model.readout.weights, W)
-
-
-def test_every_layer_of_deepafl_leaves_less_over() -> None:
-    _, y = pooled(MAP, CLIENTS)
-    left = []
-    for layers in (1, 2, 4, 8):
-        plan = Plan(algorithm=DeepRidge(**DEEP | {"layers": layers}), rounds=layers)
-        model = ct.federate(plan, CLIENTS, threads=1).model
-        z, _ = pooled(model.features, CLIENTS)
-        left.append(float(((y - model.readout(z)) ** 2).sum()))
-    assert left == sorted(left, reverse=True)
-
-
-def test_deepafl_comes_from_secure_aggregation() -> None:
-    clients = make_clients("abcde", n_rows=130)
-    plan = Plan(algorithm=DeepRidge(**DEEP), rounds=3)
-    keys = ct.generate_keys(clients)
-    hidden = Plan(
-        algorithm=plan.algorithm, rounds=3, protections=(ct.SecureAggregation(keys, min_clients=3),)
-    )
-    open_, masked = (ct.federate(one, clients, threads=1).model for one in (plan, hidden))
-    new = make_clients("z")["z"]
-    assert close(np.concatenate(masked.outputs(new)), np.concatenate(open_.outputs(new)))
-
-
-def test_deepafl_survives_its_file(tmp_path: Path) -> None:
-    model = ct.federate(Plan(algorithm=DeepRidge(**DEEP), rounds=3), CLIENTS, threads=1).model
-    same = load_model(model.save(tmp_path / "deep.safetensors"), use=[Moments])
-    new = make_clients("z")["z"]
-    assert (np.concatenate(same.outputs(new)) == np.concatenate(model.outputs(new))).all()
-
-
-def test_an_intercept_is_deepafl_on_centered_sums() -> None:
-    settings = DEEP | {"layers": 1, "intercept": True}
-    model = ct.federate(Plan(algorithm=DeepRidge(**settings)), CLIENTS, threads=1).model
-    x, _ = pooled(model.features, CLIENTS)
-    _, y = pooled(MAP, CLIENTS)
-    xc, yc = x - x.mean(axis=0), y - y.mean(axis=0)
-    W = np.linalg.solve(xc.T @ xc + 0.5 * np.eye(8), xc.T @ yc)
-    assert close(model.readout.weights, W)
-    assert close(model.readout(x).mean(axis=0), y.mean(axis=0))
-
-
 IN_A_PLAN = {
     "afl": 'algorithm = "ridge"\nridge = 0.5\nintercept = false',
     "fed3r": 'algorithm = "ridge"\nridge = 0.5\nintercept = false\nhead = "cosine"',
     "fedcgs": 'algorithm = "ridge"\n'
     'head = {name = "lda", covariance = "total", shrinkage = 0, ridge = 0.01}',
     "lda": 'algorithm = "ridge"\nhead = "lda"',
-    "deepafl": 'algorithm = "deep"\nlayers = 3\nwidth = 8\nrandom = 7\nridge = 0.5\n'
-    "step_ridge = 0.2\nintercept = false\nseed = 4",
 }
 
 
@@ -546,9 +450,6 @@ def test_every_method_is_a_few_lines_of_a_plan(name: str, hidden: bool) -> None:
     text = f'[data]\nsource = "wearables"\n[learn]\n{IN_A_PLAN[name]}\n'
     file = parse_plan(text + ('[[protections]]\nname = "secure_aggregation"\n' if hidden else ""))
     algorithm = file.workflow(About(("x", "y", "z"), CLASSES), n_clients=5).learn((WHOLE,))
-    if name == "deepafl":
-        assert algorithm == DeepRidge(**DEEP | {"features": WHOLE})
-        return
     assert isinstance(algorithm, FederatedRidge)
     run = ct.federate(Plan(algorithm=algorithm), CLIENTS, threads=1)
     meant = learned(WHOLE, **HEADS[name])

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from catchment_research.partial import gaussian, stream
-from catchment_research.partial.words import words
+from catchment_research.partial import gaussian, stream, words
 
 
 def splitmix(state: int, count: int) -> list[int]:

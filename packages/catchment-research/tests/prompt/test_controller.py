@@ -10,7 +10,6 @@ import torch
 
 from catchment import Array, Reservoir
 from catchment.features import EchoState
-from catchment_research.learn import Adam, Mean, Momentum
 from catchment_research.prompt import EdgeController, Example, Projection
 
 P = Projection(bottleneck=3, length=2, width=5, seed=4, scale=0.5)
@@ -124,17 +123,6 @@ def test_fingerprints_tell_projections_apart() -> None:
         for changed in settings
     ]
     assert len({projection.fingerprint for projection in made}) == len(made)
-
-
-@pytest.mark.parametrize("rule", [Mean(learning_rate=0.05), Momentum(learning_rate=0.02), Adam()])
-def test_steps_against_the_gradient_lower_a_quadratic(rule: Mean | Momentum | Adam) -> None:
-    controller = EdgeController(projection=P, features=features())
-    values, memory = random_values(controller), None
-    first = float((values[0] ** 2).sum())
-    memory = rule.start(values)
-    for _ in range(50):
-        values, memory = controller.apply_gradient(values, values, rule, memory)
-    assert float((values[0] ** 2).sum()) < 0.8 * first
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from catchment.engine import run_locally
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation import Plan, RoundContext
 from catchment.privacy import Clip, GaussianNoise, SecureAggregation, generate_keys
-from catchment_research import Float32
 from catchment_research.learn import Adam, Mean
 from catchment_research.prompt import (
     Answer,
@@ -23,6 +22,7 @@ from catchment_research.prompt import (
     PromptNoise,
     Question,
 )
+from reproductions.prompt_runs import Float32
 from tests.prompt.world import MODEL, PROJECTION, WORDS, clients, features, training, waves
 
 RATE = 0.3

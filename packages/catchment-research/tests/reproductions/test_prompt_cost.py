@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from catchment.engine import run_locally
 from catchment.federation import Plan
-from catchment_research import Float32
 from catchment_research.prompt import EdgeController
 from reproductions.__main__ import app
 from reproductions.prompt_cost import (
@@ -26,6 +25,7 @@ from reproductions.prompt_cost import (
     published,
     reservoir_flops,
 )
+from reproductions.prompt_runs import Float32
 from tests.prompt.world import training, waves
 
 

@@ -68,7 +68,6 @@ from catchment.compiling import (
     ONCE as ONCE,
     njit as njit,
 )
-from catchment.files import replace_file as replace_file
 from catchment.parallel import (
     available_cores as available_cores,
     count_threads as count_threads,

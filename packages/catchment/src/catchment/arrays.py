@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from functools import cache, partial
+from itertools import repeat
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -299,7 +300,7 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, number) and not isinstance(value, bool)
     if origin is tuple:
         listed = not isinstance(value, str | Mapping) and np.iterable(value)
-        return listed and all(fits(one, inside[0]) for one in value)
+        return listed and all(map(fits, value, repeat(inside[0])))
     kind = origin or hint
     return isinstance(value, kind) if isinstance(kind, type) else True
 
@@ -311,8 +312,8 @@ def _words(hint: Any) -> str:
         said = []
         for one in inside:
             each = get_args(one)[0] if get_origin(one) is tuple else None
-            known = {*(get_args(each) if get_origin(each) in (Union, types.UnionType) else (each,))}
-            such = each is not None and known <= {*inside, types.NoneType}
+            kinds = get_args(each) if get_origin(each) in (Union, types.UnionType) else (each,)
+            such = each is not None and {*kinds} <= {*inside, types.NoneType}
             said.append("a list of such" if such else _words(one))
         return ", or ".join(said)
     if origin is Literal:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from llvmlite import ir
 from numba.core import event
 
 ONCE = (
@@ -75,3 +76,11 @@ def njit(*given: Any, cache: bool = False, **options: Any) -> Callable[[Any], An
             return _njit(*given, **options)(function)
 
     return compiled
+
+
+def in_every_lane(builder: Any, value: Any, vector: Any) -> Any:
+    """Return, in LLVM code that is being written, a vector whose lanes all are a value."""
+    undefined, lane = ir.Constant(vector, ir.Undefined), ir.IntType(32)
+    first = builder.insert_element(undefined, value, ir.Constant(lane, 0))
+    chosen = ir.Constant(ir.VectorType(lane, vector.count), [0] * vector.count)
+    return builder.shuffle_vector(first, undefined, chosen)

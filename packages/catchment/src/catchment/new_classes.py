@@ -36,7 +36,6 @@ from catchment.federation.messages import Record, warn_of
 from catchment.federation.plan import Plan
 from catchment.federation.protection import LowRankUpload, Protection
 from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_results
-from catchment.federation.runs.ledger import Entry, Keeper
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.verify import CERTIFICATE, TRAINING, Ridge, described
 from catchment.readout.heads import Shrinkage
@@ -120,8 +119,8 @@ class Begun:
                 record = Record(len(self.records), 0, 0, 0.0, 0, 0, (), figures)
                 keeper.close_round(state, record)
             else:
-                continued = Continued(keeper, state, self.records)
-                done = run_locally(asked, clients, threads=threads, keeper=continued)
+                how: Any = {"threads": threads, "keeper": keeper}
+                done = run_locally(asked, clients, onto=state, **how)
             model = self._read(done, clients)
             _write(store, kept, done.state, model)
         return model
@@ -130,24 +129,6 @@ class Begun:
         if clients is not None:
             warn_of({TRAINING: done.records[-1:]})
         return done.model.read_from(self.model.columns)
-
-
-@dataclass(frozen=True, eq=False)
-class Continued(Keeper[Any]):
-    """A keeper of one more round of a stage, whose earlier state is another's."""
-
-    keeper: Keeper[Any]
-    state: State
-    records: tuple[Record, ...]
-
-    def resume(self) -> tuple[State, tuple[Record, ...]]:
-        return self.state, self.records
-
-    def note(self, entry: Entry) -> None:
-        self.keeper.note(entry)
-
-    def close_round(self, state: State, record: Record) -> None:
-        self.keeper.close_round(state, record)
 
 
 def add_clients(

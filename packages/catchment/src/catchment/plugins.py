@@ -59,9 +59,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         "reports": "served",
     },
     "research": {
-        "algorithms": (
-            "aligned conjugate_gradients deep ensemble gradient partial prompt stacking"
-        ),
+        "algorithms": ("aligned conjugate_gradients ensemble gradient partial prompt stacking"),
         "plasticity": "fedip moments",
         "protections": "rounded",
         "models": "network prompt",

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
@@ -47,6 +48,7 @@ from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.client import devices_of
 from catchment.federation.learn.automatic import (
     UNGROUPED,
+    Offered,
     Ridge,
     Upload,
     auto_choice,
@@ -76,13 +78,13 @@ from catchment.federation.workflow import (
     StageInputs,
     Workflow,
 )
-from catchment.files import replace_file
 from catchment.readout.heads import Head
 from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model, learn
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import to_bytes
+from catchment.wire.files import replace_file
 
 if TYPE_CHECKING:
     from catchment.federation.measure.evaluation import Scores
@@ -231,7 +233,8 @@ class Run:
     @property
     def model(self) -> Model:
         """The model; FederationError if the algorithm makes no single one."""
-        made = self.training.model.read_from(self.columns)
+        made = self.training.model
+        made = made.read_from(self.columns) if self.columns else made
         if not self.adaptable:
             return made
         from catchment.federation.measure.adapted import with_sums
@@ -499,12 +502,8 @@ def federate(
     columns = clients.columns if isinstance(clients, Clients | LazyClients) else {}
     earlier: RidgeState | None = None
     if onto is not None:
-        from catchment.federation.learn.classes import among, refuse_twice
-
-        if classes is None:
-            names = all_classes(onto.workflow.classes, clients)
-        earlier = among(onto.training.state, onto.workflow.classes, names)
-        refuse_twice(earlier, clients)
+        names = names if classes is not None else all_classes(onto.workflow.classes, clients)
+        earlier = _sums_of(onto, names, clients)
     shared = replace(shared, classes=names)
     asked = (protections, ridge, upload, head)
     workflow, note = _described(pipeline, shared, len(clients), *asked, earlier, options)
@@ -515,17 +514,22 @@ def federate(
         known, training = workflow.run(engines, folder, onto=earlier)
         kept = (engines.records, folder, engines.held, columns, note)
         made = Run(workflow, known, training, *kept, options.get("adaptable", False))
-        if note or len(workflow.maps) > 1:
-            from catchment.federation.runs.ledger import map_sentence
-
-            log.info("%s", map_sentence(made.map_facts()))
-        if engines.others[DELIVERY]:
-            _deliver(made, engines, folder)
-        if folder is not None:
-            made.describe_in(folder)
-            folder.save_model(made.model)
+        _finish(made, engines)
     warn_of(engines.records)
     return made
+
+
+def _finish(made: Run, engines: LocalClients) -> None:
+    """Hand the model to the devices, and keep what is to be kept of a run."""
+    if made.map_note or len(made.workflow.maps) > 1:
+        from catchment.federation.runs.ledger import map_sentence
+
+        log.info("%s", map_sentence(made.map_facts()))
+    if engines.others[DELIVERY]:
+        _deliver(made, engines, made.kept)
+    if made.kept is not None:
+        made.describe_in(made.kept)
+        made.kept.save_model(made.model)
 
 
 def _run_plan(
@@ -682,57 +686,72 @@ def _described(
     options: Options,
 ) -> tuple[Workflow, str]:
     """Return the workflow, and why a choice among maps was not made if it was asked for."""
-    names, preprocessing, described = shared.classes, pipeline.preprocessing, pipeline.known_map
-    hidden, noisy, stride = False, False, options.get("row_stride", 1)
-    for one in protections:
-        hidden, noisy = hidden or one.hides, noisy or one.is_noise
+    stride = options.get("row_stride", 1)
+    hidden = any(map(attrgetter("hides"), protections))
+    noisy = any(map(attrgetter("is_noise"), protections))
     check_type(upload, Upload, "upload")
     if hidden and ridge == "leave-one-group-out":
         raise ValueError(UNGROUPED)
-    other = callable(upload) or upload == "autocovariances"
-    if other and (head is not None or earlier is not None or stride != 1):
-        raise ValueError(
-            f"{getattr(upload, '__name__', upload)} leaves no sum of statistics for another head, "
-            "a row_stride or to join an earlier run; use upload='statistics'"
-        )
-    channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
-    told: dict[str, Any] = {"per_step": shared.per_step}
-    told["n_inputs"] = preprocessing.n_inputs(channels)
-    if not other:
-        remedy = "pass upload=ConjugateGradients of catchment-research, "
-        refuse_large(described, **told, classes=names is not None, remedy=remedy)
-    offered = offered_maps(described, **told, hidden=hidden, noisy=noisy, n_clients=n_clients)
+    beside = {"row_stride": stride != 1, "head": head is not None, "onto": earlier is not None}
+    offered = _offered(pipeline, shared, n_clients, ridge, upload, beside, hidden, noisy)
     if options.get("adaptable"):
         from catchment.readout.adapt import refuse_adapting
 
-        refuse_adapting(names, noisy=noisy, another=head is not None or callable(upload))
-    if offered.several:
-        chosen = ridge not in ("auto", "leave-one-client-out")
-        given = {"ridge": chosen, "upload": upload != "statistics", "row_stride": stride != 1}
-        given |= {"head": head is not None, "onto": earlier is not None}
-        refuse_settings([name for name, is_set in given.items() if is_set])
+        refuse_adapting(shared.classes, noisy=noisy, another=beside["head"] or callable(upload))
     if earlier is not None:
         # Where some are known only as a sum, nobody can be left out of it.
         hidden = hidden or not (earlier.by_client or earlier.by_group)
         # Nobody can be taken out of a group again: who comes after goes into groups, too.
         n_clients += len(earlier.by_client) or (MANY if earlier.by_group else 0)
-    known: dict[str, Any] = {"classes": names, "ridge": ridge, "n_clients": n_clients}
+    known: dict[str, Any] = {"classes": shared.classes, "ridge": ridge, "n_clients": n_clients}
     known |= {"hidden": hidden, "head": head, "row_stride": stride}
     if upload == "autocovariances":
-        upload = partial(_lags, preprocessing, hidden=hidden)
+        upload = partial(_lags, pipeline.preprocessing, hidden=hidden)
     smallest = upload == "auto" and not protections and not offered.several
     return Workflow(
-        preprocessing=preprocessing,
+        preprocessing=pipeline.preprocessing,
         maps=offered.maps,
         learn=partial(_learner, upload, known),
         channels=shared.channels,
-        classes=names,
+        classes=shared.classes,
         per_step=shared.per_step,
         min_clients=options.get("min_clients", 1),
         limits=options.get("limits", LIMITS),
         protections=(LowRankUpload(),) if smallest else tuple(protections),
         seed=options.get("seed", 0),
     ), offered.note
+
+
+def _offered(
+    pipeline: Pipeline,
+    shared: Shared,
+    n_clients: int,
+    ridge: Ridge,
+    upload: Upload,
+    beside: Mapping[str, bool],
+    hidden: bool,
+    noisy: bool,
+) -> Offered:
+    """Return the maps that clients learn with; ValueError for settings that do not go together."""
+    channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
+    told: dict[str, Any] = {"per_step": shared.per_step}
+    told["n_inputs"] = pipeline.preprocessing.n_inputs(channels)
+    if not (callable(upload) or upload == "autocovariances"):
+        remedy = "pass upload=ConjugateGradients of catchment-research, "
+        known = shared.classes is not None
+        refuse_large(pipeline.known_map, **told, classes=known, remedy=remedy)
+    elif any(beside.values()):
+        raise ValueError(
+            f"{getattr(upload, '__name__', upload)} leaves no sum of statistics for another head, "
+            "a row_stride or to join an earlier run; use upload='statistics'"
+        )
+    how: Any = {"hidden": hidden, "noisy": noisy, "n_clients": n_clients}
+    offered = offered_maps(pipeline.known_map, **told, **how)
+    if offered.several:
+        given = {"ridge": ridge not in ("auto", "leave-one-client-out")}
+        given |= {"upload": upload != "statistics", **beside}
+        refuse_settings([name for name, is_given in given.items() if is_given])
+    return offered
 
 
 def _learner(upload: Upload, settings: dict[str, Any], maps: Maps) -> Algorithm[Any, Any, Any]:
@@ -786,6 +805,15 @@ def _deliver(made: Run, engines: LocalClients, folder: RunFolder | None) -> None
         engines.run(DELIVERY, plan, made.known, folder)
     except TooFewClientsError as error:
         warnings.warn(f"no device has the model: {error}", RefusedClientsWarning, stacklevel=3)
+
+
+def _sums_of(onto: Run, names: tuple[str, ...] | None, clients: Iterable[str]) -> RidgeState:
+    """Return the sums of an earlier run, in columns of these classes, for clients not in it."""
+    from catchment.federation.learn.classes import among, refuse_twice
+
+    earlier = among(onto.training.state, onto.workflow.classes, names)
+    refuse_twice(earlier, clients)
+    return earlier
 
 
 def _continued(workflow: Workflow, onto: Run, out: object) -> Workflow:

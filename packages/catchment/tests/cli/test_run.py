@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import jsonschema
@@ -19,7 +20,7 @@ import typer.rich_utils
 from typer.testing import CliRunner
 
 import catchment
-from catchment import demo
+from catchment import demo, federate
 from catchment.cli import app, main
 from catchment.federation import read_run
 from catchment.federation.runs import DATABASE
@@ -298,8 +299,12 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A second time it starts anew, and leaves alone what is not its own.
     (out / "mine.txt").write_text("kept")
     began: list[str] = []
-    plain = demo.federate
-    monkeypatch.setattr(demo, "federate", lambda *given: began.append("compiles") or plain(*given))
+
+    def compiles(*given: Any) -> Any:
+        began.append("compiles")
+        return federate(*given)
+
+    monkeypatch.setattr("catchment.demo.federate", compiles)
     demo.run_demo(out, data=tmp_path / "nothing", watch=lambda stage, *_: began.append(stage))
     assert (out / "mine.txt").read_text() == "kept"
     # What is compiled first is charged to no row of the table.

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment import Array
-from catchment.data import Moments, Scaler, exact_sums, from_limbs, limbs_of, root
+from catchment.data import Moments, Scaler, exact_sums, root
+from catchment.readout import integers
 
 NUMBERS = st.floats(-(2.0**40), 2.0**40, exclude_min=True, exclude_max=True)
 
@@ -88,9 +89,9 @@ def test_the_root_is_correctly_rounded(value: Fraction) -> None:
 
 @given(st.lists(st.integers(-(2**140), 2**140), min_size=1), st.integers(1, 1000))
 def test_limbs_add(values: list[int], n: int) -> None:
-    limbs = limbs_of(np.array(values, object), 4)
+    limbs = integers.to_limbs(np.array(values, object), 4, 32)
     assert ((limbs[:-1] >= 0) & (limbs[:-1] < 2**32)).all()
-    assert from_limbs(n * limbs).tolist() == [n * value for value in values]
+    assert integers.from_limbs(n * limbs, 32).tolist() == [n * value for value in values]
 
 
 PROGRAM = """

@@ -9,7 +9,6 @@ import sys
 import threading
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import getmodule
@@ -49,7 +48,6 @@ def small_blocks() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for one in (BlockSum, Sums):
             patch.setattr(getmodule(one), "BLOCK", BLOCK)
-        patch.setattr(getmodule(Sums), "SHARE", 0)  # every block is kept, however long that takes
         yield
 
 
@@ -96,10 +94,8 @@ class Here(Engine):
         self.asked.extend(requests)
         return self.here.ask(requests)
 
-    def sums(
-        self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
-    ) -> Iterator[BlockSum | None]:
-        for block in blocks[first:]:
+    def sums(self, message: bytes, blocks: Sequence[tuple[str, ...]]) -> Iterator[BlockSum | None]:
+        for block in blocks:
             sources = {client: self.here.sources[client] for client in block}
             yield sum_sources(self.here.plan, message, sources)
 
@@ -162,79 +158,6 @@ def test_sums_of_blocks_show_nothing_that_one_process_does_not(
     engine: LocalEngine[Any, Any, Any],
 ) -> None:
     assert seen(engine.plan, Here(engine)) == seen(engine.plan, engine)
-
-
-class StoppedError(Exception):
-    """The run is cut short."""
-
-
-class Folder(EntryList):
-    """A keeper of a run that is cut short when the part of a round was kept so many times."""
-
-    keep_every = 0.0
-
-    def __init__(self, left: int = 0) -> None:
-        super().__init__()
-        self.left = left
-        self.kept: Message | None = None
-
-    def begun(self, round_: int) -> Message | None:
-        return self.kept
-
-    def keep_begun(self, round_: int, parts: Message) -> None:
-        self.kept = Message.from_bytes(parts.to_bytes())
-        self.left -= 1
-        if self.left == 0:
-            raise StoppedError
-
-
-@settings(max_examples=60)
-@given(engine=engines(), stops=st.lists(st.integers(1, 3), max_size=3), by_blocks=st.booleans())
-def test_a_round_goes_on_in_its_middle_to_the_same_end(
-    engine: LocalEngine[Any, Any, Any], stops: list[int], by_blocks: bool
-) -> None:
-    plan, asked = engine.plan, Here(engine) if by_blocks else engine
-    folder = Folder()
-    for left in stops:
-        folder.left = left
-        with suppress(StoppedError):
-            found = seen(plan, asked, folder)
-            break
-    else:
-        folder.left = 0
-        found = seen(plan, asked, folder)
-    undisturbed = EntryList()
-    assert found[:-1] == seen(plan, engine, undisturbed)[:-1]
-    # What was sent again is the same, and nothing is missing.
-    assert set(folder.entries) == set(undisturbed.entries)
-
-
-@pytest.mark.parametrize("by_blocks", [False, True])
-def test_only_what_was_not_kept_is_asked_again(by_blocks: bool) -> None:
-    asked: list[int] = []
-
-    def source(k: int) -> Source:
-        asked.append(k)
-        return numbers(k)
-
-    plan = Plan(algorithm=Means())
-    engine = LocalEngine(plan, {f"c{k:04d}": partial(source, k) for k in range(50)}, threads=1)
-    folder = Folder(left=3)
-    with pytest.raises(StoppedError):
-        run(plan, Here(engine) if by_blocks else engine, keeper=folder)
-    asked.clear()
-    assert run(plan, Here(engine) if by_blocks else engine, keeper=folder).records[0].n_used == 50
-    assert asked == list(range(3 * BLOCK, 50))
-
-
-def test_what_was_kept_of_another_round_is_not_used() -> None:
-    plan = Plan(algorithm=Means())
-    sources = {f"c{k:04d}": numbers(k) for k in range(50)}
-    folder = Folder(left=3)
-    with pytest.raises(StoppedError):
-        run(plan, LocalEngine(plan, sources), keeper=folder)
-    fewer = LocalEngine(plan, {name: sources[name] for name in sorted(sources)[1:]})
-    assert seen(plan, fewer, folder)[:-1] == seen(plan, fewer)[:-1]
 
 
 def test_whole_blocks_are_added_as_wholes() -> None:

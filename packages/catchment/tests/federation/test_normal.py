@@ -16,7 +16,7 @@ from catchment.data import Scaler
 from catchment.engine import run_locally
 from catchment.errors import FederationError, UploadError
 from catchment.federation import RoundContext
-from catchment.federation.learn import FederatedAnomalyDetector, unlearn_normal
+from catchment.federation.learn import FederatedAnomalyDetector, unlearn
 from catchment.readout import Counts, Detector
 from catchment.wire import Message
 
@@ -148,7 +148,7 @@ def test_a_client_can_be_taken_off_as_if_it_had_never_been_there(grid: Any) -> N
     state = ct.federate(ct.Plan(algorithm=algorithm, rounds=2), clients).state
     others = {name: held for name, held in clients.items() if name != "machine-1"}
     never = ct.federate(ct.Plan(algorithm=algorithm, rounds=2), others)
-    rest = unlearn_normal(algorithm, state, "machine-1")
+    rest = unlearn(algorithm, state, "machine-1")
     assert rest.certificate.how == ("summed-anew" if grid is None else "equality")
     assert "threshold" in rest.certificate.remains
     new = machines(5)["machine-4"][0].u

@@ -20,7 +20,14 @@ from catchment.errors import FederationError, RefusedClientsWarning, TooFewClien
 from catchment.features import DefaultMap, WindowStatistics
 from catchment.federation import Limits, read_run
 from catchment.federation.learn import FederatedRidge, RidgeState, unlearn
-from catchment.privacy import Helper, SecureAggregation, generate_keys, new_helper
+from catchment.privacy import (
+    Clip,
+    GaussianNoise,
+    Helper,
+    SecureAggregation,
+    generate_keys,
+    new_helper,
+)
 from catchment.readout import (
     LDA,
     FixedPoint,
@@ -132,6 +139,25 @@ def test_who_has_no_label_at_all_takes_part_under_secure_aggregation(
     assert run.state.total == clear.total
     first, second = run.records
     assert (first.n_used, second.n_used) == (labeled, n - labeled)
+
+
+def test_noise_is_spread_over_both_sums() -> None:
+    found = synthetic_wearables(100, 0, windows_per_user=4)
+    half = {n: [*own[:2], *map(without_label, own[2:])] for n, own in found.items()}
+    features = WindowStatistics().build(half["user-000"][0].u.shape[1], per_step=False)
+    algorithm = ridge(half, features=features, store_per_client=False)
+    noise = GaussianNoise(epsilon=1e10, delta=1e-5, clip=Clip(bound=1e4))
+    with pytest.raises(ValueError, match="releases 2 sums but epsilon is spread over 1"):
+        Plan(algorithm=algorithm, rounds=2, protections=(noise,))
+    plan = Plan(algorithm=algorithm, rounds=2, protections=(replace(noise, releases=2),))
+    # Clipped, a client counts as one row or so in each of the sums.
+    weights = []
+    for _ in range(2):
+        total = federate(plan, half).state.total
+        assert total is not None
+        weights.append(total.weight)
+    assert weights == pytest.approx([200, 200], rel=0.1)
+    assert weights[0] != weights[1]
 
 
 def test_who_has_no_label_does_not_count_among_those_of_a_sum(people: Clients) -> None:

@@ -40,7 +40,6 @@ LEARN = {
     "aligned": "alpha = 0.9",
     "personal": "n_blocks = 2",
     "balanced": "",
-    "deep": "layers = 2\nwidth = 8",
     "conjugate_gradients": "ridge = 0.1",
     "candidates": "[[candidates]]\nleak_rate = 0.2\n[[candidates]]\nleak_rate = 0.9",
     "partial": """network = "my_networks:small"

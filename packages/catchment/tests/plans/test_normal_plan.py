@@ -12,10 +12,8 @@ from typer.testing import CliRunner
 
 import catchment as ct
 from catchment.cli import app
-from catchment.federation import read_run
 from catchment.plans import parse_plan
 from catchment.readout import Detector
-from catchment.report import signal_chart
 
 PLAN = """
 [data]
@@ -75,13 +73,9 @@ def test_a_plan_without_labels_marks_anomalies_in_files(tmp_path: Path) -> None:
         catchment("evaluate", tmp_path / "run", tmp_path / "machine-3.csv", "--json")
     )
     assert found["total"]["accuracy"] == pytest.approx(1 - alarms.mean(), abs=1e-9)
-    drawn = read_run(tmp_path / "run").drawn
-    assert all(one.threshold == pytest.approx(model.threshold, rel=1e-5) for one in drawn)
-    assert 'class="mark"' in signal_chart(drawn[0])
     catchment("report", tmp_path / "run")
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "share without an alarm" in page
-    assert "of the rows are without an alarm" in page
     assert "accuracy, all test clients" not in page
 
 

@@ -201,7 +201,7 @@ def test_long_sums_stay_exact() -> None:
 def test_integer_arrays_are_pythons_own(a: int, b: int, m: int) -> None:
     one, two = (integers.canonical(np.array([v, 1], dtype=object)) for v in (a, b))
     assert integers.added(one, two).tolist() == [a + b, 2]
-    assert integers.subtracted(one, two).tolist() == [a - b, 0]
+    assert integers.added(one, integers.multiplied(two, -1)).tolist() == [a - b, 0]
     assert integers.multiplied(one, 3).tolist() == [3 * a, 3]
     assert (integers.added(one, two).dtype == np.int64) == (-(2**63) <= a + b < 2**63)
     both = integers.added_all([one, np.ones((2, 2), int)], [two, np.ones((2, 2), int)])
@@ -218,7 +218,7 @@ def test_integer_arrays_are_pythons_own(a: int, b: int, m: int) -> None:
 def test_edges_of_int64(value: int) -> None:
     one = integers.canonical(np.array([value], dtype=object))
     assert integers.added(one, np.array([1])).tolist() == [value + 1]
-    assert integers.subtracted(one, np.array([1])).tolist() == [value - 1]
+    assert integers.added(one, np.array([-1])).tolist() == [value - 1]
     assert integers.multiplied(one, -1).tolist() == [-value]
     assert integers.from_limbs(integers.to_limbs(one, 2)).tolist() == [value]
 

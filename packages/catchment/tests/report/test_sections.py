@@ -1,4 +1,4 @@
-"""Sections of the report: who trained, the data, folds, signals, labels of new people, contrast."""
+"""Sections of the report: who trained, the data, folds, labels of new people, contrast."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ import pytest
 
 from catchment.federation import Record, Refusal
 from catchment.federation.measure import Comparison, Row
-from catchment.federation.runs import DrawnRecording, Run, Segment
+from catchment.federation.runs import Run
 from catchment.report import (
     DARK,
     LIGHT,
-    MOST_CLASSES,
-    MOST_LANES,
-    OTHERS,
     Theme,
     client_scores,
     lead,
     render,
-    signal_chart,
 )
 from tests.report.pages import Checked
 
@@ -76,13 +72,6 @@ def test_nothing_is_compared_with_itself(runs: list[Run]) -> None:
     assert "Compared with" in render([replace(runs[0], comparison=other)])
 
 
-def test_a_single_recording_is_not_called_several(runs: list[Run]) -> None:
-    one = replace(drawing(segments_of(("a", "b"))), client=runs[0].drawn[0].client)
-    page = Checked(render([replace(runs[0], drawn=(one,))]))
-    assert "Raw signals of one recording. 1 of 1 segments are wrong here." in page.text
-    assert "one after the other" in Checked(render(runs[:1])).text
-
-
 def test_folds_are_drawn_with_their_mean_and_range(runs: list[Run]) -> None:
     made = [{"clients": ["ann"], "rows": 4, "score": one} for one in (0.5, 0.75, 1.0, None)]
     page = render([replace(runs[0], facts={**runs[0].facts, "folds": json.dumps(made)})])
@@ -115,22 +104,12 @@ def test_the_data_are_summed_up_where_the_run_knows(runs: list[Run]) -> None:
     assert "The data" not in render(runs[:1])
 
 
-def test_the_worst_client_is_a_link(runs: list[Run]) -> None:
+def test_the_worst_client_is_a_link_where_the_page_says_more(runs: list[Run]) -> None:
     page = render(runs[:1])
-    (target,) = re.findall(r'worst client: <bdi>[^<]*</bdi> <a href="#([^"]*)">why\?</a>', page)
-    assert page.count(f'id="{target}"') == 1
-    bare = render([replace(runs[0], drawn=())])
-    assert "worst client: <bdi>" in bare
-    if target.startswith("signals"):
-        assert "why?" not in bare
-
-
-def test_best_and_worst_are_drawn(runs: list[Run]) -> None:
-    for run in runs:
-        page = Checked(render([run]))
-        best, worst = run.drawn
-        assert f"Worst client: {worst.client}" in page.text
-        assert f"Best client: {best.client}" in page.text
+    assert "worst client: <bdi>" in page
+    targets = re.findall(r'worst client: <bdi>[^<]*</bdi> <a href="#([^"]*)">why\?</a>', page)
+    assert len(targets) == page.count('<section id="served-')
+    assert all(page.count(f'id="{target}"') == 1 for target in targets)
 
 
 def test_terms_are_explained_and_the_axis_of_clients_starts_at_nothing(runs: list[Run]) -> None:
@@ -140,14 +119,6 @@ def test_terms_are_explained_and_the_axis_of_clients_starts_at_nothing(runs: lis
     drawn = "".join(client_scores(replace(runs[0], scores=scores)))
     assert ">0 %<" in drawn
     assert ">100 %<" in drawn
-
-
-def test_a_single_client_is_neither_best_nor_worst(runs: list[Run]) -> None:
-    one = runs[0].drawn[-1]
-    scores = {"": runs[0].scores[""], one.client: runs[0].scores[one.client]}
-    page = Checked(render([replace(runs[0], drawn=(one,), scores=scores)]))
-    assert f"Signals of {one.client}" in page.text
-    assert "Best client" not in page.text
 
 
 def test_nobody_is_called_the_worst_of_those_who_are_alike(runs: list[Run]) -> None:
@@ -163,47 +134,6 @@ def test_one_class_in_the_test_is_said(runs: list[Run]) -> None:
     only[1, :2] = 3, 4
     page = Checked(render([replace(runs[0], confusion=only)]))
     assert f"All are of one class, {runs[0].classes[1]}, so that a score says little." in page.text
-
-
-def segments_of(*said: tuple[str, str]) -> tuple[Segment, ...]:
-    return tuple(Segment(k, k + 1.0, truth, guess, 0.5) for k, (truth, guess) in enumerate(said))
-
-
-def drawing(segments: tuple[Segment, ...], channels: int = 2) -> DrawnRecording:
-    names = tuple(f"c{k}" for k in range(channels))
-    return DrawnRecording("ann", names, np.arange(9.0), np.ones((9, channels)), segments)
-
-
-def test_a_mistake_is_marked_in_the_row_of_what_was_said() -> None:
-    chart = signal_chart(drawing(segments_of(("a", "a"), ("a", "b"), ("b", "b"))))
-    bars = re.findall(r'<rect class="(truth|right|wrong)" x="([\d.]+)" y="([\d.]+)"', chart)
-    assert [kind for kind, *_ in bars] == ["truth", "right", "truth", "wrong", "truth", "right"]
-    truth, wrong = bars[2], bars[3]
-    assert truth[1] == wrong[1]  # at the same time
-    assert float(wrong[2]) > float(truth[2]) + 10  # in another row
-    assert "steps 1 to 2: true a, predicted b (50 %)" in chart
-    assert "1 of 3 segments with a label are wrong." in chart
-
-
-def test_many_channels_and_classes_stay_readable() -> None:
-    many = segments_of(*((f"class {k:02d}", f"class {k:02d}") for k in range(40)))
-    chart = signal_chart(drawing(many, channels=MOST_LANES + 3))
-    assert "and 3 more channels, not drawn" in chart
-    assert chart.count('class="signal"') == MOST_LANES
-    assert f">{OTHERS}</text>" in chart
-    rows = set(re.findall(r'<rect class="right" x="[\d.]+" y="([\d.]+)"', chart))
-    assert len(rows) == MOST_CLASSES
-
-
-def test_signals_without_values_or_labels_can_be_drawn() -> None:
-    segments = (Segment(0.0, 1.0, None, "a"), Segment(1.0, 2.0, None, "b"))
-    assert signal_chart(drawing(segments)).count('class="truth"') == 0
-    nothing = DrawnRecording("x", ("u",), np.zeros(0), np.zeros((0, 1)), ())
-    assert signal_chart(nothing).startswith("<svg")
-    lost = replace(drawing(()), signals=np.full((9, 2), np.nan))
-    assert "nan" not in signal_chart(lost).lower()
-    numbers = (Segment(0.0, 1.0, 2.0, 2.5), Segment(1.0, 2.0, None, 3.0))
-    assert signal_chart(drawing(numbers)).count("<polyline") == 2 + 2
 
 
 def luminance(color: str) -> float:

@@ -17,10 +17,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from catchment import replace_file
 from catchment.plans import read_plan, run_plan
 from catchment.privacy import Budget, FileMemory, Journal, PrivacyLedger
 from catchment.privacy.secure_aggregation import client_store
+from catchment.wire import replace_file
 from tests.security.killed_server import Steps
 
 PLAN = """

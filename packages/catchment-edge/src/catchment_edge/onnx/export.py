@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from catchment import Array, replace_file
+from catchment import Array
 from catchment.data import Recording, Scaler
 from catchment.errors import ClippingWarning, IntegrityError, MissingExtraError
 from catchment.features import Encoder, Pipeline
 from catchment.readout import Predictor
+from catchment.wire import replace_file
 from catchment_edge.onnx.builder import OPSET
 from catchment_edge.onnx.file import SAMPLES, SCORES, Source, batch_graph, source_of
 from catchment_edge.onnx.maps import maps_within, network_of, opset_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from catchment import replace_file
+from catchment.wire import replace_file
 
 __all__ = ["PORTS", "STACK", "port_files"]
 

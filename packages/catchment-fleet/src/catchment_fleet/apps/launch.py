@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NoReturn
 
-from catchment import replace_file
 from catchment.errors import CatchmentError, RuleError
 from catchment.privacy import Policy, read_policy
+from catchment.wire import replace_file
 from catchment_fleet.apps.signing import signature_path
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from catchment import replace_file
 from catchment.federation import Memory, not_given, sha256_of
 from catchment.federation.runs import MODEL
 from catchment.readout import Predictor, from_bytes
+from catchment.wire import replace_file
 
 ABOUT = "model.json"
 KEY = "model"

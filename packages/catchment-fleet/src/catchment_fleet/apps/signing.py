@@ -9,9 +9,9 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from catchment import replace_file
 from catchment.errors import IntegrityError, MissingExtraError
 from catchment.plans import read_plan
+from catchment.wire import replace_file
 from catchment_fleet.apps.scaffold import SIGNATURE
 
 try:

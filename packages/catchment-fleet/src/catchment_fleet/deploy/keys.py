@@ -26,11 +26,11 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from catchment import replace_file
 from catchment.errors import IntegrityError, MissingExtraError
 from catchment.privacy import NAME as POLICY
 from catchment.privacy import FileMemory, new_identity, template
 from catchment.privacy.secure_aggregation import FEWEST_CLIENTS, FEWEST_ROWS_PER_FEATURE, is_name
+from catchment.wire import replace_file
 
 try:
     from cryptography import x509

@@ -83,20 +83,17 @@ class RayEngine(Engine):
         """Tell the clients whose data are elsewhere that their uploads of a round were counted."""
         self.here.counted(round_, clients)
 
-    def sums(
-        self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
-    ) -> Iterator[BlockSum | None]:
-        """Yield the sums of the blocks from number `first` on, in their order."""
-        left = blocks[first:]
-        if len(left) < 2 or self.here.plan.algorithm.carries:
-            yield from (None for _ in left)
+    def sums(self, message: bytes, blocks: Sequence[tuple[str, ...]]) -> Iterator[BlockSum | None]:
+        """Yield the sums of the blocks, in their order."""
+        if len(blocks) < 2 or self.here.plan.algorithm.carries:
+            yield from (None for _ in blocks)
             return
         from ray.exceptions import RayError
 
         agreed = Agreed(self._plan, self.ray.put(message), self._sources)
-        rows = (pickled(self._row(block)) for block in left)
+        rows = (pickled(self._row(block)) for block in blocks)
         try:
-            yield from self._added(agreed, rows, len(left))
+            yield from self._added(agreed, rows, len(blocks))
         except RayError as error:
             raise _in_our_words(error) from error
 

@@ -92,8 +92,8 @@ def _check_written(write: Path | None, plan: Path) -> None:
 
 
 def _write_plan(file: PlanFile, result: SearchResult, path: Path) -> None:
-    from catchment import replace_file
     from catchment.plans import parse_plan
+    from catchment.wire import replace_file
     from catchment_lab.search.plan_search import tuned_plan
 
     text = tuned_plan(file, result)

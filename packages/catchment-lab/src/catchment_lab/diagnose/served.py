@@ -36,17 +36,10 @@ from catchment.engine import data_of
 from catchment.errors import CatchmentError, FederationError
 from catchment.federation import RunFolder, messages_of, read_run, targets_of
 from catchment.federation.measure import Score, Scores, metrics
-from catchment.federation.runs import (
-    DATABASE,
-    MODEL,
-    SETTLED,
-    DrawnRecording,
-    Run,
-    draw,
-    unlearn_from_run,
-)
+from catchment.federation.runs import DATABASE, MODEL, SETTLED, Run, unlearn_from_run
 from catchment.plans import Beside, PlanData, PlanFile, plan_of
 from catchment.readout import ClassCounts, ErrorSums, Predictor, read_for
+from catchment_lab.diagnose.drawing import DrawnRecording, draw
 
 log = logging.getLogger(__name__)
 MOST_OTHERS = 40  # people whose recordings are looked at, evenly spread
@@ -654,7 +647,7 @@ def _served(
             None if score.counts is None else score.counts.confusion,
             np.asarray(np.sum(rest, axis=0)) if rest else None,
             worst=worst,
-            drawn=tuple(draw(steady, [recordings[one.number]], client) for one in worst),
+            drawn=tuple(draw(steady, recordings[one.number], client) for one in worst),
             notes=notes,
         )
         return _compared(found, model, recordings, rows, _others(held, client, model))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 import numpy as np
 
-from catchment import replace_file
-from catchment.federation.runs import DrawnRecording, Run
-from catchment.report import dot_chart, figure, page, score, signal_chart
+from catchment.federation.runs import Run
+from catchment.report import dot_chart, figure, page, score
+from catchment.wire import replace_file
+from catchment_lab.diagnose.drawing import signal_chart
 from catchment_lab.diagnose.served import RATE, ChannelShift, Served, read_served
 
 NOTHING = "nothing"
@@ -58,14 +58,8 @@ def served_section(run: Run) -> str:
     if one is None:
         return ""
     worse = "worse than the others" if one.is_badly_served else "worst"
-    # What the report has drawn already is not drawn again.
-    there = [drawn.signals for drawn in run.drawn]
-    new = [
-        None if any(np.array_equal(drawn.signals, other, True) for other in there) else drawn
-        for drawn in one.drawn
-    ]
     return (
-        f"<h3>Why is {escape(one.client)} served {worse}?</h3>{_told(one, drawings=new)}"
+        f"<h3>Why is {escape(one.client)} served {worse}?</h3>{_told(one)}"
         '<p class="muted">Of anybody else: catchment diagnose RUN --client NAME</p>'
     )
 
@@ -88,16 +82,13 @@ def write_served_page(one: Served, path: str | Path) -> Path:
     return Path(path)
 
 
-def _told(
-    one: Served, chart: str = "", drawings: Sequence[DrawnRecording | None] | None = None
-) -> str:
+def _told(one: Served, chart: str = "") -> str:
     """Return the score, what there is to say, and the worst recordings drawn."""
     first, *rest = score_lines(one)
     lead = f'<p><b>{escape(first)}</b></p><p class="muted">{escape(". ".join(rest))}</p>'
     drawn = "".join(
         figure(f"Recording {worst.number + 1}", signal_chart(drawn), worst.words)
-        for worst, drawn in zip(one.worst, drawings or one.drawn, strict=False)
-        if drawn is not None
+        for worst, drawn in zip(one.worst, one.drawn, strict=False)
     )
     lists = []
     for heading, lines in _parts(one).items():

@@ -1,4 +1,4 @@
-"""Stacking, alignment, deep readouts and clusters of clients."""
+"""Ensembles, alignment, gradient steps and products over rounds."""
 
 from __future__ import annotations
 

@@ -2,47 +2,241 @@
 
 In the first round clients send their sums without the products of features. In every later one the
 server sends directions V (F, k), with k at most the number of outputs, and clients send Z'(Z V),
-which add: F k numbers instead of F^2 / 2. `catchment_research.learn.krylov` makes the solution of
-them, the same as that of `FederatedRidge` up to `tolerance`, and says when it is there. Centring
-(the intercept is not penalized) and the scale of features follow from the first round's sums.
+which add: F k numbers instead of F^2 / 2. `Krylov` makes the solution of them, the same as that of
+`FederatedRidge` up to `tolerance`, and says when it is there. Centring (the intercept is not
+penalized) and the scale of features follow from the first round's sums.
 
 Rows must stay the same from round to round. Each product therefore carries the sums of the centered
 mixtures, which are zero over all rows of the first round; if they are not, a client was lost or
 came back or has other data, and the server begins again with those who are there.
+
+The system is (A + ridge I) W = B with a symmetric A (F, F), known by products A V alone. The block
+form of conjugate gradients keeps an orthonormal basis V (F, m) of what B, A B, A^2 B, ... span, and
+T = V'AV. W = V (T + ridge I)^-1 V'B is the best approximation in that space for every ridge at once
+(shifting A changes no such space) and all outputs share the space. A block adds as many directions
+as there are outputs, fewer once some are exhausted, so W is exact after F / K products at the
+latest. New directions are made orthogonal to all earlier ones twice, so that rounding does not slow
+this down as it does where only the last two are kept.
+
+The residual R = B - (A + ridge I) W costs nothing, and because no ridge system shrinks a vector by
+less than its ridge, W is off by at most |R| / ridge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from itertools import islice
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge
+from scipy.linalg import eigh, qr
 
-from catchment import Array
+from catchment import Array, Integers, refuse_nonfinite
 from catchment.arrays import PositiveFloat, Probability
-from catchment.errors import FederationError, UploadError
+from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features import FeatureMap
-from catchment.federation import Algorithm, Data, Kept, Requirements, RoundContext
+from catchment.federation import Algorithm, Data, Kept, Requirements, RoundContext, Rows
 from catchment.federation.learn import PathErrors, chosen, readout_figures
 from catchment.readout import CONSTANT, Model, Readout, RidgeChoice
-from catchment.wire import NOTHING, Message, deserialize
-from catchment_research.learn.gradient_messages import (
-    Directions,
-    FirstSums,
-    FoldReadouts,
-    Products,
-    RowSums,
-    fold_of,
+from catchment.wire import (
+    NOT_NEGATIVE,
+    NOTHING,
+    ROWS,
+    SIGNED,
+    WEIGHT,
+    Kind,
+    Message,
+    Shape,
+    Structure,
+    Summable,
+    deserialize,
 )
-from catchment_research.learn.krylov import Krylov
 
 Phase = Literal["sums", "products", "errors", "done"]
 CHOOSING = 1e-2  # how far off outputs may be by which a ridge is chosen; errors square it
 PATH = np.logspace(-4, 1, 11)  # ridges, times the mean squared length of a centered column
 ROUNDING = 1e-12  # of a sum, relative to what is summed
 UNCHANGED = 1e-8  # what sums that must be zero may be, relative to the mixtures they are of
+BATCH = 256  # recordings whose rows are held at once
+INDEPENDENT = 1e-14  # of a column's length: what is left of it below is rounding
+EXACT = 2e-15  # a residual of this share of |A| |W| is as small as float64 makes it
+
+
+def fold_of(client: str, seed: int, n_folds: int) -> int:
+    """Return in which fold a client is: by its name and the plan's seed, so that it knows itself.
+
+    >>> [fold_of(name, 0, 3) for name in ("ann", "bob", "eve")]
+    [1, 2, 2]
+    """
+    drawn = hashlib.sha256(f"fold {seed} {client}".encode()).digest()
+    return int.from_bytes(drawn[:8], "little") % n_folds
+
+
+@dataclass(frozen=True, eq=False)
+class FirstSums(Summable):
+    """Sums over rows by fold: all that ridge statistics hold but the products of features.
+
+    >>> a = FirstSums.zero(1, 2, 1)
+    >>> (a + a).n_rows
+    0
+    """
+
+    KIND: ClassVar[Kind] = Kind(
+        "first-sums",
+        "sums over the client's rows: how many there are, the sum of every feature and target, of "
+        "their squares, and of the products of features and targets",
+        (
+            "how many rows the client has, and for classes how many of each, exactly",
+            "the mean state of each class; a class with one recording gives that recording's state",
+            "whether a given recording is among the client's",
+        ),
+    )
+
+    n_rows: Annotated[int, ROWS]
+    weight: Annotated[float, WEIGHT]
+    weights: Annotated[Array, Shape("folds"), NOT_NEGATIVE]
+    feature_sum: Annotated[Array, Shape("folds", "features")]
+    target_sum: Annotated[Array, Shape("folds", "targets")]
+    cross: Annotated[Array, Shape("folds", "features", "targets")]
+    squares: Annotated[Array, Shape("folds", "features"), NOT_NEGATIVE]
+
+    @classmethod
+    def zero(cls, n_folds: int, n_features: int, n_targets: int) -> FirstSums:
+        """Return the sums of no rows."""
+        J, F, K = n_folds, n_features, n_targets
+        shapes = ((J,), (J, F), (J, K), (J, F, K), (J, F))
+        return cls(0, 0.0, *(np.zeros(shape) for shape in shapes))
+
+    @property
+    def means(self) -> Array:
+        """Of the features (F,), over all folds."""
+        return np.asarray(self.feature_sum.sum(axis=0) / self.weights.sum())
+
+    def without(self, fold: int) -> FirstSums:
+        """Return the sums over all folds but one; of all if it is -1."""
+        kept = np.arange(len(self.weights)) != fold
+        names = ("weights", "feature_sum", "target_sum", "cross", "squares")
+        sums = {name: getattr(self, name)[kept].sum(axis=0, keepdims=True) for name in names}
+        return replace(self, weight=float(sums["weights"][0]), **sums)
+
+
+@dataclass(frozen=True, eq=False)
+class Products(Summable):
+    """Products of the Gram matrix with some directions, centered, and sums that must be zero."""
+
+    KIND: ClassVar[Kind] = Kind(
+        "gram-products",
+        "the sums over the client's rows of each feature times a mixture of all features, for each "
+        "mixture that the server asked for",
+        (
+            "as many columns of the sums of products between features, in the server's choice of "
+            "mixtures; after many rounds all that these sums tell",
+            "how many rows the client has",
+        ),
+    )
+
+    n_rows: Annotated[int, ROWS]
+    weight: Annotated[float, WEIGHT]
+    products: Annotated[Array, Shape("features", "directions")]
+    sums: Annotated[Array, Shape("directions")]
+
+
+@dataclass(frozen=True, eq=False)
+class Directions(Structure):
+    """What the server asks for.
+
+    Parameters
+    ----------
+    center
+        That is taken off every row: features that hardly vary lose no digits then.
+    mixtures
+        Of features.
+    offsets
+        That is taken off each.
+    without
+        The fold whose clients are not in it, -1 where all are.
+    """
+
+    center: Annotated[Array, Shape("features")]
+    mixtures: Annotated[Array, Shape("features", "directions")]
+    offsets: Annotated[Array, Shape("directions")]
+    without: Annotated[Integers, Shape("directions"), SIGNED]
+
+
+@dataclass(frozen=True, eq=False)
+class FoldReadouts(Structure):
+    """Readouts that were solved without each fold, for some ridges."""
+
+    weights: Annotated[Array, Shape("folds", "ridges", "features", "targets")]
+    intercepts: Annotated[Array, Shape("folds", "ridges", "targets")]
+    folds: Annotated[Integers, Shape("folds")]
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """A client's rows, a batch of recordings at a time, and what it sums over them."""
+
+    features: FeatureMap
+    data: Data
+    classes: bool
+
+    def _batches(self) -> Iterator[Rows]:
+        some = False
+        rest = iter(self.data())
+        while recordings := list(islice(rest, BATCH)):
+            rows = Rows.of(self.features, recordings, classes=self.classes)
+            refuse_nonfinite(rows.z, "features")
+            refuse_nonfinite(rows.y, "targets")
+            some = True
+            yield rows
+        if not some:
+            raise ValueError("no recordings were given; pass at least one with targets")
+
+    def first(self, n_folds: int, fold: int) -> FirstSums:
+        """Return the first round's sums, in the client's fold."""
+        total: FirstSums | None = None
+        for rows in self._batches():
+            z, y, w = rows.z, rows.y, rows.weight
+            made = FirstSums.zero(n_folds, z.shape[1], y.shape[1])
+            weighted = z * w[:, None]
+            made.weights[fold] = w.sum()
+            made.feature_sum[fold] = weighted.sum(axis=0)
+            made.target_sum[fold] = w @ y
+            made.cross[fold] = weighted.T @ y
+            made.squares[fold] = (weighted * z).sum(axis=0)
+            made = replace(made, n_rows=len(z), weight=float(w.sum()))
+            total = made if total is None else total + made
+        assert total is not None
+        return total
+
+    def products(self, asked: Directions, fold: int) -> Products:
+        """Return the products that were asked for."""
+        mine = asked.without != fold
+        found = np.zeros_like(asked.mixtures)
+        sums, n_rows, weight = np.zeros(len(mine)), 0, 0.0
+        for rows in self._batches():
+            z = rows.z - asked.center
+            mixed = rows.weight[:, None] * (z @ asked.mixtures[:, mine] - asked.offsets[mine])
+            found[:, mine] += z.T @ mixed
+            sums[mine] += mixed.sum(axis=0)
+            n_rows, weight = n_rows + len(rows), weight + float(rows.weight.sum())
+        return Products(n_rows, weight, found, sums)
+
+    def errors(self, tried: FoldReadouts, fold: int) -> PathErrors:
+        """Return the squared errors of the readouts that were solved without the client's fold."""
+        place = np.flatnonzero(tried.folds == fold)
+        if len(place) != 1:
+            raise UploadError("fold", "no readout was solved without this client's fold")
+        weights, intercepts = tried.weights[place[0]], tried.intercepts[place[0]]
+        n_rows, weight, squared = 0, 0.0, np.zeros(intercepts.shape)
+        for rows in self._batches():
+            for r, (W, b) in enumerate(zip(weights, intercepts, strict=True)):
+                squared[r] += rows.weight @ (rows.z @ W + b - rows.y) ** 2
+            n_rows, weight = n_rows + len(rows), weight + float(rows.weight.sum())
+        return PathErrors(n_rows, weight, squared, np.zeros(len(squared)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,9 +356,13 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
         fold, F = fold_of(context.client, context.seed, self._n_folds), self.features.n_features
         if received.kind == NOTHING.kind:
             return rows.first(self._n_folds, fold)
-        if received.kind == "directions":
-            return rows.products(Directions.from_message(received, F), fold)
-        return rows.errors(FoldReadouts.from_message(received, F), fold)
+        asked: Directions | FoldReadouts = deserialize(Directions | FoldReadouts, received)  # type: ignore[arg-type]
+        width = len(asked.center) if isinstance(asked, Directions) else asked.weights.shape[2]
+        if width != F:
+            raise IntegrityError(f"the server asks about {width} features, the map has {F}")
+        if isinstance(asked, Directions):
+            return rows.products(asked, fold)
+        return rows.errors(asked, fold)
 
     def read_update(
         self, parts: Message, context: RoundContext
@@ -222,7 +420,7 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
                 f"all clients fell into one of {self.folds} folds; plan another seed, more "
                 "clients, or a number as the ridge"
             )
-        everyone = sums.within(None)
+        everyone = sums.without(-1)
         # As `feature_scale` has it, to the bit: rare features are what rounding leaves of them.
         raw = everyone.squares[0] / everyone.weight
         variance = raw - everyone.means**2
@@ -233,7 +431,7 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
         folds = [] if self.ridge != "folds" else [int(fold) for fold in filled]
         systems = [System(-1, everyone, Krylov.of(_right_side(everyone, scale)))]
         for fold in folds:
-            rest = sums.within(fold)
+            rest = sums.without(fold)
             systems.append(System(fold, rest, Krylov.of(_right_side(rest, scale))))
         lengths = _over(_over(variance[:, None] * everyone.weight, scale), scale)
         mean = float(lengths.sum() / max(1, varied.sum()))
@@ -328,9 +526,7 @@ def _readouts(system: System, scale: Array, ridges: Array) -> tuple[Array, Array
     """Return weights (R, F, K) of undivided features and intercepts (R, K)."""
     weights = np.stack([_over(W, scale) for W in system.known.solutions(ridges)])
     sums = system.sums
-    intercepts = sums.target_sum[0] / sums.weight - np.einsum(
-        "f,rfk->rk", system.sums.means, weights
-    )
+    intercepts = sums.target_sum[0] / sums.weight - np.einsum("f,rfk->rk", sums.means, weights)
     return weights, intercepts
 
 
@@ -339,9 +535,142 @@ def _same_rows(asked: Directions, total: Products, state: Descent) -> bool:
     sums = state.sums
     if sums is None or total.products.shape != asked.mixtures.shape:
         return False
-    weights = np.array([sums.within(int(fold)).weight for fold in asked.without])
+    weights = np.array([sums.without(int(fold)).weight for fold in asked.without])
     squares = np.maximum((asked.mixtures * total.products).sum(axis=0), 0.0)
     length = np.sqrt(sums.squares.sum(axis=0) / sums.weight) @ np.abs(asked.mixtures)
     small = UNCHANGED * np.sqrt(weights * squares) + ROUNDING * length * weights
     same = total.n_rows == sums.n_rows and abs(total.weight - sums.weight) <= 1e-9 * sums.weight
     return same and bool((np.abs(total.sums) <= small).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Krylov:
+    """What is known of one ridge system after some products.
+
+    Parameters
+    ----------
+    basis, projected
+        V (F, m) and T = V'AV (m, m).
+    start
+        V'B (m0, K), as the first directions span B.
+    lengths
+        Of the columns of B (K,); they are divided by them.
+    directions
+        (F, k), of which the product with A is wanted next; none once the space is exhausted.
+    coupling
+        (k, k_last) with A V_last = V T_last + directions coupling.
+    """
+
+    basis: Annotated[Array, Shape("features", "basis")]
+    projected: Annotated[Array, Shape("basis", "basis")]
+    start: Array
+    lengths: Array
+    directions: Array
+    coupling: Array
+
+    @classmethod
+    def of(cls, B: Array) -> Krylov:
+        """Return what is known before any product.
+
+        >>> np.abs(Krylov.of(np.array([[3.0], [4.0]])).directions.ravel())
+        array([0.6, 0.8])
+        """
+        lengths = np.linalg.norm(B, axis=0)
+        unit = B / np.where(lengths > 0, lengths, 1.0)
+        Q = _orthonormal(unit, 1.0)
+        F = len(B)
+        none = np.zeros((Q.shape[1], 0))
+        return cls(np.zeros((F, 0)), np.zeros((0, 0)), Q.T @ unit, lengths, Q, none)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether no direction is left, so that solutions are exact."""
+        return not self.directions.size
+
+    def after(self, product: Array) -> Krylov:
+        """Return what is known with the product (F, k) of A and the directions.
+
+        >>> A, B = np.diag([1.0, 2.0]), np.array([[1.0], [1.0]])
+        >>> known = Krylov.of(B)
+        >>> for _ in range(2): known = known.after(A @ known.directions)
+        >>> known.is_exhausted, known.solutions(np.array([1.0]))[0].ravel()
+        (True, array([0.5       , 0.33333333]))
+        """
+        V = np.hstack([self.basis, self.directions])
+        m, k = self.basis.shape[1], self.directions.shape[1]
+        along = V.T @ product
+        T = np.zeros((m + k, m + k))
+        T[:m, :m] = self.projected
+        T[:, m:] = along
+        T[m:, :m] = along[:m].T
+        T[m:, m:] = (along[m:] + along[m:].T) / 2
+        rest = product - V @ along
+        rest -= V @ (V.T @ rest)
+        longest = float(np.linalg.norm(product, axis=0).max(initial=0.0))
+        largest = max(longest, float(np.abs(T).max(initial=0.0)))
+        room = len(V) - V.shape[1]
+        Q = _orthonormal(rest, largest)[:, :room]
+        Q = _orthonormal(Q - V @ (V.T @ Q), 1.0)
+        return replace(self, basis=V, projected=T, directions=Q, coupling=Q.T @ rest)
+
+    def solutions(self, ridges: Array) -> Array:
+        """Return W (R, F, K) for each of some ridges."""
+        inside = self._inside(ridges)[0]
+        return np.asarray(np.einsum("fm,rmk->rfk", self.basis, inside) * self.lengths)
+
+    def doubts(self, ridges: Array) -> Array:
+        """Return for each ridge (R,) by how much W may be off, relative to its length.
+
+        It is the largest over the outputs of |R| / (ridge |W|), 0 where the residual is as small
+        as float64 makes it or no direction is left.
+        """
+        left, inside = self._residuals(ridges)
+        size = np.asarray(ridges)[:, None] * np.linalg.norm(inside, axis=1)
+        return _ratio(left, size)
+
+    def misfits(self, ridges: Array) -> Array:
+        """Return for each ridge (R,) by how much outputs may be off, relative to their length.
+
+        The outputs' errors E and the outputs themselves are measured as the system does, by
+        E'(A + ridge I) E <= |R|^2 / ridge and W'(A + ridge I) W = W'B.
+        """
+        left, inside = self._residuals(ridges)
+        energy = np.einsum("rmk,mk->rk", inside[:, : len(self.start)], self.start)
+        return _ratio(left, np.sqrt(np.asarray(ridges)[:, None] * np.maximum(energy, 0.0)))
+
+    def _residuals(self, ridges: Array) -> tuple[Array, Array]:
+        """Return |R| (R, K), 0 where it is rounding, and the solutions in the basis."""
+        if not self.basis.shape[1]:
+            nothing = np.zeros((len(ridges), *self.start.shape))
+            return np.where(self.lengths > 0, np.inf, np.zeros((len(ridges), 1))), nothing
+        inside, largest = self._inside(ridges)
+        last = inside[:, inside.shape[1] - self.coupling.shape[1] :]
+        left = np.linalg.norm(np.einsum("kl,rlo->rko", self.coupling, last), axis=1)
+        rounding = EXACT * largest * np.linalg.norm(inside, axis=1)
+        return np.where(left <= rounding, 0.0, left), inside
+
+    def _inside(self, ridges: Array) -> tuple[Array, float]:
+        """Return the solutions (R, m, K) in the basis, of B's columns of length 1, and |T|."""
+        values, vectors = eigh(self.projected, check_finite=False)
+        values = np.maximum(values, 0.0)
+        b = vectors[: len(self.start)].T @ self.start
+        shifted = values[None, :, None] + np.asarray(ridges)[:, None, None]
+        smallest = np.finfo(np.float64).tiny
+        y = np.where(shifted > smallest, b / np.maximum(shifted, smallest), 0.0)
+        return np.einsum("mn,rnk->rmk", vectors, y), float(values.max(initial=0.0))
+
+
+def _ratio(left: Array, size: Array) -> Array:
+    """Return the largest (R,) over outputs of left / size (R, K), 0 where nothing is left."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.where(left == 0, 0.0, left / size)
+    return np.asarray(found.max(axis=1, initial=0.0))
+
+
+def _orthonormal(X: Array, length: float) -> Array:
+    """Return an orthonormal basis of the columns, without what is rounding beside the length."""
+    if not X.size:
+        return np.zeros((len(X), 0))
+    Q, R, _ = qr(X, mode="economic", pivoting=True, check_finite=False)
+    rank = int((np.abs(R.diagonal()) > INDEPENDENT * length).sum())
+    return np.ascontiguousarray(Q[:, :rank])

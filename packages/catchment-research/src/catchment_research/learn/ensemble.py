@@ -11,29 +11,46 @@ reason the server can ask every client for joint statistics of all reservoirs: t
 `FederatedRidge` on `joint_features`.
 
 The server sees each client's readout, which tells about that client's data.
+
+To learn the weights on data each member has not seen, every client runs all members on its rows and
+sends the Gram matrix (M, M) of their predictions, with their products with the targets; its own
+member answers by cross-validation, so that no member is judged on rows it was trained on. From the
+sum the server has E, the products of the members' errors, and takes the weights on the simplex with
+the least w'Ew (Breiman 1996 shows why weights must not be negative).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge
 
 from catchment import Array, Integers
 from catchment.data import RAW, Preprocessing
-from catchment.errors import FederationError, UploadError
+from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features import EchoState, Pipeline, Reservoir, name_of
-from catchment.federation import Algorithm, Data, Requirements, RoundContext, Rows
+from catchment.federation import Algorithm, Data, Requirements, RoundContext, Rows, check_statistics
 from catchment.federation.learn import ALL, certified, kept_and_removed
 from catchment.federation.runs import Described, WithoutClient
-from catchment.readout import Model, Readout, RidgeStatistics, choose_by_blocks
-from catchment.wire import COUNTED, GATHERED, Kind, Message, Structure, Summable
-from catchment_research.learn.reservoirs import (
+from catchment.readout import Model, Readout, RidgeStatistics, choose_by_blocks, unpack
+from catchment.wire import (
+    COUNTED,
+    GATHERED,
+    NOTHING,
+    Kind,
+    Message,
+    Structure,
+    Summable,
+    join,
+    split,
+)
+from catchment_research.learn.alignment import (
     aligned_reservoir,
     side_by_side,
     state_places,
@@ -116,16 +133,12 @@ class FoldedRows:
     >>> from catchment import EchoState, Recording
     >>> features = EchoState(5, washout=2).build(1, per_step=True)
     >>> rows = Rows.of(features, [Recording(np.zeros(8), np.zeros(8))])
-    >>> FoldedRows.of(rows, 3).fold
+    >>> FoldedRows(rows, rows.folds(3)).fold
     array([0, 0, 1, 1, 2, 2])
     """
 
     rows: Rows
     fold: Integers
-
-    @classmethod
-    def of(cls, rows: Rows, n_folds: int) -> FoldedRows:
-        return cls(rows, rows.folds(n_folds))
 
     @cached_property
     def blocks(self) -> dict[int, RidgeStatistics]:
@@ -222,7 +235,8 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     def client_update(self, received: Message, data: Data, context: RoundContext) -> Member:
         recipe = self.recipe_of(context.client).prepared()
         features = member_features(recipe, self.features, self.alpha)
-        rows = FoldedRows.of(Rows.of(features, data()), self.n_folds)
+        read = Rows.of(features, data())
+        rows = FoldedRows(read, read.folds(self.n_folds))
         ridge = rows.best_ridge() if self.ridge == "folds" else float(self.ridge)
         total = rows.total()
         return Member(recipe, total.solve(ridge), total.n_rows)
@@ -364,3 +378,214 @@ def simplex_weights(errors: Array) -> Array:
     system = np.vstack([root, np.ones(len(errors))])
     v, _ = nnls(system, np.concatenate([np.zeros(len(errors)), [1.0]]))
     return np.asarray(v / v.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """The sum of the clients' statistics of predictions."""
+
+    total: RidgeStatistics | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stacking(Algorithm[Stack, RidgeStatistics, Ensemble]):
+    """Learn the weights of a trained ensemble's members, in one round.
+
+    The server sees M(M+1)/2 + M + 3 numbers of each client: how well every member does on its rows.
+
+    Parameters
+    ----------
+    ensemble
+        The result of a `ReservoirEnsemble` plan that was run before.
+    n_folds
+        Folds in which a client's own member predicts rows it has not seen.
+
+    >>> from catchment import Reservoir, Recording
+    >>> from catchment.features import EchoState
+    >>> from catchment.engine import run_locally
+    >>> from catchment_research.learn import ReservoirEnsemble
+    >>> from catchment.federation import Plan
+    >>> features = EchoState.of(Reservoir(units=10, inputs=1), washout=5)
+    >>> wave = np.sin(np.arange(121) / 5)
+    >>> clients = {name: [Recording(wave[:-1], wave[1:])] for name in ("a", "b", "c")}
+    >>> first = run_locally(Plan(algorithm=ReservoirEnsemble(features=features)), clients).result
+    >>> stacked = run_locally(Plan(algorithm=Stacking(ensemble=first)), clients).result
+    >>> round(float(stacked.weights.sum()), 9), stacked.predict(wave[:25]).shape
+    (1.0, (20, 1))
+    """
+
+    ensemble: Ensemble
+    n_folds: Annotated[int, Ge(2)] = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.ensemble.members:
+            raise ValueError("the ensemble has no members; train it first")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The members in the order of their weights."""
+        return tuple(sorted(self.ensemble.members))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all members' features and readouts: what the predictions are of."""
+        sha = hashlib.sha256()
+        for name in self.names:
+            member = self.ensemble.members[name]
+            sha.update(self.ensemble.features[name].fingerprint.encode())
+            sha.update(member.readout.weights.tobytes() + member.readout.intercept.tobytes())
+        return sha.hexdigest()
+
+    @property
+    def requirements(self) -> Requirements:
+        return Requirements(other_targets=True)
+
+    def start(self) -> Stack:
+        return Stack()
+
+    def broadcast(self, state: Stack, context: RoundContext) -> Message:
+        """Return all readouts; the recipes are part of the plan."""
+        return join(
+            "readouts", {name: self.ensemble.members[name].readout.parts() for name in self.names}
+        )
+
+    def client_update(
+        self, received: Message, data: Data, context: RoundContext
+    ) -> RidgeStatistics:
+        named = split(received, "readouts")
+        if named.keys() != set(self.names):
+            raise IntegrityError("the server did not send a readout for each member")
+        readouts = {name: Readout.from_message(named[name]) for name in self.names}
+        sequences = list(data())
+        columns = []
+        for name in self.names:
+            member = self.ensemble.members[name]
+            rows = Rows.of(self.ensemble.features[name], sequences)
+            own = name == context.client
+            columns.append(
+                FoldedRows(rows, rows.folds(self.n_folds)).out_of_fold(member.readout.ridge)
+                if own
+                else readouts[name](rows.z)
+            )
+        # One weight per member for all outputs: every output of a row is a row of its own here.
+        predictions = np.stack(columns, axis=-1).reshape(-1, len(columns))
+        return RidgeStatistics.from_states(
+            predictions,
+            rows.y.reshape(-1, 1),
+            weight=np.repeat(rows.weight, rows.y.shape[1]),
+            fingerprint=self.fingerprint,
+        )
+
+    def read_update(self, parts: Message, context: RoundContext) -> RidgeStatistics:
+        statistics = RidgeStatistics.from_message(parts)
+        check_statistics(statistics, fingerprint=self.fingerprint, n_targets=1)
+        return statistics
+
+    def server_update(self, state: Stack, total: RidgeStatistics, context: RoundContext) -> Stack:
+        return Stack(total if state.total is None else state.total + total)
+
+    def result(self, state: Stack) -> Ensemble:
+        """Return the ensemble with the weights that were learned."""
+        if state.total is None:
+            return self.ensemble
+        return replace(self.ensemble, weights=simplex_weights(error_products(state.total)))
+
+    def figures(self, state: Stack) -> dict[str, float]:
+        """Return the mean squared error of the weighted members on rows they have not seen."""
+        if state.total is None or state.total.weight <= 0:
+            return {}
+        E = error_products(state.total)
+        w = simplex_weights(E)
+        return {"held-out error": float(w @ E @ w / state.total.weight)}
+
+
+@dataclass(frozen=True, eq=False)
+class StackedState:
+    """The members that were gathered in the first round, and the statistics of the second."""
+
+    members: Members = field(default_factory=Members)
+    total: RidgeStatistics | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackedEnsemble(Algorithm[StackedState, Members | RidgeStatistics, Ensemble]):
+    """An ensemble whose weights are learned: a round for the members, a round for the weights.
+
+    In the second round every client is sent all members' recipes and readouts.
+
+    Parameters
+    ----------
+    ensemble
+        What every client trains in the first round; its weighting is not used.
+    n_folds
+        Folds in which a client's own member predicts rows it has not seen.
+    """
+
+    ensemble: ReservoirEnsemble
+    n_folds: Annotated[int, Ge(2)] = 5
+
+    @property
+    def requirements(self) -> Requirements:
+        return self.ensemble.requirements | Requirements(rounds=2, other_targets=True)
+
+    def start(self) -> StackedState:
+        return StackedState()
+
+    def broadcast(self, state: StackedState, context: RoundContext) -> Message:
+        return NOTHING if context.round == 0 else state.members.parts()
+
+    def client_update(
+        self, received: Message, data: Data, context: RoundContext
+    ) -> Member | RidgeStatistics:
+        if context.round == 0:
+            return self.ensemble.client_update(received, data, context)
+        stacking = self._stacking(Members.from_message(received))
+        return stacking.client_update(stacking.broadcast(Stack(), context), data, context)
+
+    def read_update(self, parts: Message, context: RoundContext) -> Any:
+        if context.round == 0:
+            return self.ensemble.read_update(parts, context)
+        statistics = RidgeStatistics.from_message(parts)
+        # Whose members they are of is compared when all are in: only the state knows.
+        check_statistics(statistics, fingerprint=statistics.fingerprint, n_targets=1)
+        return statistics
+
+    def server_update(
+        self, state: StackedState, total: Members | RidgeStatistics, context: RoundContext
+    ) -> StackedState:
+        if isinstance(total, Members):
+            return StackedState(self.ensemble.server_update(state.members, total, context))
+        expected = self._stacking(state.members).fingerprint
+        if total.fingerprint != expected:
+            raise IntegrityError("the statistics are of other members than were gathered")
+        return replace(state, total=total if state.total is None else state.total + total)
+
+    def result(self, state: StackedState) -> Ensemble:
+        """Return the ensemble with the weights learned, or its first ones before they are."""
+        if state.total is None:
+            return self.ensemble.result(state.members)
+        return self._stacking(state.members).result(Stack(state.total))
+
+    def figures(self, state: StackedState) -> dict[str, float]:
+        known = self.ensemble.figures(state.members)
+        if state.total is None:
+            return known
+        return known | self._stacking(state.members).figures(Stack(state.total))
+
+    def _stacking(self, members: Members) -> Stacking:
+        return Stacking(ensemble=self.ensemble.result(members), n_folds=self.n_folds)
+
+
+def error_products(statistics: RidgeStatistics) -> Array:
+    """Return E (M, M), the summed products of the errors of M predictions of one target.
+
+    >>> p, y = np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([[1.0], [1.0]])
+    >>> error_products(RidgeStatistics.from_states(p, y))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    statistics = statistics.floats
+    C = statistics.cross
+    E: Array = unpack(statistics.gram) - C - C.T + statistics.target_gram[0]
+    return E

@@ -31,7 +31,7 @@ from catchment.federation.learn import learned, read_readouts
 from catchment.readout import Model, Readout, accumulate
 from catchment.wire import NOTHING, Message
 from catchment_research.learn.optimizers import Arrays, Mean, ServerOptimizer
-from catchment_research.learn.progress import UNKNOWN, Progress, TrainedSum
+from catchment_research.learn.recordings import UNKNOWN, Progress, TrainedSum
 
 MEAN = Mean()
 
@@ -43,14 +43,6 @@ class Averaged:
     readout: Readout | None = None
     memory: Arrays = ()
     progress: Progress = UNKNOWN
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """How the clients did, where they say, and the norm of the average readout's weights."""
-        if self.readout is None:
-            return self.progress.figures
-        norm = float(np.linalg.norm(self.readout.weights))
-        return self.progress.figures | {"weight norm": norm}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +182,11 @@ class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
         return Model(self.features, learned(state.readout), self.classes)
 
     def figures(self, state: Averaged) -> dict[str, float]:
-        return state.figures
+        """Return how the clients did, where they say, and the norm of the readout's weights."""
+        if state.readout is None:
+            return state.progress.figures
+        norm = float(np.linalg.norm(state.readout.weights))
+        return state.progress.figures | {"weight norm": norm}
 
 
 def largest_eigenvalue(A: Array) -> float:

@@ -1,4 +1,4 @@
-"""What the server does with the clients' mean change: take it, or learn how far to go.
+"""How far to go: what the server does with the clients' mean change, and rates from round to round.
 
 With the mean change D of a round as a pseudo-gradient (Reddi et al., "Adaptive Federated
 Optimization", ICLR 2021; no bias correction, as there):
@@ -16,6 +16,7 @@ value; what it remembers between rounds is passed in and out, and is part of the
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated
@@ -23,7 +24,14 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Lt
 
-from catchment.arrays import Array, PositiveFloat, check_fields
+from catchment.arrays import (
+    Array,
+    Factor,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    check_fields,
+)
 from catchment.plugins import CHOICES
 
 Arrays = tuple[Array, ...]
@@ -157,6 +165,43 @@ class Adagrad(ServerOptimizer):
     def step(self, values: Arrays, change: Arrays, memory: Arrays) -> tuple[Arrays, Arrays]:
         squares = tuple(v + D**2 for v, D in zip(_sized(memory, values), change, strict=True))
         return _moved(values, change, self.learning_rate, squares, self.tau), squares
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """A factor on the learning rate: a rise, then steps down or half a cosine, or none of it.
+
+    Parameters
+    ----------
+    warmup
+        Rounds over which the factor rises to one in equal steps.
+    decay
+        What is kept of the factor every `every` rounds.
+    cosine
+        Rounds over which the factor falls to zero along half a cosine, if given; a plan of this
+        many rounds ends close to zero.
+
+    >>> [Schedule(decay=0.5, every=2).factor(k) for k in range(5)]
+    [1.0, 1.0, 0.5, 0.5, 0.25]
+    >>> [round(Schedule(warmup=2, cosine=4).factor(k), 3) for k in range(4)]
+    [0.5, 0.854, 0.5, 0.146]
+    """
+
+    warmup: NonNegativeInt = 0
+    decay: Factor = 1.0
+    every: PositiveInt = 1
+    cosine: PositiveInt | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def factor(self, round_: int) -> float:
+        """Return the factor of a round, counted from 0."""
+        rise = min(1.0, (round_ + 1) / self.warmup) if self.warmup else 1.0
+        fall = self.decay ** (round_ // self.every)
+        if self.cosine is not None:
+            fall *= 0.5 * (1 + math.cos(math.pi * min(round_ / self.cosine, 1.0)))
+        return rise * fall
 
 
 CHOICES[ServerOptimizer] = {

@@ -6,12 +6,11 @@ name of the function that makes the module, which is not in the file and has to 
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,18 +20,20 @@ from torch import nn
 from catchment import Array
 from catchment.data import RAW, Preprocessing, Recording
 from catchment.errors import FingerprintError, IntegrityError
+from catchment.federation import Data, RoundContext
 from catchment.readout import (
-    Predictor,
     Stored,
     around,
     around_of,
     refuse_device,
-    to_bytes,
     typed,
 )
+from catchment.wire import Message
 from catchment_research.learn.optimizers import Arrays
+from catchment_research.learn.recordings import OfRecordings, OnRecordings, with_labels
 from catchment_research.partial.freeze import Freeze, PartialNetwork
 from catchment_research.partial.networks import NETWORKS
+from catchment_research.partial.training import Change, Examples, FederatedTraining, Moved, Trained
 
 KIND = "network"
 AT_ONCE = 256  # examples that go through the network together
@@ -71,7 +72,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NetworkModel(Predictor):
+class NetworkModel(OfRecordings):
     """A trained network on prepared recordings (batch, T, I), all of one length; logits come out.
 
     Parameters
@@ -90,8 +91,6 @@ class NetworkModel(Predictor):
     preprocessing: Preprocessing = RAW
     channels: tuple[str, ...] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
-    per_step = False
-    washout = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.network.make, Maker):
@@ -121,10 +120,6 @@ class NetworkModel(Predictor):
                 parameter.copy_(torch.from_numpy(value.astype(np.float32)))
         return module.eval()
 
-    def identity(self) -> str:
-        """Return the SHA-256 of all that the network says, in hexadecimal."""
-        return hashlib.sha256(to_bytes(self)).hexdigest()
-
     def outputs_of(
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
     ) -> list[Array]:
@@ -146,12 +141,6 @@ class NetworkModel(Predictor):
 
     def probabilities(self, scores: Array) -> Array:
         return np.asarray(softmax(scores, axis=1))
-
-    def prepared_by(
-        self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
-    ) -> Self:
-        known = self.channels if channels is None else tuple(channels)
-        return replace(self, preprocessing=preprocessing, channels=known)
 
     def stored(self) -> Stored:
         network, names = self.network, [name for name, _ in _trainable(self.module)]
@@ -214,3 +203,57 @@ def _function(name: str, use: Iterable[Callable[..., Any]]) -> Callable[[int, in
         )
     made: Callable[[int, int], nn.Module] = value
     return made
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RecordingTraining(OnRecordings[Trained, Moved, NetworkModel]):
+    """Train a partially trainable network to name the class of recordings or windows.
+
+    Parameters
+    ----------
+    training
+        The network and how it is trained; its module takes (batch, steps, channels) and returns
+        logits (batch, classes), and is made by a `Maker`.
+    classes
+        Names of the outputs; every recording has one of them.
+    """
+
+    training: FederatedTraining
+    classes: tuple[str, ...]
+
+    def examples(self, recordings: Iterable[Recording]) -> list[Examples]:
+        return [examples_of(recordings, len(self.classes))]
+
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Change:
+        made: Change = self.client_updates(received, [(data, context)])[0]
+        return made
+
+    def read_update(self, parts: Message, context: RoundContext) -> Moved:
+        return self.training.read_update(parts, context)
+
+    def server_update(self, state: Trained, total: Moved, context: RoundContext) -> Trained:
+        return self.training.server_update(state, total, context)
+
+    def result(self, state: Trained) -> NetworkModel:
+        return NetworkModel(
+            network=self.training.network, values=state.values, classes=self.classes
+        )
+
+
+def examples_of(recordings: Iterable[Recording], n_classes: int) -> Examples:
+    """Return prepared recordings as examples (n, T, I); those without a target are left out.
+
+    >>> one = Recording.labeled(np.zeros((5, 2)), 1, 3)
+    >>> held = examples_of([one, one], 3)
+    >>> held.x.shape, held.y
+    ((2, 5, 2), array([1, 1]))
+    """
+    known = with_labels(recordings, n_classes)
+    lengths = sorted({recording.n_steps for recording, _ in known})
+    if len(lengths) > 1:
+        raise ValueError(
+            f"recordings have {lengths[0]} to {lengths[-1]} steps, a network takes examples of one "
+            f"length; set a window of at most {lengths[0]} steps"
+        )
+    x = np.stack([recording.u for recording, _ in known]).astype(np.float32)
+    return Examples(x, np.array([label for _, label in known], dtype=np.int64))

@@ -8,20 +8,14 @@ from catchment_research.plasticity.rule import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment_research.plasticity.exact_match import (
-    inverse_tangent as inverse_tangent,
-    refined as refined,
-)
 from catchment_research.plasticity.federated import (
     Plasticity as Plasticity,
     _standard_match as _standard_match,
+    inverse_tangent as inverse_tangent,
     matched as matched,
+    refined as refined,
 )
-from catchment_research.plasticity.rule import (
-    Drives as Drives,
-    Equation as Equation,
-    Updates as Updates,
-)
+from catchment_research.plasticity.rule import Drives as Drives
 
 __all__ = [
     "FederatedPlasticity",

@@ -17,13 +17,21 @@ With a reservoir in fixed point, gains and shifts have 32 binary digits after th
 and at the server, and one plan has the same bits on every processor. What clients send is exact:
 changes of gains times whole weights, or sums of drives. Their sum is exact in any order while it
 needs no more than 53 bits (changes times weights up to 2^21, sums of squared drives up to 2^17),
-and else that of the order of their names; secure aggregation rounds only once, at its end.
+and else that of the order of their names; secure aggregation rounds only once, at its end. As
+mathematical libraries differ in their last digits, the gain and shift (a, c) that give a Gaussian
+drive outputs of given moments are then solved in decimal arithmetic, which does not: Newton's steps
+from a solution known to some digits,
+
+    mean of y = m,  mean of (y - m)^2 = v,   y = tanh(a z + c),   z standard normal,
+
+with means by the trapezoidal rule, whose error falls exponentially with the step.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -37,7 +45,6 @@ from catchment.features.echo_state import ACTIVATIONS, SparseRows
 from catchment.federation import Algorithm, Data, RoundContext, WeightedSum, check_weight
 from catchment.wire import Message, Shape, Structure
 from catchment_research.learn.optimizers import Arrays, Mean, ServerOptimizer
-from catchment_research.plasticity.exact_match import inverse_tangent, refined
 from catchment_research.plasticity.rule import (
     ADAPTIVE,
     LARGEST_GAIN,
@@ -51,6 +58,9 @@ from catchment_research.plasticity.rule import (
 RULE = IntrinsicPlasticity()
 MEAN = Mean()
 TINY = 1e-12
+CONTEXT = Context(prec=34)
+STEP, FARTHEST = Decimal(1) / 64, 9  # of the rule; beyond it is a mass of 2e-19
+MOST_STEPS, CLOSE, UNIT = 20, Decimal("1e-26"), Decimal("1e-24")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +78,21 @@ class Plasticity(Structure):
         return self
 
 
+class Adapting(Algorithm[Plasticity, WeightedSum, Reservoir]):
+    """What both ways end with."""
+
+    reservoir: Reservoir
+
+    def result(self, state: Plasticity) -> Reservoir:
+        """Return the reservoir with the state's gains and shifts."""
+        return self.reservoir.with_plasticity(state.gain, state.shift)
+
+    def figures(self, state: Plasticity) -> dict[str, float]:
+        return {"mean gain": float(state.gain.mean()), "mean shift": float(state.shift.mean())}
+
+
 @dataclass(frozen=True, kw_only=True)
-class FederatedPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
+class FederatedPlasticity(Adapting):
     """FedIP: rounds of local plasticity, averaged.
 
     Parameters
@@ -124,16 +147,9 @@ class FederatedPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
         )
         return Plasticity(*_settled(self.reservoir, gain, shift), memory)
 
-    def result(self, state: Plasticity) -> Reservoir:
-        """Return the reservoir with the state's gains and shifts."""
-        return self.reservoir.with_plasticity(state.gain, state.shift)
-
-    def figures(self, state: Plasticity) -> dict[str, float]:
-        return {"mean gain": float(state.gain.mean()), "mean shift": float(state.shift.mean())}
-
 
 @dataclass(frozen=True, kw_only=True)
-class MomentPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
+class MomentPlasticity(Adapting):
     """Gains and shifts from the summed moments of all clients' drives: exact for any split.
 
     A few rounds are needed because the drives change with the gains. The server sees each client's
@@ -191,14 +207,14 @@ class MomentPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
     ) -> Plasticity:
         mean, squares, inputs = total.mean()
         spread = np.sqrt(np.maximum(squares - mean**2, 0.0))
-        a, c, still = self._match()
-        gain, _ = _matched(mean, spread, a, c, still)
+        a, c, still = self.standard()
+        gain, _ = matched(mean, spread, a, c, still)
         gain = state.gain + self.damping * (gain - state.gain)
         aim = np.where(gain * spread > TINY, c, still)
         shift = aim - gain * self._mean_drive(inputs)
         return Plasticity(*_settled(self.reservoir, gain, shift))
 
-    def _match(self) -> tuple[float, float, float]:
+    def standard(self) -> tuple[float, float, float]:
         """Return gain and shift for a standard drive, and the shift for one that stands still."""
         mean, std = self.rule.target_mean, self.rule.target_std
         _refuse_unreachable(mean, std)
@@ -217,33 +233,20 @@ class MomentPlasticity(Algorithm[Plasticity, WeightedSum, Reservoir]):
             below = outputs
         return np.concatenate(means)
 
-    def result(self, state: Plasticity) -> Reservoir:
-        """Return the reservoir with the state's gains and shifts."""
-        return self.reservoir.with_plasticity(state.gain, state.shift)
 
-    def figures(self, state: Plasticity) -> dict[str, float]:
-        return {"mean gain": float(state.gain.mean()), "mean shift": float(state.shift.mean())}
+def matched(mean: Array, spread: Array, a: float, c: float, still: float) -> tuple[Array, Array]:
+    """Return gains and shifts (N,) for drives of given moments.
 
+    Parameters
+    ----------
+    a, c, still
+        Gain and shift for a standard drive, and the shift for one that does not vary: its unit
+        keeps gain 1.
 
-def matched(
-    mean: Array, spread: Array, target_mean: float, target_std: float
-) -> tuple[Array, Array]:
-    """Return gains and shifts (N,) that give Gaussian drives outputs of the target moments.
-
-    A unit whose drive does not vary keeps gain 1 and has its mean moved to the target.
-
-    >>> gain, shift = matched(np.array([0.5]), np.array([2.0]), 0.0, 0.2)
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.tanh(gain * rng.normal(0.5, 2.0, 100_000) + shift)
-    >>> bool(abs(y.mean()) < 0.01), bool(abs(y.std() - 0.2) < 0.01)
-    (True, True)
+    >>> gain, shift = matched(np.array([0.5]), np.array([2.0]), 0.2, 0.1, 0.0)
+    >>> gain, shift
+    (array([0.1]), array([0.05]))
     """
-    _refuse_unreachable(target_mean, target_std)
-    a, c = _standard_match(target_mean, target_std)
-    return _matched(mean, spread, a, c, float(np.arctanh(target_mean)))
-
-
-def _matched(mean: Array, spread: Array, a: float, c: float, still: float) -> tuple[Array, Array]:
     varies = spread > TINY * np.maximum(np.abs(mean), 1.0)
     gain = np.where(varies, a / np.where(varies, spread, 1.0), 1.0)
     shift = np.where(varies, c, still) - gain * mean
@@ -298,3 +301,70 @@ def _standard_match(mean: float, std: float) -> tuple[float, float]:
     if not np.abs(gap(found.x)).max() < 1e-9:
         raise ArithmeticError(f"no gain gives mean {mean} and standard deviation {std}")
     return float(np.exp(found.x[0])), float(found.x[1])
+
+
+@lru_cache(maxsize=64)
+def refined(mean: float, std: float, near: tuple[float, float]) -> tuple[float, float]:
+    """Return (a, c) near a solution known to some digits.
+
+    >>> a, c = refined(0.0, 0.2, (0.2, 0.01))
+    >>> round(a, 6), c
+    (0.20823, 0.0)
+    """
+    with localcontext(CONTEXT):
+        a, c = (Decimal(round(value, 6)) for value in near)
+        for _ in range(MOST_STEPS):
+            f, g, slopes = _gaps(a, c, Decimal(mean), Decimal(std) ** 2)
+            if max(abs(f), abs(g)) < CLOSE:
+                return float(a.quantize(UNIT)), float(c.quantize(UNIT)) + 0.0
+            (f_a, f_c), (g_a, g_c) = slopes
+            turn = f_a * g_c - f_c * g_a
+            if not turn:
+                break
+            a, c = a - (f * g_c - g * f_c) / turn, c - (f_a * g - g_a * f) / turn
+    raise ArithmeticError(f"no gain gives mean {mean} and standard deviation {std}")
+
+
+Pair = tuple[Decimal, Decimal]
+Gaps = tuple[Decimal, Decimal, tuple[Pair, Pair]]
+
+
+def _gaps(a: Decimal, c: Decimal, m: Decimal, v: Decimal) -> Gaps:
+    """Return by how much mean and variance are off, and their slopes in a and c."""
+    whole = f = g = f_a = f_c = g_a = g_c = Decimal(0)
+    for z, w in _nodes():
+        y = hyperbolic_tangent(a * z + c)
+        slope, off = w * (1 - y * y), y - m
+        whole, f, g = whole + w, f + w * off, g + w * off * off
+        f_a, f_c = f_a + slope * z, f_c + slope
+        g_a, g_c = g_a + 2 * off * slope * z, g_c + 2 * off * slope
+    slopes = (f_a / whole, f_c / whole), (g_a / whole, g_c / whole)
+    return f / whole, g / whole - v, slopes
+
+
+@lru_cache(maxsize=1)
+def _nodes() -> list[Pair]:
+    with localcontext(CONTEXT):
+        nodes = [k * STEP for k in range(-FARTHEST * 64, FARTHEST * 64 + 1)]
+        return [(z, (-z * z / 2).exp()) for z in nodes]
+
+
+def hyperbolic_tangent(x: Decimal) -> Decimal:
+    """Return tanh x in the precision of the context.
+
+    >>> float(hyperbolic_tangent(Decimal("0.5")))
+    0.46211715726000974
+    """
+    e = (-2 * abs(x)).exp()
+    return ((1 - e) / (1 + e)).copy_sign(x)
+
+
+def inverse_tangent(y: float) -> float:
+    """Return artanh y, correctly rounded but in one case of 10^15.
+
+    >>> inverse_tangent(0.5)
+    0.5493061443340549
+    """
+    with localcontext(CONTEXT):
+        x = Decimal(y)
+        return float(((1 + x) / (1 - x)).ln() / 2)

@@ -10,40 +10,39 @@ from catchment_research.prompt.language import (
     FrozenLM as FrozenLM,
     find_model as find_model,
 )
-from catchment_research.prompt.noise import PromptNoise as PromptNoise
 from catchment_research.prompt.prompt_model import (
     PromptModel as PromptModel,
     RecordingPrompts as RecordingPrompts,
     prompt_model_of as prompt_model_of,
 )
-from catchment_research.prompt.prompter import Prompter as Prompter
 from catchment_research.prompt.split import (
     Controlled as Controlled,
+    PromptNoise as PromptNoise,
     PromptTraining as PromptTraining,
+    Prompter as Prompter,
 )
 from catchment_research.prompt.start import (
     closed_form_start as closed_form_start,
     label_targets as label_targets,
-    ridge_data as ridge_data,
-    values_of as values_of,
 )
 from catchment_research.prompt.surrogate import SurrogateLM as SurrogateLM
 
 # For the other packages and the tests; may change without notice.
-from catchment_research.prompt.exchange import Traffic as Traffic
+from catchment_research.prompt.exchange import (
+    Answer as Answer,
+    Question as Question,
+    Traffic as Traffic,
+    as_tokens as as_tokens,
+    said_from_bytes as said_from_bytes,
+    said_to_bytes as said_to_bytes,
+)
 from catchment_research.prompt.language import (
     is_model as is_model,
     losses as losses,
     softmax as softmax,
 )
 from catchment_research.prompt.prompt_model import labeled as labeled, served as served
-from catchment_research.prompt.questions import (
-    Answer as Answer,
-    Question as Question,
-    as_tokens as as_tokens,
-    said_from_bytes as said_from_bytes,
-    said_to_bytes as said_to_bytes,
-)
+from catchment_research.prompt.start import ridge_data as ridge_data, values_of as values_of
 
 __all__ = [
     "Answers",
@@ -64,6 +63,4 @@ __all__ = [
     "find_model",
     "label_targets",
     "prompt_model_of",
-    "ridge_data",
-    "values_of",
 ]

@@ -25,7 +25,7 @@ from catchment import Array, Integers, frozen, refuse_nonfinite
 from catchment.arrays import PositiveFloat, PositiveInt, Seed, check_fields
 from catchment.features import FeatureMap
 from catchment.features.echo_state import Purpose, Words, integers, signs
-from catchment_research.learn.optimizers import Arrays, ServerOptimizer
+from catchment_research.learn.optimizers import Arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,24 +247,3 @@ class EdgeController:
         if not self.train_projection:
             return (W_out,)
         return W_out, gradients.reshape(len(z), -1).T @ self.codes(values, z)
-
-    def apply_gradient(
-        self, values: Arrays, gradient: Arrays, rule: ServerOptimizer, memory: Arrays
-    ) -> tuple[Arrays, Arrays]:
-        """Return values and memory after a step against the gradient.
-
-        Parameters
-        ----------
-        rule
-            `Mean` is gradient descent with its learning rate; `Momentum` and `Adam` are as named.
-        memory
-            What `rule.start(values)` or the last step returned.
-
-        >>> from catchment_research.learn import Mean
-        >>> controller = EdgeController(projection=Projection(bottleneck=1, length=1, width=1))
-        >>> controller.apply_gradient(
-        ...     (np.ones((1, 1)),), (np.full((1, 1), 2.0),), Mean(learning_rate=0.1), ()
-        ... )
-        ((array([[0.8]]),), ())
-        """
-        return rule.step(values, tuple(-g for g in gradient), memory)

@@ -40,11 +40,6 @@ class Answers:
         if any(len(answer) == 0 for answer in self.tokens):
             raise ValueError("an answer has no tokens; pass at least one")
 
-    @property
-    def lengths(self) -> Integers:
-        """(n,) tokens in each."""
-        return np.array([len(answer) for answer in self.tokens], dtype=np.int64)
-
 
 Asked = Sequence[int] | Answers
 

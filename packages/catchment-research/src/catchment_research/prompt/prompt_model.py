@@ -6,38 +6,34 @@ model only the name of its folder and its digest, never its weights.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from catchment import Array
 from catchment.data import RAW, Preprocessing, Recording
 from catchment.errors import IntegrityError
-from catchment.federation import Algorithm, Data, Requirements, RoundContext
+from catchment.federation import Data, RoundContext
 from catchment.readout import (
-    Predictor,
     Stored,
     around,
     around_of,
     map_of,
     refuse_device,
     stored_map,
-    to_bytes,
     typed,
 )
 from catchment.wire import Message
 from catchment_research.learn.optimizers import Arrays
-from catchment_research.learn.progress import TrainedSum
+from catchment_research.learn.recordings import OfRecordings, OnRecordings, TrainedSum, with_labels
 from catchment_research.prompt.controller import EdgeController, Example, Projection
 from catchment_research.prompt.exchange import LanguageLink, LanguageServer
 from catchment_research.prompt.language import find_model
-from catchment_research.prompt.prompter import Prompter
-from catchment_research.prompt.split import Controlled, PromptTraining
+from catchment_research.prompt.split import Controlled, Prompter, PromptTraining
 
 if TYPE_CHECKING:
     from catchment_research.prompt.causal import TransformersLM
@@ -46,7 +42,7 @@ KIND = "prompt"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PromptModel(Predictor):
+class PromptModel(OfRecordings):
     """A controller with its trained values, and the language model that it steers, by name.
 
     Parameters
@@ -76,8 +72,6 @@ class PromptModel(Predictor):
     channels: tuple[str, ...] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     link: LanguageLink | None = None
-    per_step = False
-    washout = 0
 
     @property
     def n_inputs(self) -> int | None:
@@ -96,10 +90,6 @@ class PromptModel(Predictor):
             )
         return Prompter(PromptTraining(controller=self.controller, server=link), self.values)
 
-    def identity(self) -> str:
-        """Return the SHA-256 of all that the prompt says, in hexadecimal."""
-        return hashlib.sha256(to_bytes(self)).hexdigest()
-
     def outputs_of(
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
     ) -> list[Array]:
@@ -112,12 +102,6 @@ class PromptModel(Predictor):
 
     def probabilities(self, scores: Array) -> Array:
         return np.asarray(scores / scores.sum(axis=1, keepdims=True))
-
-    def prepared_by(
-        self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
-    ) -> Self:
-        known = self.channels if channels is None else tuple(channels)
-        return replace(self, preprocessing=preprocessing, channels=known)
 
     def stored(self) -> Stored:
         projection = asdict(self.controller.projection)
@@ -188,7 +172,7 @@ def prompt_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Pro
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RecordingPrompts(Algorithm[Controlled, TrainedSum, PromptModel]):
+class RecordingPrompts(OnRecordings[Controlled, TrainedSum, PromptModel]):
     """Train a prompt to make a language model name the class of recordings or windows.
 
     Parameters
@@ -208,33 +192,12 @@ class RecordingPrompts(Algorithm[Controlled, TrainedSum, PromptModel]):
     language_model: str
     context: tuple[int, ...] = ()
 
-    @property
-    def requirements(self) -> Requirements:
-        return self.training.requirements
-
-    def group_size(self, n_clients: int, n_threads: int) -> int:
-        return self.training.group_size(n_clients, n_threads)
-
-    def start(self) -> Controlled:
-        return self.training.start()
-
-    def broadcast(self, state: Controlled, context: RoundContext) -> Message:
-        return self.training.broadcast(state, context)
+    def examples(self, recordings: Iterable[Recording]) -> list[Example]:
+        return labeled(recordings, len(self.classes), self.context)
 
     def client_update(self, received: Message, data: Data, context: RoundContext) -> TrainedSum:
-        return self.client_updates(received, [(data, context)])[0]
-
-    def client_updates(
-        self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
-    ) -> list[TrainedSum]:
-        read = [
-            (labeled(data(), len(self.classes), self.context), context) for data, context in clients
-        ]
-        asked = [(lambda held=held: held, context) for held, context in read]
-        return self.training.client_updates(received, asked)
-
-    def read_update(self, parts: Message, context: RoundContext) -> TrainedSum:
-        return self.training.read_update(parts, context)
+        made: TrainedSum = self.client_updates(received, [(data, context)])[0]
+        return made
 
     def server_update(
         self, state: Controlled, total: TrainedSum, context: RoundContext
@@ -253,9 +216,6 @@ class RecordingPrompts(Algorithm[Controlled, TrainedSum, PromptModel]):
             link=self.training.server,
         )
 
-    def figures(self, state: Controlled) -> dict[str, float]:
-        return self.training.figures(state)
-
 
 def labeled(
     recordings: Iterable[Recording], n_classes: int, context: tuple[int, ...] = ()
@@ -265,16 +225,5 @@ def labeled(
     >>> [example.label for example in labeled([Recording.labeled([0.0, 1.0], 1, 2)], 2)]
     [1]
     """
-    found = []
-    for k, recording in enumerate(recordings):
-        y = recording.y
-        if y is None or recording.per_step or y.shape != (n_classes,):
-            raise ValueError(
-                f"recording {k} has no label of one of {n_classes} classes for all its steps; a "
-                "prompt needs one: name the label's column, or set a window"
-            )
-        if not np.isnan(y).any():
-            found.append(Example(int(y.argmax()), recording.u, context))
-    if not found:
-        raise ValueError("no recording has a label; there is nothing to learn from")
-    return found
+    known = with_labels(recordings, n_classes)
+    return [Example(label, recording.u, context) for recording, label in known]

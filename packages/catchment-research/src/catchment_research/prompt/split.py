@@ -16,33 +16,53 @@ The loss is that of the label words alone, or of whole answers of any number of 
 vocabulary. Then the language model's server also reads answers: all choices of an example, and not
 which is right, or with `tell_labels` the right one alone. Where an example has one choice, that one
 is told. If the model runs in the client's process, nobody else reads any of this.
+
+What a client makes of its examples, and how it asks about them, is the same once it is trained: a
+`Prompter` then takes the likeliest word or answer, or what the model says by itself.
+
+Clip each prompt's bottleneck, and add noise to it, before it leaves the client.
+
+Two bottlenecks of length at most C differ by at most 2C, so Gaussian noise of standard deviation
+s 2C on every number makes one question (epsilon, delta) private towards the language model's
+server, whatever the signal was; R questions about the same signal tell as much as one with noise
+s / sqrt R. A training run asks about every example in every epoch, so a little noise is soon none.
+
+The context's tokens, where there are any, are sent as they are: this protects the signal only.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast, final
 
 import numpy as np
 
 from catchment import Array, Integers
-from catchment.arrays import PositiveInt
+from catchment.arrays import NonNegativeFloat, PositiveFloat, PositiveInt, check_fields
 from catchment.errors import IntegrityError
 from catchment.federation import Algorithm, Data, RoundContext
+from catchment.privacy.dp import gaussian_epsilon, rounded_normal
 from catchment.wire import Message
 from catchment_research.learn.optimizers import Adam, Arrays, Mean, ServerOptimizer
-from catchment_research.learn.progress import UNKNOWN, Progress, TrainedSum
+from catchment_research.learn.recordings import UNKNOWN, Progress, TrainedSum
 from catchment_research.prompt.controller import EdgeController, Example
-from catchment_research.prompt.exchange import LanguageLink
+from catchment_research.prompt.exchange import (
+    OTHER_QUESTION,
+    Answer,
+    LanguageLink,
+    Question,
+    as_tokens,
+    said_from_bytes,
+)
 from catchment_research.prompt.language import losses, softmax
-from catchment_research.prompt.noise import PromptNoise
-from catchment_research.prompt.prompter import Owned, Prompter, question_about
-from catchment_research.prompt.questions import OTHER_QUESTION, Answer
 
 MEAN = Mean()
 LOCAL = Adam(learning_rate=0.01, tau=1e-8)
 Loss = Literal["words", "tokens", "answers"]
+ASKED_AT_ONCE = 4096
+STEPS = 1 << 20  # fewest grid steps in a standard deviation
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +72,180 @@ class Controlled:
     values: Arrays
     memory: Arrays = ()
     progress: Progress = UNKNOWN
+
+
+@dataclass(frozen=True, eq=False)
+class Prompter:
+    """A trained controller in front of the language model's server."""
+
+    training: PromptTraining
+    values: Arrays
+
+    def chances(self, examples: Sequence[Example]) -> Array:
+        """Return the chances (n, L) of the label words, asked of the language model's server.
+
+        Of choices, their chances against each other; all examples must have equally many.
+        """
+        if self.training.loss == "words":
+            owned = Owned.of(self.training, examples)
+            asked = [question_about(self, owned, rows) for rows in _parts(owned.n)]
+            n_scores = len(self.training.server.words) - 1
+            return np.concatenate([softmax(self._values(q, q.n_examples, n_scores)) for q in asked])
+        found = self.likelihoods(examples)
+        if len({len(one) for one in found}) > 1:
+            raise ValueError("examples have different numbers of choices; use `likelihoods`")
+        scores = np.stack(found)
+        return softmax(scores[:, 1:] - scores[:, :1])
+
+    def likelihoods(self, examples: Sequence[Example], *, per_token: bool = False) -> list[Array]:
+        """Return the log-likelihoods of each example's choices.
+
+        Parameters
+        ----------
+        per_token
+            Whether each is divided by its number of tokens; the sum favors short answers.
+        """
+        owned = Owned.of(replace(self.training, loss="answers"), examples)
+        found = []
+        for rows in _parts(owned.n, max(map(len, owned.choices))):
+            question = question_about(self, owned, rows, choices=True)
+            values = self._values(question, int(question.counts.sum()))
+            found += np.split(values, np.cumsum(question.counts)[:-1])
+        if not per_token:
+            return found
+        lengths = [np.array([len(answer) for answer in one]) for one in owned.choices]
+        return [np.asarray(s / n) for s, n in zip(found, lengths, strict=True)]
+
+    def says(
+        self, examples: Sequence[Example], *, most: int = 16, end: int | None = None
+    ) -> list[Integers]:
+        """Return the tokens that the language model says by itself, always the likeliest one.
+
+        Parameters
+        ----------
+        most
+            Tokens, at most.
+        end
+            A token after which it says no more; it is the last one returned.
+        """
+        if most < 1:
+            raise ValueError(f"most is {most}; pass at least 1")
+        owned = Owned.of(self.training, examples)
+        found = []
+        for rows in _parts(owned.n):
+            question = replace(question_about(self, owned, rows), most=most, end=end)
+            found += said_from_bytes(self._ask(question), len(rows), most)
+        return found
+
+    def guesses(self, examples: Sequence[Example], *, per_token: bool = False) -> Integers:
+        """Return the label (n,) of the likeliest label word, or choice, of each example."""
+        if self.training.loss == "words":
+            return np.asarray(self.chances(examples).argmax(axis=1))
+        likely = self.likelihoods(examples, per_token=per_token)
+        return np.array([int(one.argmax()) for one in likely], dtype=np.int64)
+
+    def accuracy(self, examples: Sequence[Example], *, per_token: bool = False) -> float:
+        """Return the share of examples whose label word, or right choice, is the likeliest."""
+        labels = np.array([example.label for example in examples])
+        return float((self.guesses(examples, per_token=per_token) == labels).mean())
+
+    def _values(self, question: Question, *shape: int) -> Array:
+        """Return the scores or log-likelihoods that are answered, in the shape asked for."""
+        values = Answer.from_bytes(self._ask(question)).values
+        if values.shape != shape:
+            raise IntegrityError(OTHER_QUESTION)
+        return values
+
+    def _ask(self, question: Question) -> bytes:
+        (reply,) = self.training.server.answers(
+            [question.to_bytes(self.training.controller.projection)]
+        )
+        return reply
+
+
+def _parts(n: int, each: int = 1) -> list[Integers]:
+    """Return the rows of n examples that are asked about at once, with this many answers each."""
+    size = max(1, ASKED_AT_ONCE // each)
+    return np.split(np.arange(n), range(size, n, size))
+
+
+@dataclass(frozen=True, eq=False)
+class Owned:
+    """What a client has made of its examples: features, contexts, labels and choices."""
+
+    z: Array
+    contexts: list[Integers]
+    labels: Integers
+    choices: list[list[Integers]]
+
+    @property
+    def n(self) -> int:
+        return len(self.labels)
+
+    @classmethod
+    def of(cls, training: PromptTraining, examples: Sequence[Example]) -> Owned:
+        if not examples:
+            raise ValueError("there are no examples; pass at least one")
+        contexts = [as_tokens(example.context) for example in examples]
+        labels = np.array([example.label for example in examples], dtype=np.int64)
+        choices: list[list[Integers]] = []
+        if training.loss == "words":
+            n_words = len(training.server.words)
+            if labels.min() < 0 or labels.max() >= n_words:
+                raise ValueError(
+                    f"labels go from {labels.min()} to {labels.max()} for {n_words} label words"
+                )
+        else:
+            choices = [_answers(example) for example in examples]
+        return cls(training.controller.rows(examples), contexts, labels, choices)
+
+
+def _answers(example: Example) -> list[Integers]:
+    """Return the answers that an example has; ValueError if none can be the right one."""
+    answers = [as_tokens(answer) for answer in example.choices]
+    if not 0 <= example.label < len(answers) or min(map(len, answers)) < 1:
+        raise ValueError(
+            f"an example has label {example.label} and {len(answers)} choices; pass choices of at "
+            "least one token each, one of which is right"
+        )
+    return answers
+
+
+def question_about(
+    prompter: Prompter,
+    owned: Owned,
+    rows: Integers,
+    *,
+    gradient: bool = False,
+    choices: bool = False,
+) -> Question:
+    """Return what is asked about some of a client's examples."""
+    training, values = prompter.training, prompter.values
+    controller = training.controller
+    # A prompt that is the same for every example, and a context likewise, are sent once.
+    z = owned.z[rows[:1]] if controller.features is None else owned.z[rows]
+    if controller.train_projection:
+        prompts = controller.prompts(values, z)
+    else:
+        codes = controller.codes(values, z)
+        prompts = codes if training.guard is None else training.guard.guarded(codes)
+    contexts = [owned.contexts[row] for row in rows]
+    if all(np.array_equal(context, contexts[0]) for context in contexts[1:]):
+        contexts = contexts[:1]
+    told = gradient and training.tell_labels
+    if not choices:
+        labels = owned.labels[rows] if told else None
+        return Question(prompts, contexts, len(rows), labels, gradient)
+    answers = [owned.choices[row] for row in rows]
+    if told:
+        answers = [[one[y]] for one, y in zip(answers, owned.labels[rows], strict=True)]
+    if all(_same(one, answers[0]) for one in answers[1:]):
+        answers = answers[:1]
+    return Question(prompts, contexts, len(rows), None, gradient, answers)
+
+
+def _same(one: Sequence[Integers], other: Sequence[Integers]) -> bool:
+    return len(one) == len(other) and all(map(np.array_equal, one, other))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -194,9 +388,8 @@ class _Learner:
         if training.guard is not None:
             g = training.guard.pull_back(controller.codes(self.values, z), g)
         gradient = controller.gradient(self.values, z, g / len(rows))
-        self.values, self.memory = controller.apply_gradient(
-            self.values, gradient, training.local, self.memory
-        )
+        down = tuple(-slope for slope in gradient)
+        self.values, self.memory = training.local.step(self.values, down, self.memory)
 
     def _of_words(self, rows: Integers, answer: Answer) -> Array:
         """Note the losses among label words; return their gradients, of each example or summed."""
@@ -254,3 +447,68 @@ def _check(values: Sequence[Array], controller: EdgeController) -> None:
         )
     if not all(np.isfinite(value).all() for value in values):
         raise IntegrityError("a value of the controller is not finite")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptNoise:
+    """A bound on the length of bottlenecks, and noise in units of how far two can lie apart.
+
+    Parameters
+    ----------
+    bound
+        Longest bottleneck; longer ones are shortened to it.
+    multiplier
+        Noise divided by twice the bound; 0 only shortens.
+
+    >>> short, factor = PromptNoise(bound=1.0).shortened(np.array([[3.0, 4.0], [0.0, 0.5]]))
+    >>> short
+    array([[0.6, 0.8],
+           [0. , 0.5]])
+    """
+
+    bound: PositiveFloat
+    multiplier: NonNegativeFloat = 0.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the noise on every number."""
+        return 2 * self.bound * self.multiplier
+
+    def shortened(self, codes: Array) -> tuple[Array, Array]:
+        """Return codes (n, k) no longer than the bound, and the factors (n, 1) that did it."""
+        length = np.linalg.norm(codes, axis=1, keepdims=True)
+        factor = np.minimum(1.0, self.bound / np.maximum(length, 1e-300))
+        return codes * factor, factor
+
+    def guarded(self, codes: Array) -> Array:
+        """Return what may leave the client instead of codes (n, k)."""
+        short, _ = self.shortened(codes)
+        if self.multiplier == 0:
+            return short
+        grid = math.ldexp(1.0, math.floor(math.log2(self.spread / STEPS)))
+        noise = rounded_normal(self.spread / grid, short.size).reshape(short.shape)
+        return np.asarray((np.trunc(short / grid) + noise) * grid)
+
+    def pull_back(self, codes: Array, gradients: Array) -> Array:
+        """Return gradients (n, ..., k) at what left the client as gradients at the codes (n, k)."""
+        short, factor = self.shortened(codes)
+        if (factor == 1).all():
+            return gradients
+        wide = (slice(None), *[None] * (gradients.ndim - 2))
+        unit = (short / np.maximum(np.linalg.norm(short, axis=1, keepdims=True), 1e-300))[wide]
+        across = gradients - unit * (gradients * unit).sum(axis=-1, keepdims=True)
+        return np.where(factor[wide] < 1, factor[wide] * across, gradients)
+
+    def epsilon(self, questions: int, delta: float) -> float:
+        """Return the bound on what questions about one signal tell; infinite without noise.
+
+        >>> noise = PromptNoise(bound=1.0, multiplier=4.0)
+        >>> round(noise.epsilon(1, 1e-5), 2), round(noise.epsilon(20, 1e-5), 2)
+        (0.93, 4.98)
+        """
+        if self.multiplier == 0:
+            return math.inf
+        return gaussian_epsilon(self.multiplier / math.sqrt(questions), delta)

@@ -26,8 +26,13 @@ from catchment.federation.learn import FederatedRidge
 from catchment.readout import Readout
 from catchment_research.learn.optimizers import Adam, Arrays, ServerOptimizer
 from catchment_research.prompt.controller import EdgeController, Example, Projection
-from catchment_research.prompt.exchange import LanguageLink
-from catchment_research.prompt.questions import OTHER_QUESTION, Answer, Question, as_tokens
+from catchment_research.prompt.exchange import (
+    OTHER_QUESTION,
+    Answer,
+    LanguageLink,
+    Question,
+    as_tokens,
+)
 
 RULE = Adam(learning_rate=0.05, tau=1e-8)
 
@@ -105,7 +110,8 @@ def values_of(controller: EdgeController, readout: Readout) -> Arrays:
     if features is None or not features.constant:
         raise ValueError("the controller has no constant feature; pass features with bias=True")
     W_out = readout.weights.T.copy()
-    W_out[:, features.names().index(_constant(controller))] += readout.intercept
+    one = next(k for k, name in enumerate(features.names()) if "bias" in name)
+    W_out[:, one] += readout.intercept
     return (W_out, *controller.start()[1:])
 
 
@@ -135,9 +141,3 @@ def closed_form_start(
     if readout is None:
         raise ValueError("no client sent statistics")
     return values_of(controller, readout)
-
-
-def _constant(controller: EdgeController) -> str:
-    """Return the name of the constant feature."""
-    assert controller.features is not None
-    return next(name for name in controller.features.names() if "bias" in name)

@@ -100,9 +100,9 @@ def combine(
 
     The run is the same as if all clients were in one process.
     """
-    from catchment.files import replace_file
     from catchment.plans.by_files import AwaitedError, by_files
     from catchment.plans.by_files import combine as add
+    from catchment.wire.files import replace_file
 
     folder = out or Path("runs") / plan_file.stem
     try:
@@ -139,8 +139,8 @@ def assist(
 
     It writes the sum of the batch's masks into a file.
     """
-    from catchment.files import replace_file
     from catchment.plans.by_files import assist as answer
+    from catchment.wire.files import replace_file
 
     content = answer(batch, plan_file, keys=keys, identities=identities)
     path = out or batch.with_suffix(".answer")

@@ -25,7 +25,7 @@ from catchment.cli.show import (
     size,
     waiting,
 )
-from catchment.files import replace_file
+from catchment.wire.files import replace_file
 
 if TYPE_CHECKING:
     from catchment.data.survey import Survey

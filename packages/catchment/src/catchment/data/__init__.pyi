@@ -34,6 +34,7 @@ from catchment.data.files import (
     ENVIRONMENT as ENVIRONMENT,
     MODELS_ENVIRONMENT as MODELS_ENVIRONMENT,
     cache_directory as cache_directory,
+    client_of as client_of,
     data_directories as data_directories,
     find_files as find_files,
     is_uri as is_uri,
@@ -62,8 +63,6 @@ from catchment.data.recording import trusted as trusted
 from catchment.data.scaling import (
     Moments as Moments,
     exact_sums as exact_sums,
-    from_limbs as from_limbs,
-    limbs_of as limbs_of,
     root as root,
     scale_each as scale_each,
 )

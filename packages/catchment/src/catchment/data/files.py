@@ -198,6 +198,17 @@ def _nothing_there(path: Path) -> str:
     return f"there is no file of {kinds} in {path}, which has {others}; {remedy}"
 
 
+def client_of(path: Path, by_folder: bool = False) -> str:
+    """Return whom a file without a column of clients belongs to: its name says, or its folder.
+
+    >>> client_of(Path("data/ann.csv.gz")), client_of(Path("data/ann.csv"), by_folder=True)
+    ('ann', 'data')
+    """
+    if by_folder:
+        return path.resolve().parent.name
+    return path.name.removesuffix(".gz").rpartition(".")[0] or path.name
+
+
 @dataclass(frozen=True)
 class Table:
     """A file and its columns; what is wrong with them is told with the file's name."""
@@ -208,10 +219,7 @@ class Table:
 
     @property
     def client(self) -> str:
-        if self.client_by == "folder":
-            return self.path.resolve().parent.name
-        name = self.path.name
-        return name[: -len(".gz")].rpartition(".")[0] if name.endswith(".gz") else self.path.stem
+        return client_of(self.path, self.client_by == "folder")
 
     def column(self, name: str) -> NDArray[Any]:
         if name not in self.columns:
@@ -318,6 +326,12 @@ def whole_labels(values: NDArray[Any]) -> list[Any]:
     for row, value in zip(np.flatnonzero(~missing).tolist(), known.tolist(), strict=True):
         labels[row] = value
     return labels
+
+
+def label_texts(values: NDArray[Any]) -> NDArray[Any]:
+    """Return labels (n,) as text, None where missing; 1.0 is the label 1."""
+    texts = [None if label is None else str(label) for label in whole_labels(values)]
+    return np.array([*texts, None], dtype=object)[:-1]
 
 
 def classes_of(tables: list[Table], label: str) -> tuple[Any, ...]:

@@ -255,7 +255,7 @@ class Preprocessing:
     @property
     def is_fitted(self) -> bool:
         """Whether there is nothing left to fit, so that recordings can be prepared."""
-        return self.scale != "federated"
+        return isinstance(self.scale, Scaler) or self.scale != "federated"
 
     @property
     def by_duration(self) -> bool:

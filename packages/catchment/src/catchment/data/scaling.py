@@ -20,9 +20,6 @@ in absolute value. It is then split into pieces of 20 binary digits,
 so that products of two pieces, summed over up to 2^13 rows, are integers below 2^53: float64
 holds them exactly whatever the order of the sum, the blocks, the vector registers or the threads.
 Sums of blocks go into integers of any length.
-
-Numbers leave as limbs of 32 bits in 64-bit words, value = sum_i limb_i 2^(32 i), the low ones in
-[0, 2^32) and the top one signed; limbs of many clients can be added one by one and read afterwards.
 """
 
 from __future__ import annotations
@@ -45,9 +42,6 @@ Whole = NDArray[np.object_]  # Python's integers
 
 DIGITS = 60  # after the point
 BOUND = 2.0**40
-LIMB = 32
-TOTAL_LIMBS, SQUARES_LIMBS = 4, 7  # for 2^33 values of largest size, with room in the top limb
-
 _SHIFTS = (20, 0, -20, -40, -60)
 _ROWS = 2**22  # whose sums fit 64 bits
 
@@ -95,35 +89,6 @@ def _flush(sums: Integers, products: Integers, total: Whole, squares: Whole) -> 
             place = 2 * DIGITS + shift + other + (p != q)
             squares += products[:, p, q].astype(object) << place
     sums[:], products[:] = 0, 0
-
-
-def limbs_of(values: Whole, n_limbs: int) -> Integers:
-    """Return integers (I,) as limbs (n_limbs, I).
-
-    >>> limbs_of(np.array([2**32 + 5, -1], object), 2)
-    array([[         5, 4294967295],
-           [         1,         -1]])
-    """
-    limbs = np.empty((n_limbs, len(values)), dtype=np.int64)
-    rest = values
-    for k in range(n_limbs - 1):
-        limbs[k] = rest & (2**LIMB - 1)
-        rest = rest >> LIMB
-    limbs[-1] = rest
-    return limbs
-
-
-def from_limbs(limbs: Integers) -> Whole:
-    """Return the integers (I,) of limbs (m, I), which may be sums of limbs.
-
-    >>> one = limbs_of(np.array([2**32 + 5, -1], object), 2)
-    >>> from_limbs(one + one)
-    array([8589934602, -2], dtype=object)
-    """
-    total: Any = np.full(limbs.shape[1], 0, dtype=object)
-    for k, limb in enumerate(limbs):
-        total = total + (limb.astype(object) << (LIMB * k))
-    return np.asarray(total)
 
 
 def root(value: Fraction) -> float:

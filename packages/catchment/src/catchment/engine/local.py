@@ -93,15 +93,15 @@ class LocalEngine(Engine, Generic[S, U, R]):
         return not devices_of(self.sources)
 
     def sums(
-        self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
+        self, message: bytes, blocks: Sequence[tuple[str, ...]]
     ) -> Iterator[BlockSum | None] | None:
         # What clients carry from round to round must stay where they are.
-        if self.workers is None or len(blocks) - first < 2 or self.plan.algorithm.carries:
+        if self.workers is None or len(blocks) < 2 or self.plan.algorithm.carries:
             return None
         # It imports this module: its workers have such an engine each.
         from catchment.engine.processes import sums_in_processes
 
-        return sums_in_processes(self, message, blocks, first, self.workers)
+        return sums_in_processes(self, message, blocks, self.workers)
 
     def ask(self, requests: Mapping[str, bytes]) -> Iterator[Reply]:
         size = self.plan.algorithm.group_size(len(requests), count_threads(self.threads))
@@ -112,9 +112,7 @@ class LocalEngine(Engine, Generic[S, U, R]):
                 return [Reply(client, self._node(client).answer(requests[client]))]
             return answer_together([*map(self._node, clients)], requests[clients[0]])
 
-        groups: Iterable[Sequence[str]] = zip(requests)  # each by itself
-        if size > 1:
-            groups = _groups(requests, size)
+        groups: Iterable[Sequence[str]] = _groups(requests, size) if size > 1 else zip(requests)
         return chain.from_iterable(ordered_map(answer, groups, threads=self.threads))
 
     def counted(self, round_: int, clients: Sequence[str]) -> None:

@@ -49,10 +49,9 @@ def sums_in_processes(
     here: LocalEngine[Any, Any, Any],
     message: bytes,
     blocks: Sequence[tuple[str, ...]],
-    first: int,
     workers: int,
 ) -> Iterator[BlockSum | None]:
-    """Yield the sums of the blocks of an engine's clients from number `first` on, in their order.
+    """Yield the sums of the blocks of an engine's clients, in their order.
 
     Parameters
     ----------
@@ -62,7 +61,7 @@ def sums_in_processes(
     with _shared((here.plan, message)) as path:
         pool = _Pool(workers, path)
         try:
-            for block in blocks[first:]:
+            for block in blocks:
                 pool.add(_Task(block, sources_of(here.sources, block)))
                 if len(pool.pending) >= 2 * workers:
                     yield pool.first()

@@ -4,7 +4,7 @@ With z the features of the inner map, A_t and b_t drawn from the seed, and steps
 
     x_0 = tanh(z A_0 + b_0),    f_t = tanh(x_t A_t+1 + b_t+1),    x_t+1 = x_t + f_t D_t
 
-These are the features of DeepAFL (Tang et al., ICLR 2026); `DeepRidge` learns the steps. Weights
+These are the features of DeepAFL (Tang et al., ICLR 2026) in models of earlier versions. Weights
 are uniform between -1 and 1 over the root of the number of inputs, biases too. All of it is plain
 float64: a hyperbolic tangent and a matrix product may differ in their last digit between machines.
 """

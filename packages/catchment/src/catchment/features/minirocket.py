@@ -42,7 +42,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from catchment.arrays import Array, Booleans, Integers, PositiveInt, Seed
-from catchment.compiling import njit
+from catchment.compiling import in_every_lane, njit
 from catchment.features.base import FeatureMap, handed, in_batches
 from catchment.features.echo_state.settings import power_of_two
 from catchment.features.echo_state.weights import Purpose, Words, distinct, log_uniform
@@ -576,12 +576,6 @@ def _store(builder, value, base, place):
     builder.store(value, at, align=4)
 
 
-def _in_every_lane(builder, value):
-    undefined = ir.Constant(_VECTOR, ir.Undefined)
-    first = builder.insert_element(undefined, value, ir.Constant(_ELEMENT, 0))
-    return builder.shuffle_vector(first, undefined, ir.Constant(_VECTOR, [0] * LANES))
-
-
 def _whole_vectors(builder, n):
     return builder.and_(n, _index(-LANES))
 
@@ -594,7 +588,7 @@ def _steps(builder, n):
 
 def _counts(builder, n, values_at, biases):
     """Return in how many of n steps each value of values_at(t) is above its bias."""
-    limits = [_in_every_lane(builder, bias) for bias in biases]
+    limits = [in_every_lane(builder, bias, _VECTOR) for bias in biases]
     zero = ir.Constant(_VECTOR, [0] * LANES)
     totals = [cgutils.alloca_once_value(builder, zero) for _ in biases]
 
@@ -614,7 +608,7 @@ def _counts(builder, n, values_at, biases):
     rest = builder.trunc(builder.sub(n, whole), _ELEMENT)
     with builder.if_then(builder.icmp_signed(">", rest, ir.Constant(_ELEMENT, 0))):
         lane = ir.Constant(_VECTOR, list(range(LANES)))
-        add(whole, builder.icmp_signed("<", lane, _in_every_lane(builder, rest)))
+        add(whole, builder.icmp_signed("<", lane, in_every_lane(builder, rest, _VECTOR)))
     kind = ir.FunctionType(_ELEMENT, [_VECTOR])
     name = f"llvm.vector.reduce.add.v{LANES}i32"
     reduce = cgutils.get_or_insert_function(builder.module, kind, name)
@@ -726,7 +720,7 @@ def compete(builder, y, at, d, W, n, largest, winner, loser):
     taps, factors = _taps(builder, y, at, d), []
     for k in range(72):
         weight = builder.load(_at(builder, W, _index(k)), typ=_ELEMENT)
-        factors.append(_in_every_lane(builder, weight))
+        factors.append(in_every_lane(builder, weight, _VECTOR))
 
     def respond(xs, k):
         pairs = zip(factors[9 * k : 9 * k + 9], xs, strict=True)

@@ -127,7 +127,8 @@ class WindowStatistics(FeatureMap):
         clipped: list[int] = []
         work = partial(self._batch_rows, clipped)
         rows = in_batches(work, us, threads, BATCH // self.known_inputs)
-        warn_of_clipping(sum(clipped), sum(map(np.size, us)), self.input_range, OR_WIDER)
+        if any(clipped):
+            warn_of_clipping(sum(clipped), sum(map(np.size, us)), self.input_range, OR_WIDER)
         return rows
 
     def _batch_rows(self, clipped: list[int], us: list[Array]) -> Array:
@@ -211,6 +212,7 @@ def tables(length: int) -> tuple[Array, Array]:
     return cosine, sine[: length // 2]
 
 
+@lru_cache(maxsize=64)
 def band_ends(length: int) -> tuple[Integers, Integers]:
     """Return the first frequency of each band and the one after its last, less one.
 

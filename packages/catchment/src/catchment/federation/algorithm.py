@@ -155,7 +155,8 @@ class RoundContext:
     on a client; the server has none. `session` names secure aggregation that an upload goes into:
     the same one again is the same release. `vault` keeps the client's secrets of it, if its memory
     does not (`catchment.privacy.secure_aggregation.client`). `preprocessing` and `memory` are the
-    plan's and the client's where an algorithm carries its state from round to round.
+    plan's and the client's where an algorithm carries its state from round to round. `own` says
+    that this very program made the upload, from data that lie here: nobody can have forged it.
     """
 
     round: int
@@ -170,6 +171,7 @@ class RoundContext:
     vault: Any = field(default=None, compare=False, repr=False)
     preprocessing: Preprocessing | None = field(default=None, compare=False, repr=False)
     memory: Memory | None = field(default=None, compare=False, repr=False)
+    own: bool = False
 
     def rng(self) -> np.random.Generator:
         """Return the generator of this client in this round, whoever answers first.

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache, partial
 from operator import attrgetter, itemgetter
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from annotated_types import Ge
@@ -209,15 +209,6 @@ def _said(made: Any) -> tuple[tuple[object, str], ...]:
     )
 
 
-class ScreenState(NamedTuple):
-    """What is known of the clients so far, and the uploads that are kept back."""
-
-    sizes: NDArray[np.float64]
-    limit: float
-    largest: tuple[float, str]
-    held: Sequence[tuple[str, Any]]
-
-
 @dataclass(eq=False)
 class Screen:
     """Uploads on their way into a sum; what claims too much is refused.
@@ -340,23 +331,6 @@ class Screen:
         """Forget what passed together after a mark."""
         n_sizes, n_held, self._n_filled, self._limit, self._largest = mark
         del self._sizes[n_sizes:], self._held[n_held:]
-
-    def state(self) -> ScreenState | None:
-        """Return where this is, None while too few are here to compare."""
-        if self.n_asked >= FEWEST and 0 < len(self._sizes) < FEWEST:
-            return None
-        held = [one[:2] for one in self._held]
-        return ScreenState(np.array(self._sizes), self._limit, self._largest, held)
-
-    def put_back(self, state: ScreenState) -> None:
-        """Go on from there."""
-        self._sizes = array("d", state.sizes.tolist())
-        self._n_filled = int((state.sizes > 0).sum())
-        self._limit, self._largest = float(state.limit), (float(state.largest[0]), state.largest[1])
-        self._held = []
-        for client, update in state.held:
-            claim = claimed(update)
-            self._held.append((client, update, claim, max(claim.rows, claim.weight)))
 
     def _compute(self) -> None:
         # Where nobody claims a size there is none to look for, and every client comes here.
@@ -482,7 +456,7 @@ def check_statistics(
     if constant:
         _check_constant(statistics)
     if one_hot:
-        _check_one_hot(statistics)
+        check_classes(statistics)
 
 
 def check_origin(
@@ -587,8 +561,17 @@ def _check_constant(statistics: RidgeStatistics) -> None:
         )
 
 
-def _check_one_hot(statistics: RidgeStatistics) -> None:
-    """Ones among zeros have squares equal to their sums, no products, and one per row."""
+def check_classes(statistics: RidgeStatistics, n_classes: int | None = None) -> None:
+    """Raise UploadError if targets are not one of so many classes per row.
+
+    Ones among zeros have squares equal to their sums, no products, and one per row.
+
+    >>> y = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> check_classes(RidgeStatistics.from_states(np.ones((2, 1)), y), 2)
+    """
+    if n_classes not in (None, statistics.n_targets):
+        raise UploadError("shape", f"{statistics.n_targets} targets came, {n_classes} are planned")
+    statistics = statistics.floats
     Y = unpack_lower(statistics.target_gram)
     off = np.abs(np.tril(Y, -1)).max(initial=0.0)
     squares = np.abs(Y.diagonal() - statistics.target_sum).max(initial=0.0)

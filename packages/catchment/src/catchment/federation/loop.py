@@ -6,16 +6,6 @@ elsewhere, by the same steps as here, and the loop adds these sums. Wherever a b
 its clients are asked one by one: where answers do not all add to each other, or one would be
 refused or kept back for what it claims. So every number, every refusal and every row of the ledger
 is that of one process.
-
-The part of a round that is done is kept, so that a run goes on there: the sum of its first blocks.
-
-    about    which round of which plan, with which clients and request; how many blocks are done;
-             what was refused and counted; what the clients claim
-    groups   for each sum of answers that add to each other: whose they are, and the sum
-
-What is kept is read back and compared before it is written: a sum that its class cannot write down
-exactly is not kept, and its round begins anew. An upload that is kept back until all are there is
-not written: its client is asked again.
 """
 
 from __future__ import annotations
@@ -23,13 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import islice
+from itertools import filterfalse, islice
+from operator import attrgetter
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -37,13 +27,12 @@ from numpy.typing import NDArray
 
 from catchment.data.preprocessing import Preprocessing
 from catchment.errors import (
-    CatchmentError,
     FederationError,
     TooFewClientsError,
     UploadError,
 )
 from catchment.federation.algorithm import Additive, RoundContext, Tally, not_derived
-from catchment.federation.checks import LIMITS, Screen, ScreenState, check_total, claimed
+from catchment.federation.checks import LIMITS, Screen, check_total, claimed
 from catchment.federation.client import Request, digest_of
 from catchment.federation.messages import (
     REPLY_HEADER,
@@ -60,25 +49,16 @@ from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 from catchment.wire import (
     NOTHING,
-    Fact,
     Message,
-    deserialize,
-    digest,
-    equal,
-    join,
     measured,
     plus,
     serialize,
-    split,
 )
 
 BLOCK = 256  # clients summed together before their sums are; the order of sums is part of a result
 MOST_GROUPS = 16  # sums kept side by side; more are only there where clients want to cost memory
 AnyPlan = Plan[Any, Any, Any]
 log = logging.getLogger(__name__)
-KIND = "round-under-way"
-SHARE = 20  # times as long as keeping took, at least, goes by before it is done again
-EVERY = 5.0  # seconds
 S = TypeVar("S")
 U = TypeVar("U")
 R = TypeVar("R")
@@ -316,7 +296,7 @@ class Round:
     plan, turn, engine
         What is run, which round it is, and who carries its requests.
     keeper
-        Writes down the messages, and now and then the sum of the first blocks, to go on from there.
+        Writes down the messages.
     watch
         Called with (round, clients done, clients asked) as replies come in.
     context
@@ -335,7 +315,6 @@ class Round:
     refused: list[Refusal] = field(default_factory=list)
     done: int = 0  # answers to the requests that are out
     message: bytes = b""  # the request to everybody
-    due: float = math.inf  # when the sum is kept again
     sums: Sums = field(init=False)
     screen: Screen = field(init=False)
 
@@ -360,29 +339,28 @@ class Round:
         self.done = 0
         return messages
 
-    def sum(self, payload: Message) -> tuple[Additive, int]:
+    def sum(self, payload: Message, fewest: int) -> tuple[Additive, int]:
         """Return the sum of the answers to one request to everybody, and how many are in it."""
         cohort, limits = self.context.cohort, self.plan.limits
         counted = limits is LIMITS and self.engine.has_data  # here, by whoever sums: no claims
         self.sums = Sums(cohort)
         self.screen = Screen(limits, 0 if counted else len(cohort), self._refuse)
         self.message = self.send("update", {"": payload}, len(cohort))[""]
-        first = self._take_up() if self.keeper.keep_every < math.inf else 0
         blocks: list[tuple[str, ...]] = []
         for begin in range(0, len(cohort), BLOCK):
             blocks.append(cohort[begin : begin + BLOCK])
-        sums = self.engine.sums(self.message, blocks, first)
-        left: Iterable[Sequence[str]] = (cohort[first * BLOCK :],)
-        if sums is not None:
-            left = self._add_blocks(blocks[first:], sums)
+        sums = self.engine.sums(self.message, blocks)
+        left = [cohort] if sums is None else self._add_blocks(blocks, sums)
         for clients in left:
             requests = dict.fromkeys(clients, self.message)
             for client, update in self.replies(requests, self.plan.read):
+                if counted:  # by the client, too, in `protected`
+                    self.sums.add(client, update)
+                    continue
                 for name, passed in self.screen.take(client, update, claimed(update)):
                     self.sums.add(name, passed)
-        for client, update in self.screen.rest():
+        for client, update in () if counted else self.screen.rest():
             self.sums.add(client, update)
-        fewest = max(self.plan.min_clients, self.plan.limits.fewest(len(cohort)))
         try:
             total = self.sums.total(fewest, self.refused)
         except TooFewClientsError:
@@ -404,7 +382,8 @@ class Round:
             self.bytes_up += block.bytes_up
             self.refused.extend(block.refused)
             self.keeper.note_all(block.entries)
-            self._progress(block.asked[-1], len(block.asked), len(self.context.cohort))
+            if self.watch:
+                self._tell(self.watch, len(block.asked), len(self.context.cohort))
         assert next(left, None) is None, "an engine gave fewer sums than there are blocks"
 
     def _takes(self, block: BlockSum) -> bool:
@@ -424,6 +403,7 @@ class Round:
         """Yield each client's first answer; one that cannot be used is noted with its reason."""
         seen: dict[str, str] = {}
         n_asked = len(self.context.cohort) if self.message else len(requests)
+        own = self.engine.has_data
         for reply in self.engine.ask(requests):
             value: V | None = None
             try:
@@ -445,120 +425,17 @@ class Round:
                 if parts.kind == "refusal" and not again:
                     raise UploadError(str(parts.facts.get("code")), str(parts.facts.get("reason")))
                 if not again:
-                    value = read(parts, replace(self.context, client=reply.client))
+                    value = read(parts, replace(self.context, client=reply.client, own=own))
             except Exception as error:  # one client's answer never ends the run of the others
                 self._refuse(reply.client, error)
             if value is not None:
                 yield reply.client, value
-            self._progress(reply.client, 1, n_asked)
+            if self.watch:
+                self._tell(self.watch, 1, n_asked)
 
-    def _progress(self, last: str, n: int, n_asked: int) -> None:
+    def _tell(self, watch: Watch, n: int, n_asked: int) -> None:
         self.done += n
-        if self.watch:
-            self.watch(self.context.round, self.done, n_asked)
-        if self.due < math.inf:
-            self._keep(last)
-
-    @property
-    def _identity(self) -> dict[str, Fact]:
-        """What another round, or this one with other clients, differs in."""
-        names = json.dumps(self.context.cohort).encode()
-        return {
-            "plan": self.plan.fingerprint(),
-            "round": self.context.round,
-            "letter": digest(self.message).hex(),
-            "cohort": hashlib.sha256(names).hexdigest(),
-            "block": BLOCK,
-        }
-
-    def _take_up(self) -> int:
-        """Put back what was kept of this very round; return how many of its blocks are done."""
-        self.due = time.monotonic() + self.keeper.keep_every
-        kept = self.keeper.begun(self.context.round)
-        if kept is None:
-            return 0
-        try:
-            named = split(kept, KIND)
-            about = named.pop("about")
-            if about.facts["identity"] != self._identity:
-                return 0
-            groups = [self._read_group(parts) for parts in named.values()]
-            told = json.loads(about.arrays[0].tobytes())
-            # What was kept back is not written: its clients send it once more.
-            again = Round(self.plan, self.context, self.engine)
-            requests = dict.fromkeys(told["held"], self.message)
-            held = list(again.replies(requests, self.plan.read)) if requests else []
-            if [client for client, _ in held] != told["held"]:
-                raise ValueError("a client whose upload was kept back does not send it again")
-        except (CatchmentError, ValueError, TypeError, KeyError) as error:
-            log.warning("what was kept of a round cannot be used, it begins anew: %s", error)
-            return 0
-        self.sums.groups = groups
-        self.sums.left_out = [Refusal(*one) for one in told["left_out"]]
-        (limit, largest), sizes = about.arrays[1:]
-        known = ScreenState(sizes, limit, (largest, told["largest"]), held)
-        self.screen.put_back(known)
-        self.refused[:] = [Refusal(*one) for one in told["refused"]]
-        self.bytes_up, self.done = told["bytes_up"], told["blocks"] * BLOCK
-        self.started -= told["seconds"]
-        log.info("round %d goes on after %d clients", self.context.round + 1, self.done)
-        return int(told["blocks"])
-
-    def _keep(self, last: str) -> None:
-        """Keep what is done if it is time to and a block is complete; `last` answered last."""
-        done, began = self.done, time.monotonic()
-        whole = done % BLOCK == 0 and done < len(self.context.cohort)
-        if began < self.due or not whole or self.context.cohort[done - 1] != last:
-            return
-        state = self.screen.state()
-        if state is not None:
-            try:
-                self.keeper.keep_begun(self.context.round, self._parts(state))
-            except (CatchmentError, ValueError, TypeError) as error:
-                log.debug("a round under way is not kept: %s", error)
-        now = time.monotonic()
-        self.due = now + max(self.keeper.keep_every, SHARE * (now - began))
-
-    def _parts(self, screen: ScreenState) -> Message:
-        told = {
-            "blocks": self.done // BLOCK,
-            "bytes_up": self.bytes_up,
-            "seconds": time.perf_counter() - self.started,
-            "refused": [[one.client, one.code, one.reason] for one in self.refused],
-            "left_out": [[one.client, one.code, one.reason] for one in self.sums.left_out],
-            "largest": screen.largest[1],
-            "held": [client for client, _ in screen.held],
-        }
-        content = np.frombuffer(json.dumps(told).encode(), np.uint8)
-        limits = np.array([screen.limit, screen.largest[0]])
-        about = Message(KIND, {"identity": self._identity}, (content, limits, screen.sizes))
-        groups = enumerate(self.sums.groups)
-        return join(KIND, {"about": about} | {f"{k}": self._group(one) for k, one in groups})
-
-    def _group(self, group: Group) -> Message:
-        cohort, among = self.context.cohort, set(group.clients)
-        marks = np.fromiter(map(among.__contains__, cohort), np.uint8, len(cohort))
-        if [cohort[k] for k in np.flatnonzero(marks)] != group.clients:
-            raise ValueError("a client was added after others that come later")
-        named = {"about": Message("group", {"number": group.number}, (marks,))}
-        for name, value in (("whole", group.whole), ("block", group.block)):
-            if value is not None:
-                named[name] = serialize(value)
-                if not equal(self._read(named[name]), value):
-                    raise ValueError(f"a {type(value).__name__} is another when it is read back")
-        return join("group", named)
-
-    def _read_group(self, parts: Message) -> Group:
-        named = split(parts, "group")
-        about = named["about"]
-        clients = [self.context.cohort[k] for k in np.flatnonzero(about.arrays[0])]
-        whole, block = (self._read(named.get(name)) for name in ("whole", "block"))
-        return Group(clients, int(str(about.facts["number"])), whole, block)
-
-    def _read(self, parts: Message | None) -> Additive | None:
-        if parts is None:
-            return None
-        return deserialize(self.plan.algorithm.sum_type, parts, trusted=True)
+        watch(self.context.round, self.done, n_asked)
 
 
 @runtime_checkable
@@ -603,7 +480,8 @@ class Result(Generic[S, R]):
     @property
     def model(self) -> Model:
         """The model that was trained; FederationError if the algorithm makes no single one."""
-        found = model_of(self.result)
+        made = self.result
+        found = made if isinstance(made, Model) else model_of(made)
         if found is None:
             raise FederationError(
                 f"{type(self.plan.algorithm).__name__} makes no single model but a "
@@ -658,14 +536,13 @@ def run(
     context
         What clients must know to make the plan for themselves; it travels with every request.
     onto
-        The state of an earlier run, with which this one begins.
+        The state of an earlier run, with which this one begins, or goes on.
     """
     if not isinstance(engine, Engine):
         raise not_derived(engine, Engine)
-    algorithm = plan.algorithm
-    keeper = Keeper[S]() if keeper is None else keeper
-    begun = algorithm.start() if onto is None else onto
-    state, records = keeper.resume() or (begun, ())
+    algorithm, keeper = plan.algorithm, keeper or Keeper[S]()
+    state, records = keeper.resume() or (algorithm.start() if onto is None else onto, ())
+    state = state if onto is None else onto
     told = "" if stage_inputs is NOTHING else digest_of(stage_inputs)
     for number in range(len(records), plan.rounds):
         if algorithm.finished(state):
@@ -678,11 +555,11 @@ def run(
             protection.before(context)
         under_way = Round(plan, context, engine, keeper, watch, stage_inputs)
         payload = algorithm.broadcast(state, context)
-        exchange = None
+        fewest = max(plan.min_clients, plan.limits.fewest(len(cohort)))
+        exchange: Exchange | None = None
         if plan.masking is None:
-            total, n_used = under_way.sum(payload)
+            total, n_used = under_way.sum(payload, fewest)
         else:
-            fewest = max(plan.min_clients, plan.limits.fewest(len(cohort)))
             exchange = plan.masking.open(context, min_clients=fewest, journal=journal)
             total, n_used = masked(under_way, exchange, payload)
         for k, protection in reversed(list(enumerate(plan.plain))):
@@ -698,10 +575,8 @@ def run(
         keeper.close_round(state, record)
         if exchange is not None:
             exchange.publish()
-        counted = dict.fromkeys(cohort)
-        for one in refused:
-            counted.pop(one.client, None)
-        engine.counted(number, list(counted))
+        left = set(map(attrgetter("client"), refused))
+        engine.counted(number, list(filterfalse(left.__contains__, cohort)))
     return Result(state, plan, records)
 
 

@@ -80,9 +80,9 @@ class Engine(ABC):
         """Yield the clients' replies to their requests, in the order of the requests."""
 
     def sums(
-        self, message: bytes, blocks: Sequence[tuple[str, ...]], first: int
+        self, message: bytes, blocks: Sequence[tuple[str, ...]]
     ) -> Iterator[BlockSum | None] | None:
-        """Yield the sum of each block of clients from number `first` on, in their order.
+        """Yield the sum of each block of clients, in their order.
 
         It is for engines that add the answers of whole blocks where the clients are; None if all
         are to be asked one by one. A sum that is None says it of its block: the answers do not all

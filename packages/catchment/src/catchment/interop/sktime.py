@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from catchment.errors import MissingExtraError
-from catchment.sklearn import forecaster
+from catchment.sklearn import regressor
 
 try:
     import pandas as pd
@@ -75,7 +75,7 @@ class YuleWalkerForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has 
         return [{"lookback": 8}, {"lookback": 5, "ridge": 0.01, "trailing_mean": 1}]
 
     def _fit(self, y: Any, X: Any, fh: Any) -> YuleWalkerForecaster:
-        self.forecaster_ = forecaster.YuleWalkerForecaster(**self.get_params(deep=False)).fit(
+        self.forecaster_ = regressor.YuleWalkerForecaster(**self.get_params(deep=False)).fit(
             _numbers(y), None if X is None else _numbers(X)
         )
         return self

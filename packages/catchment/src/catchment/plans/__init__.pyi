@@ -31,7 +31,6 @@ from catchment.plans.data import (
     Origin as Origin,
     PlanData as PlanData,
     Recordings as Recordings,
-    client_of as client_of,
 )
 from catchment.plans.file import (
     fingerprint_of as fingerprint_of,
@@ -42,7 +41,6 @@ from catchment.plans.run import (
     Beside as Beside,
     NOTHING_NEW as NOTHING_NEW,
     PlanRun as PlanRun,
-    best_and_worst as best_and_worst,
     client_memories as client_memories,
     folds_of as folds_of,
 )

@@ -37,7 +37,6 @@ from catchment.federation.messages import Engine, Reply, check_client_names
 from catchment.federation.runs.folder import PLAN
 from catchment.federation.runs.read import read_run
 from catchment.federation.workflow import AnyPlan, Engines, StageInputs, Workflow
-from catchment.files import replace_file
 from catchment.plans.data import Files, PlanData, Recordings, arrange
 from catchment.plans.file import PlanFile, own_kinds, read_plan, refuse_weeks
 from catchment.plans.run import Finished, PlanRun, opened
@@ -48,6 +47,7 @@ from catchment.privacy.policy import OwnData
 from catchment.privacy.secure_aggregation.client_store import FileMemory
 from catchment.privacy.secure_aggregation.protection import SecureAggregation
 from catchment.wire import Message, digest
+from catchment.wire.files import replace_file
 
 CONTRIBUTION, REQUEST = "contribution", "contribution-request"
 SIGNED = b"catchment-contribution-1"

@@ -18,7 +18,8 @@ from annotated_types import Ge, Gt, Lt, MinLen
 
 from catchment.data.clients import Cached, Changed, cohorts, contiguous, iid, label_skew, part_of
 from catchment.data.clients import Clients as ReadClients
-from catchment.data.files import find_files, is_uri, read
+from catchment.data.files import client_of, find_files, is_uri, read
+from catchment.data.frames import listed
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.data.synthetic import ACTIVITIES, CHANNELS, mackey_glass, narma, wearable_user
@@ -202,7 +203,7 @@ class Files(Origin):
             held: dict[str, list[Path]] = {}
             for path in paths:
                 folder = self.client_by == "folder"
-                name = path.resolve().parent.name if folder else client_of(path)
+                name = client_of(path, folder)
                 held.setdefault(name, []).append(path)
             if self.client_by == "file" and len(held) < len(paths):
                 raise ValueError(f"two files of {self.files} have one name; rename one of them")
@@ -339,23 +340,6 @@ class SomeFiles:
 
     def __call__(self) -> list[Recording]:
         return [one for held in self.how.read(list(self.paths)).values() for one in held]
-
-
-def client_of(path: Path) -> str:
-    """Return the client that a file is: its name without the suffix.
-
-    >>> client_of(Path("logs/ann.csv.gz")), client_of(Path("ann.2.parquet"))
-    ('ann', 'ann.2')
-    """
-    name = path.name.removesuffix(".gz")
-    return name.rpartition(".")[0] or name
-
-
-def listed(names: tuple[str, ...] | str | None) -> list[str]:
-    """Return one name, several or none as a list."""
-    if names is None:
-        return []
-    return [names] if isinstance(names, str) else list(names)
 
 
 @dataclass(frozen=True, kw_only=True)

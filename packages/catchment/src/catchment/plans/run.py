@@ -6,8 +6,8 @@ Every stage is a plan of its own in the one loop, kept in the run's folder as it
 between one process, Flower and its simulation is only who carries the messages: its `Engines`.
 
 What only somebody with all data could say is added where all clients are in this process, and is
-not part of the run's ledger: a forecast, how the clients served best and worst fare, baselines on
-data that are prepared as the plan's are, and a score by folds over clients. By folds everyone
+not part of the run's ledger: how the client served worst fares, baselines on data that are prepared
+as the plan's are, and a score by folds over clients. By folds everyone
 trains, and everyone is tested by a model without them: for each fold all stages up to the training
 are run on the others, summed in the clear whatever protects the training itself.
 
@@ -50,7 +50,7 @@ from catchment.engine.contenders import (
     trained,
 )
 from catchment.engine.local import LocalClients, Workers, data_of, run_locally
-from catchment.errors import BudgetError, CatchmentError, FederationError, TooFewClientsError
+from catchment.errors import BudgetError, FederationError, TooFewClientsError
 from catchment.features.recipes import FeatureMap, label_of
 from catchment.federation.algorithm import Memory
 from catchment.federation.checks import Limits
@@ -60,7 +60,7 @@ from catchment.federation.increments import unread
 from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.sums import RidgeState
 from catchment.federation.learn.yule_walker import YuleWalkerState
-from catchment.federation.loop import EVERY, Result, model_of
+from catchment.federation.loop import Result, model_of
 from catchment.federation.measure.adapted import adapted_row, with_sums
 from catchment.federation.measure.baselines import (
     Dummy,
@@ -70,7 +70,6 @@ from catchment.federation.measure.baselines import (
     constant_baseline,
 )
 from catchment.federation.measure.calibration import Calibration, readouts_without_each
-from catchment.federation.measure.drawn import draw
 from catchment.federation.measure.evaluation import Evaluation, Score, Scores
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Protection
@@ -101,7 +100,6 @@ from catchment.federation.workflow import (
     StageInputs,
     Workflow,
 )
-from catchment.files import replace_file
 from catchment.plans.data import FOLDS, About, Clients, PlanData
 from catchment.plans.file import NORMAL_PLAN, PlanFile, check_adapting, own_kinds
 from catchment.plugins import installed, plugin
@@ -115,6 +113,7 @@ from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import load, to_bytes
+from catchment.wire.files import replace_file
 
 Watch = Callable[[str, int, int, int], None]
 
@@ -369,7 +368,6 @@ def opened(
     *,
     resume: bool = False,
     force: bool = False,
-    keep_every: float = EVERY,
 ) -> Iterator[RunFolder]:
     """Open a run's folder; a run that fails before its training leaves nothing behind.
 
@@ -380,8 +378,6 @@ def opened(
     ----------
     force
         Whether to replace a run that is there.
-    keep_every
-        Seconds after which the sum of a round under way is kept again.
     """
     place = Path(folder)
     if (place / PLAN).is_file() and not (place / DATABASE).is_file():
@@ -399,7 +395,6 @@ def opened(
             fingerprint=file.fingerprint,
             plan=file.text,
             resume=resume,
-            keep_every=keep_every,
         ) as store:
             yield store
     except BudgetError:
@@ -601,18 +596,10 @@ class Beside:
         seconds = time.perf_counter() - began
         return [Row.of("shared readout", Outcome(result.result, ()), seconds)]
 
-    def draw(self, store: RunFolder, model: Predictor, scores: Scores) -> None:
-        """Keep what pictures of single clients need, unless the plan hides its clients."""
-        if self.file.is_noisy or self.file.is_secret:
-            return
-        write_drawn(
-            store,
-            lambda client: self.models.get(client, model),
-            scores,
-            self.held.train if self.models else self.held.test,
-            self.held.about.channels,
-        )
-        if "served" in installed("reports"):
+    def keep_worst(self, store: RunFolder, model: Predictor, scores: Scores) -> None:
+        """Keep how the worst client is served, unless the plan hides its clients."""
+        hidden = self.file.is_noisy or self.file.is_secret
+        if not hidden and "served" in installed("reports"):
             diagnose = plugin("reports", "served")
             diagnose.keep_worst(store, self.file, self.held, model, scores, self.models)
 
@@ -654,7 +641,6 @@ def run_plan(
     facts: Mapping[str, str] | None = None,
     devices: Mapping[str, Elsewhere] | None = None,
     workers: int | Workers | None = None,
-    keep_every: float = EVERY,
 ) -> Finished:
     """Run a plan file in this process and return what came of it; the folder keeps everything.
 
@@ -679,14 +665,12 @@ def run_plan(
         of that name, whose data are not looked at then. They train, and are given the model.
     workers
         Processes for many clients, in blocks of 256; this one alone if None or 1.
-    keep_every
-        Seconds after which the sum of a round under way is kept again, to go on from there.
     """
     on_line = dict(devices or {})
     devices_of(on_line)
     held = file.load_data(data).without(on_line)
     file.check_named([*held.train, *on_line])
-    kept = opened(file, folder, resume=resume, force=force, keep_every=keep_every)
+    kept = opened(file, folder, resume=resume, force=force)
     with kept as store, reported(folder, watch) as tell:
         store.write_facts(dict(facts or {}))
         memories, identities = _keys(file, store, [*held.names, *on_line])
@@ -708,7 +692,7 @@ def run_plan(
             known = {name: data_keys(data_of(source)()) for name, source in noisy}
             plan_run = PlanRun(file, workflow, held.about, engines, store, by_folds, known, week)
             done = plan_run.run()
-        beside.draw(store, (week and week.earlier) or done.model, done.scores)
+        beside.keep_worst(store, (week and week.earlier) or done.model, done.scores)
         rows: list[Row] = []
         if week is not None:
             rows = beside.shared_readout(done, week)
@@ -802,51 +786,3 @@ def begin_week(
         return Week(1, new)
     earlier = load(store.folder / EARLIER, use=own_kinds(file))
     return Week(number, new, earlier, json.loads(facts.get("rounds_before", "{}")))
-
-
-def write_drawn(
-    store: RunFolder,
-    model_of: Callable[[str], Predictor],
-    scores: Scores,
-    tested: Clients,
-    channels: Sequence[str],
-) -> None:
-    """Keep some signals of the test clients served best and worst, with what was predicted.
-
-    They are raw, which is more than any client sent. A plan that hides its clients keeps none.
-    What goes wrong here is told and does not end a run that is done.
-
-    Parameters
-    ----------
-    model_of
-        The model that a client was tested with, which has not seen what it is tested on.
-    tested
-        What the clients were tested on.
-    channels
-        What the channels are called.
-    """
-    drawn = []
-    for name in dict.fromkeys(best_and_worst(scores)):
-        if name not in tested:
-            continue
-        try:
-            recordings = list(data_of(tested[name])())
-            drawn.append(draw(model_of(name), recordings, name, channels=channels).to_dict())
-        except (CatchmentError, ValueError, ArithmeticError) as error:
-            log.info("signals of %s are not drawn: %s", name, error)
-    store.write_facts({"drawn": json.dumps(drawn)})
-
-
-def best_and_worst(scores: Scores) -> tuple[str, ...]:
-    """Return the clients with the best and the worst score; nobody where no score is defined.
-
-    >>> best_and_worst(Scores())
-    ()
-    """
-    values = {name: one.value for name, one in sorted(scores.by_client.items())}
-    known = [name for name, value in values.items() if not np.isnan(value)]
-    if not known:
-        return ()
-    ends = min(known, key=values.__getitem__), max(known, key=values.__getitem__)
-    more_is_better = any(one.counts is not None for one in scores.by_client.values())
-    return ends[::-1] if more_is_better else ends

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from catchment.arrays import Array, Probability, check_fields
+from catchment.data.files import client_of, label_texts
 from catchment.data.frames import from_frame, missing_values
 from catchment.data.recording import Recording
 from catchment.readout.forecasting import check_ahead, forecasts
@@ -177,7 +177,7 @@ def read_for(
     channels = _checked_channels(model, path, frame, targets=targets)
     wanted = targets and bool(target)
     if wanted and classes is not None:
-        frame = {**frame, target[0]: _labels(frame[target[0]])}
+        frame = {**frame, target[0]: label_texts(frame[target[0]])}
         if new_classes:
             said = frame[target[0]]
             classes = united(classes, sorted(set(said[~missing_values(said)])))
@@ -201,8 +201,7 @@ def read_for(
         raise ValueError(f"{path}: {error}") from error
     if "client" in named:
         return found
-    by_folder = model.columns.get("client_by") == "folder"
-    name = path.resolve().parent.name if by_folder else client_of(path)
+    name = client_of(path, model.columns.get("client_by") == "folder")
     return {name: [one for held in found.values() for one in held]}
 
 
@@ -237,26 +236,6 @@ def _checked_channels(
             "evaluation needs files that have it"
         )
     return model.channels
-
-
-def client_of(path: Path) -> str:
-    """Return whom a file without a column of clients belongs to: its name says.
-
-    >>> client_of(Path("data/ann.csv.gz"))
-    'ann'
-    """
-    return path.name.removesuffix(".gz").rpartition(".")[0] or path.name
-
-
-def _labels(values: NDArray[Any]) -> NDArray[Any]:
-    """Return labels as text, as models name their classes; integers without a point."""
-    missing = missing_values(values)
-    texts = np.empty(len(values), dtype=object)
-    for k in np.flatnonzero(~missing):
-        value = values[k]
-        whole = isinstance(value, float | np.floating) and float(value).is_integer()
-        texts[k] = str(int(value)) if whole else str(value)
-    return texts
 
 
 def _targets(model: Predictor) -> list[str]:

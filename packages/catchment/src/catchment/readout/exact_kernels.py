@@ -22,7 +22,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from catchment.compiling import njit
+from catchment.compiling import in_every_lane, njit
 
 GROUP = 128  # columns laid out together, twice as many in float32: a panel stays in the cache
 PIECE = 32  # columns whose squares are summed together, and the fewest of a product
@@ -41,14 +41,6 @@ _CONVERTS = _known.get("avx512dq", False)  # float64 to int64, eight at once
 
 def _vector_at(builder, base, place, vector):
     return builder.bitcast(builder.gep(base, [place]), ir.PointerType(vector))
-
-
-def _in_every_lane(builder, value, vector):
-    """Return a vector whose lanes all are a value."""
-    undefined, lane = ir.Constant(vector, ir.Undefined), ir.IntType(32)
-    first = builder.insert_element(undefined, value, ir.Constant(lane, 0))
-    chosen = ir.Constant(ir.VectorType(lane, vector.count), [0] * vector.count)
-    return builder.shuffle_vector(first, undefined, chosen)
 
 
 def _same(vector, number):
@@ -113,7 +105,7 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart, vectors
             columns = [builder.load(one, align=4 if single else 8, typ=vector) for one in places]
             for r, row in enumerate(sums):
                 value = builder.load(builder.gep(k, [builder.add(a, constant(r))]), typ=element)
-                factor = _in_every_lane(builder, value, vector)
+                factor = in_every_lane(builder, value, vector)
                 for where, column in zip(row, columns, strict=True):
                     product = builder.fmul(factor, column, flags=("contract",))
                     before = builder.load(where, typ=vector)

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 Whole = NDArray[Any]  # int64, or Python's integers
 
 LIMB = 40  # binary digits
-_MASK = (1 << LIMB) - 1
-_TOP = 1 << (63 - LIMB)
 LARGEST_LIMB = 1 << 62  # so that a carry cannot overflow
 
 
@@ -76,15 +74,6 @@ def added_all(some: Sequence[Whole], others: Sequence[Whole]) -> list[Whole]:
     return list(map(added, some, others))
 
 
-def subtracted(one: Whole, other: Whole) -> Whole:
-    """Return the exact difference of two arrays.
-
-    >>> subtracted(np.array([-(2**63)]), np.array([1]))
-    array([-9223372036854775809], dtype=object)
-    """
-    return added(one, multiplied(other, -1))
-
-
 def multiplied(values: Whole, factor: int) -> Whole:
     """Return the exact product of an array and an integer.
 
@@ -126,10 +115,10 @@ def largest(values: Whole) -> int:
     return max(-int(values.min()), int(values.max()))
 
 
-def to_limbs(values: Whole, n_limbs: int) -> NDArray[np.int64]:
-    """Return limbs (n_limbs, ...) of which the array is the sum of limb i times 2^(40 i).
+def to_limbs(values: Whole, n_limbs: int, digits: int = LIMB) -> NDArray[np.int64]:
+    """Return limbs (n_limbs, ...) of which the array is the sum of limb i times 2^(digits i).
 
-    All but the last are in [0, 2^40); OverflowError if the last does not fit.
+    All but the last are in [0, 2^digits); OverflowError if the last does not fit.
 
     >>> to_limbs(np.array([-1, 2**40 + 5]), 2)
     array([[1099511627775,             5],
@@ -137,8 +126,8 @@ def to_limbs(values: Whole, n_limbs: int) -> NDArray[np.int64]:
     """
     found = np.empty((n_limbs, *values.shape), dtype=np.int64)
     for k in range(n_limbs - 1):
-        found[k] = values & _MASK
-        values = values >> LIMB
+        found[k] = values & ((1 << digits) - 1)
+        values = values >> digits
     found[-1] = values
     return found
 
@@ -154,7 +143,7 @@ def count_limbs(values: Whole) -> int:
     return 1 + -(-(largest(values).bit_length() - 63 + 1) // LIMB)
 
 
-def from_limbs(limbs: NDArray[np.int64]) -> Whole:
+def from_limbs(limbs: NDArray[np.int64], digits: int = LIMB) -> Whole:
     """Return the array that limbs (m, ...) hold, also sums of limbs that were added one by one.
 
     >>> from_limbs(to_limbs(np.array([-1, 7]), 3) + to_limbs(np.array([-2, 2**40]), 3))
@@ -164,11 +153,10 @@ def from_limbs(limbs: NDArray[np.int64]) -> Whole:
     if len(limbs) == 1:
         return low
     rest = limbs[1:].copy()
-    rest[0] += low >> np.int64(LIMB)
-    high, low = from_limbs(rest), low & np.int64(_MASK)
-    if high.dtype == np.int64 and (
-        not high.size or (high.min() >= -_TOP and int(high.max()) < _TOP)
-    ):
-        found: Whole = (high << np.int64(LIMB)) + low
+    rest[0] += low >> np.int64(digits)
+    high, low = from_limbs(rest, digits), low & np.int64((1 << digits) - 1)
+    top = 1 << (63 - digits)
+    if high.dtype == np.int64 and (not high.size or (high.min() >= -top and int(high.max()) < top)):
+        found: Whole = (high << np.int64(digits)) + low
         return found
-    return canonical(high.astype(object) * (1 << LIMB) + low.astype(object))
+    return canonical(high.astype(object) * (1 << digits) + low.astype(object))

@@ -152,13 +152,14 @@ class Model(Predictor):
                     f"the statistics have {sums.cross.shape} features and targets, the readout "
                     f"{self.readout.weights.shape}; solve the readout from them"
                 )
-        shapes = {"target_range": (2, K), "deviation": (K,)}
-        for name in (one for one in shapes if getattr(self, one) is not None):
+        for name, shape in (("target_range", (2, K)), ("deviation", (K,))):
+            if getattr(self, name) is None:
+                continue
             held = np.array(getattr(self, name), dtype=np.float64)
             rising = held if name == "target_range" else np.stack([np.zeros(held.shape), held])
-            if held.shape != shapes[name] or not (np.diff(rising, axis=0) >= 0).all():
+            if held.shape != shape or not (np.diff(rising, axis=0) >= 0).all():
                 raise ValueError(
-                    f"{name} is {held.tolist()}; pass shape {shapes[name]}, the lowest first, and "
+                    f"{name} is {held.tolist()}; pass shape {shape}, the lowest first, and "
                     "no deviation below 0"
                 )
             object.__setattr__(self, name, frozen(held))

@@ -158,7 +158,9 @@ class Predictor(ABC):
     def outputs(self, new: New, client: str = "", *, device: str | None = None) -> list[Array]:
         """Return the outputs (rows, K) of each raw recording, those of its segments joined."""
         recordings = as_recordings(new)
-        found = [[np.zeros((0, self.n_outputs))] for _ in recordings]
+        found: list[list[Array]] = []
+        for _ in recordings:
+            found.append([np.zeros((0, self.n_outputs))])
         for segment, y in self.segments(recordings, client, device=device):
             found[segment.source].append(y)
         return list(map(np.concatenate, found))

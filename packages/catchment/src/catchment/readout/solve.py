@@ -328,8 +328,7 @@ class ExactSystem:
             taken = np.rint(np.ldexp(step, places))
             whole, by = taken.astype(np.int64).astype(object), point - places.astype(object)
             solution = solution + (whole << by)
-            product = self._times(taken)
-            rest = rest - ((penalty * whole + (product << after)) << by)
+            rest = rest - ((penalty * whole + (self._times(taken) << after)) << by)
             rest[self.constant] = 0
         found = np.ldexp(solution.astype(np.float64), units - point.astype(np.int64))
         return (found[1:], found[0]) if self.intercept else (found, np.zeros(len(outputs)))

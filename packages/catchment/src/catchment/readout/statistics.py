@@ -476,7 +476,8 @@ class RidgeStatistics(Structure):
         if one.fixed is None:
             found = map(np.add if sign > 0 else np.subtract, *held)
         else:
-            found = integers.added_all(*held) if sign > 0 else map(integers.subtracted, *held)
+            signed = [integers.multiplied(one, sign) for one in held[1]]
+            found = integers.added_all(held[0], signed)
         sums: dict[str, Any] = dict(zip(SUMS, found, strict=True))
         if sign < 0 and n_rows == 0 and any(values.any() for values in sums.values()):
             raise ValueError(

@@ -32,12 +32,12 @@ from catchment.data.preprocessing import Preprocessing
 from catchment.errors import IntegrityError
 from catchment.features.pipeline import Pipeline
 from catchment.features.recipes import FeatureMap, restored
-from catchment.files import replace_file
 from catchment.plugins import Named, extra_of
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.integers import LARGEST_LIMB, count_limbs, from_limbs, largest, to_limbs
 from catchment.readout.statistics import SUMS, Readout, RidgeStatistics
 from catchment.wire import Message
+from catchment.wire.files import replace_file
 
 if TYPE_CHECKING:
     from catchment.readout.predictor import Predictor

@@ -3,15 +3,19 @@ from catchment.report.html import write_report as write_report
 # For the other packages and the tests; may change without notice.
 from catchment.report.charts import (
     Axis as Axis,
+    Box as Box,
+    LETTER as LETTER,
     Line as Line,
-    MOST_CLASSES as MOST_CLASSES,
-    MOST_LANES as MOST_LANES,
-    OTHERS as OTHERS,
+    WIDTH as WIDTH,
     dot_chart as dot_chart,
+    end_named as end_named,
+    key as key,
     letters as letters,
     line_chart as line_chart,
+    number as number,
     shortened as shortened,
-    signal_chart as signal_chart,
+    svg as svg,
+    text as text,
 )
 from catchment.report.html import (
     MOST_MARKS as MOST_MARKS,

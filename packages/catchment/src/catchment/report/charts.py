@@ -1,27 +1,21 @@
-"""Charts as SVG text: of lines, of one dot for each name, and of one client's signals over time.
+"""Charts as SVG text: of lines, and of one dot for each name.
 
 They take their colors from the page, light or dark. They are 400 units wide with letters of 13, so
 that they are readable on a phone, where they fill the width, and beside each other on a desk.
-
-Of signals, every channel has a lane of its own, since their units differ. Below them every class
-has a row: a broad pale bar where it is true, a narrow one where it was predicted, so that a mistake
-is seen by its place and not by its color alone. Numbers are two lines.
 """
 
 from __future__ import annotations
 
 import math
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
 import numpy as np
 
 from catchment.arrays import Array
-from catchment.federation.measure.drawn import DrawnRecording, Segment, thinned
 
 WIDTH = 400
 LETTER = 7.9  # units of a usual letter, of the widest fonts that pages use
@@ -202,7 +196,7 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class _Box:
+class Box:
     """A part of a chart: where its two axes begin and end, and what is drawn between them."""
 
     x: Axis
@@ -295,7 +289,7 @@ def line_chart(
     y = Axis.around(np.concatenate([line.y for line in lines]), log=log_y, limits=limits)
     left = 28 + round(LETTER * max(len(number(tick)) for tick in [0.0, *y.ticks()]))
     top = 10 + 16 * bool(legend) + 16 * bool(marks)
-    box = _Box(x, y, left, WIDTH - 18, top, height - 42)
+    box = Box(x, y, left, WIDTH - 18, top, height - 42)
     parts = [*box.levels(y.ticks()), box.columns(top, box.floor, x_label, number)]
     told = []
     for line in lines:
@@ -308,7 +302,7 @@ def line_chart(
     for value, word in marks:
         parts += box.mark(value, word)
     turned = text(12, height / 2, y_label, "middle", "muted")
-    parts += [*_key(left, 10, legend), f'<g transform="rotate(-90 12 {height / 2})">{turned}</g>']
+    parts += [*key(left, 10, legend), f'<g transform="rotate(-90 12 {height / 2})">{turned}</g>']
     return svg(parts, height, label, f"{label}. {'; '.join(told)}.")
 
 
@@ -356,7 +350,7 @@ def dot_chart(
     left = 16 + round(LETTER * max(map(letters, [*cut, above, "-"])))
     right = WIDTH - 20 - round(LETTER * max(map(len, [*said, "-"])))
     first = 20 + ROW * bool(above)
-    box = _Box(axis, Axis(0, 1), left, right, 20, first + ROW * len(names))
+    box = Box(axis, Axis(0, 1), left, right, 20, first + ROW * len(names))
     parts = [box.columns(box.top, box.floor, x_label, tick)]
     for value in alone:
         parts += box.mark(value, f"{whole_name} {write(value)}") if math.isfinite(value) else []
@@ -367,7 +361,7 @@ def dot_chart(
         parts += [straight("rug", x, y - 7, x, y + 7) for x in places]
     for k, (name, value) in enumerate(zip(names, values, strict=True)):
         y = first + ROW * (k + 0.5)
-        parts += [_named(left, y + 4, name, NAME), text(WIDTH - 4, y + 4, said[k], "end")]
+        parts += [end_named(left, y + 4, name, NAME), text(WIDTH - 4, y + 4, said[k], "end")]
         if math.isfinite(value):
             kind, x = "s1" if name == marked else "s0", box.across(value)
             parts.append(straight("stem", left, y, x, y))
@@ -376,7 +370,7 @@ def dot_chart(
     return svg(parts, box.floor + 38, label, f"{label}: {listed}")
 
 
-def _key(left: float, y: float, kinds: Sequence[tuple[str, str]]) -> list[str]:
+def key(left: float, y: float, kinds: Sequence[tuple[str, str]]) -> list[str]:
     """Return what bars or lines of some kinds mean."""
     parts, x = [], left
     for kind, word in kinds:
@@ -391,153 +385,7 @@ def _key(left: float, y: float, kinds: Sequence[tuple[str, str]]) -> list[str]:
     return parts
 
 
-def _named(right: float, y: float, name: str, most: int) -> str:
+def end_named(right: float, y: float, name: str, most: int) -> str:
     """Return a name that ends at the left edge, cut where it is long; pointed at, it is whole."""
     cut = shortened(name, most)
     return text(right - 8, y, cut, "end", title="" if cut == name else name)
-
-
-MOST_LANES = 6
-MOST_CLASSES = 12
-CLIENT_NAME = 14  # letters of a name
-LANE = 34
-SMALL = 11 / 13  # of the size of letters
-CLASS_ROW = 20
-PANEL = 110
-RIGHT = WIDTH - 12
-OTHERS = "others"
-
-
-def signal_chart(one: DrawnRecording) -> str:
-    """Return a chart of a client's signals with true and predicted classes, or numbers, below.
-
-    >>> from catchment.federation.measure.drawn import Segment
-    >>> segments = (Segment(0.0, 5.0, "walk", "walk", 0.9), Segment(5.0, 9.0, "walk", "run", 0.6))
-    >>> one = DrawnRecording("ann", ("x",), np.arange(10.0), np.zeros((10, 1)), segments)
-    >>> signal_chart(one).count('class="wrong"')
-    1
-    """
-    times, signals = thinned(one.times, one.signals)
-    lanes = one.channels[:MOST_LANES]
-    classes = _rows(one.segments) if one.names_classes else []
-    # Room on the left for all that is written there.
-    names = [shortened(name, CLIENT_NAME) for name in [*lanes, *(classes or ["-0.0001"])]]
-    reaches = [_reach(values) for values in signals.T[: len(lanes)]]
-    widths = [*map(letters, names), *(SMALL * letters(reach) for reach in reaches), 4.0]
-    ends = [*one.times[[0, -1]]] if len(one.times) else []
-    ends += [end for segment in one.segments for end in (segment.start, segment.end)]
-    low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
-    axis, left = Axis(low, max(high, low + 1e-9)), 12 + LETTER * max(widths)
-    time = _Box(axis, Axis(0, 1), left, RIGHT, 6, 6)
-    parts: list[str] = []
-    for name, values, reach in zip(lanes, signals.T, reaches, strict=False):
-        lane = replace(time, y=Axis(*_ends(values)), top=time.top + 4, floor=time.top + LANE - 4)
-        parts += [lane.level("grid", time.top + LANE), *lane.line("signal", times, values)]
-        parts.append(_named(time.left, time.top + LANE / 2 - 2, name, CLIENT_NAME))
-        under = time.top + LANE / 2 + 11
-        parts.append(text(time.left - 8, under, reach, "end", "muted small"))
-        time = replace(time, top=time.top + LANE)
-    if len(one.channels) > MOST_LANES:
-        more = f"and {len(one.channels) - MOST_LANES} more channels, not drawn"
-        parts.append(text(time.left, time.top + 15, more, kind="muted small"))
-        time = replace(time, top=time.top + 20)
-    if len(one.scores):
-        time = replace(time, top=time.top + 4 + 22)
-        parts += _scores(time, one)
-        time = replace(time, top=time.top + PANEL)
-    if one.segments:
-        time = replace(time, top=time.top + 4 + 22)
-        parts += _classes(time, one, classes) if classes else _numbers(time, one)
-        time = replace(time, top=time.top + (CLASS_ROW * len(classes) or PANEL))
-    end = replace(time, floor=time.top)
-    parts.append(end.columns(end.floor, end.floor + 4, f"{one.unit}s", number))
-    label = f"Signals of {one.client} and what was predicted"
-    return svg(parts, end.floor + 38, label, _told(one))
-
-
-def _ends(values: Array) -> tuple[float, float]:
-    """Return the least and the largest value, apart from each other."""
-    known = values[np.isfinite(values)]
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
-
-
-def _reach(values: Array) -> str:
-    return " to ".join(number(float(f"{end:.2g}")) for end in _ends(values))
-
-
-def _classes(place: _Box, one: DrawnRecording, classes: Sequence[str]) -> list[str]:
-    """Return a row for each class with bars where it is true and where it was predicted."""
-    kinds = (("truth", "true"), ("right", "predicted"), ("wrong", "wrong"))
-    parts = _key(place.left, place.top - 11, kinds)
-    rows = {name: place.top + k * CLASS_ROW for k, name in enumerate(classes)}
-    for name, top in rows.items():
-        parts.append(place.level("grid", top + CLASS_ROW))
-        parts.append(_named(place.left, top + CLASS_ROW / 2 + 4, name, CLIENT_NAME))
-    for segment in one.segments:
-        start, end = place.across(segment.start), place.across(segment.end)
-        wide = f'x="{start:.1f}" y="{{:.1f}}" width="{max(end - start, 0.8):.1f}"'
-        inside = f"<title>{escape(_sentence(segment, one.unit))}</title>"
-        kind = "wrong" if segment.is_wrong else "right"
-        bars = (("truth", segment.truth, 2, CLASS_ROW - 4),
-                (kind, segment.predicted, CLASS_ROW / 2 - 3, 6))  # fmt: skip
-        for bar, said, below, high in bars:
-            if said is not None:
-                where = wide.format(rows.get(str(said), rows.get(OTHERS, 0.0)) + below)
-                parts.append(f'<rect class="{bar}" {where} height="{high:.1f}">{inside}</rect>')
-    return parts
-
-
-def _numbers(place: _Box, one: DrawnRecording) -> list[str]:
-    """Return the true and the predicted number over time."""
-    middles = np.array([(segment.start + segment.end) / 2 for segment in one.segments])
-    said = np.array(
-        [(segment.truth, segment.predicted) for segment in one.segments], dtype=np.float64
-    )
-    box = replace(place, y=Axis.around(said.ravel()), floor=place.top + PANEL)
-    parts = _key(box.left, box.top - 11, (("s0", "true"), ("s1", "predicted")))
-    parts += box.levels(box.y.ticks(3))
-    return parts + box.line("s0", middles, said[:, 0]) + box.line("s1", middles, said[:, 1])
-
-
-def _scores(place: _Box, one: DrawnRecording) -> list[str]:
-    """Return a detector's scores over time on a logarithmic scale, and its threshold as a line."""
-    threshold = max(one.threshold or 1.0, 1e-3)
-    values = np.maximum(one.scores[:, 1], 1e-3)
-    axis = Axis.around(np.append(values, threshold), log=True)
-    box = replace(place, y=axis, floor=place.top + PANEL)
-    parts = _key(box.left, box.top - 11, (("s0", "score"), ("mark", "threshold")))
-    parts += [*box.levels(axis.ticks()), *box.line("s0", one.scores[:, 0], values)]
-    return [*parts, box.level("mark", box.up(threshold))]
-
-
-def _rows(segments: Sequence[Segment]) -> list[str]:
-    """Return the classes that occur, the rarest together if there are very many."""
-    seen = Counter(
-        str(said)
-        for segment in segments
-        for said in (segment.truth, segment.predicted)
-        if said is not None
-    )
-    if len(seen) <= MOST_CLASSES:
-        return sorted(seen)
-    return [*sorted(name for name, _ in seen.most_common(MOST_CLASSES - 1)), OTHERS]
-
-
-def _told(one: DrawnRecording) -> str:
-    """Return what the chart shows, for those who do not see it."""
-    length = float(one.times[-1] - one.times[0]) if len(one.times) else 0.0
-    about = f"{len(one.channels)} channels over {number(length)} {one.unit}s."
-    if not one.names_classes:
-        return about
-    known = [segment for segment in one.segments if segment.truth is not None]
-    wrong = [_sentence(segment, one.unit) for segment in known if segment.is_wrong]
-    listed = "".join(f" {sentence}." for sentence in wrong[:12])
-    return f"{about} {len(wrong)} of {len(known)} segments with a label are wrong.{listed}"
-
-
-def _sentence(segment: Segment, unit: str) -> str:
-    sure = "" if segment.probability is None else f" ({100 * segment.probability:.0f} %)"
-    truth = "" if segment.truth is None else f"true {segment.truth}, "
-    when = f"{unit}s {number(segment.start)} to {number(segment.end)}"
-    return f"{when}: {truth}predicted {segment.predicted}{sure}"

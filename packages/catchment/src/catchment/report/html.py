@@ -23,7 +23,6 @@ from markupsafe import Markup
 
 from catchment.arrays import Array
 from catchment.federation.measure.baselines import Row
-from catchment.federation.measure.drawn import MOST_RECORDINGS, DrawnRecording
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.messages import left_out as refused_in
 from catchment.federation.runs.folder import PLAN
@@ -31,10 +30,10 @@ from catchment.federation.runs.ledger import explain, map_scores, say_bytes, thi
 from catchment.federation.runs.read import Run, folds_of_run, lasting, read_run
 from catchment.federation.runs.read import worst_client as worst_of
 from catchment.federation.workflow import EVALUATION, PLASTICITY, TRAINING
-from catchment.files import replace_file
 from catchment.plugins import installed, plugin
-from catchment.report.charts import Line, dot_chart, line_chart, signal_chart
+from catchment.report.charts import Line, dot_chart, line_chart
 from catchment.report.pages import figure, named, page, score, scrolling
+from catchment.wire.files import replace_file
 
 MOST_NAMED = 3  # clients that were left out
 DELIVERY = "delivery"
@@ -51,18 +50,12 @@ def worst_client(run: Run) -> tuple[str, float]:
     return name, run.scores[name][run.metric] if name else math.nan
 
 
-def judged_by_labels(run: Run) -> bool:
-    """Return whether test rows are of more than one class, so that a detector can be wrong twice.
-
-    Without labels all rows of a detector's test are taken for normal.
-    """
-    return run.confusion is not None and sum(row.any() for row in run.confusion) > 1
-
-
 def metric_name(run: Run) -> str:
     """Return what the metric is called: of a detector without labels it is no accuracy."""
-    detects = any(one.threshold is not None for one in run.drawn)
-    return "share without an alarm" if detects and not judged_by_labels(run) else run.metric
+    bare = run.confusion is None or sum(row.any() for row in run.confusion) < 2
+    return (
+        "share without an alarm" if bare and run.facts.get("algorithm") == "anomaly" else run.metric
+    )
 
 
 def lead(run: Run) -> str:
@@ -301,16 +294,6 @@ def folds(run: Run) -> Iterator[str]:
     yield figure("Folds", chart, f"{text}is tested on clients that it has not seen.")
 
 
-def signals(run: Run, number: int) -> Iterator[str]:
-    """Yield signals of the clients served worst and best, with what was predicted."""
-    worst, _ = worst_client(run)
-    for one in reversed(run.drawn):
-        how = "Worst" if one.client == worst else "Best"
-        title = f"{how} client: {one.client}" if len(run.drawn) > 1 else f"Signals of {one.client}"
-        anchor = f"signals-{number}" if one.client == worst else ""
-        yield figure(title, signal_chart(one), _drawn_caption(run, one), anchor=anchor)
-
-
 def ridge_path(run: Run) -> Iterator[str]:
     """Yield the error of every ridge that was tried."""
     if run.path is None or not np.isfinite(run.path.errors).any():
@@ -358,31 +341,6 @@ def confusion(run: Run) -> Iterator[str]:
         text += f" All are of one class, {run.classes[only]}, so that a score says little."
     kind = "wide" if len(run.classes) > MOST_BESIDE else ""
     yield figure("Confusion matrix", shown, text, kind=kind)
-
-
-def _drawn_caption(run: Run, one: DrawnRecording) -> str:
-    value = run.scores.get(one.client, {}).get(run.metric, math.nan)
-    known = f"{run.metric[:1].upper()}{run.metric[1:]} {score(value, run.metric)}. "
-    if one.threshold is not None:
-        return _alarms_caption(run, one)
-    if not one.names_classes:
-        what = one.output or "the target"
-        return f"{known}Above, raw signals; below, {what} as it was and as it was predicted."
-    known_segments = sum(segment.truth is not None for segment in one.segments)
-    wrong = f"{one.n_wrong} of {known_segments} segments are wrong" if one.n_wrong else "No mistake"
-    if not np.isnan(one.signals).all(axis=1).any():  # nothing parts two recordings
-        return f"{known}Raw signals of one recording. {wrong} here."
-    some = f"{known}Raw signals of up to {MOST_RECORDINGS} recordings, one after the other. "
-    return f"{some}{wrong} here, where recordings with mistakes are drawn first, up to half of all."
-
-
-def _alarms_caption(run: Run, one: DrawnRecording) -> str:
-    """Return what is seen of a detector: alarms, and mistakes only where there are labels."""
-    value = score(run.scores.get(one.client, {}).get(run.metric, math.nan), run.metric)
-    seen = "Raw signals, and below them scores over time with the threshold."
-    if judged_by_labels(run):
-        return f"{value} of the rows are as they are labeled. {seen}"
-    return f"{value} of the rows are without an alarm; if all are normal, others are false. {seen}"
 
 
 def _tick(metric: str) -> Callable[[float], str]:
@@ -435,7 +393,6 @@ def _templates() -> Environment:
         "most_rounds": MOST_ROUNDS,
         "pictures": _pictures,
         "served_section": _served,
-        "link": _link,
     }
     return made
 
@@ -445,15 +402,12 @@ def _source(name: str) -> str:
     return "".join(map(str.strip, lines))
 
 
-def _pictures(run: Run, number: int) -> Markup:
+def _pictures(run: Run) -> Markup:
     """Return all pictures in two columns, so that none has an empty half beside it."""
-    by_fold, path = list(folds(run)), list(ridge_path(run))
     figures = chain(
         client_scores(run),
-        # The best and the worst stand beside each other, below one row of two.
-        by_fold or path,
-        signals(run, number),
-        path if by_fold else [],
+        folds(run),
+        ridge_path(run),
         confusion(run),
         figures_by_round(run),
     )
@@ -466,9 +420,3 @@ def _served(run: Run, number: int) -> Markup:
         return Markup()
     told = plugin("reports", "served").served_section(run)
     return Markup(f'<section id="served-{number}">{told}</section>' if told else "")
-
-
-def _link(run: Run, number: int, served: str) -> str:
-    """Return where the page says more of the worst client; "" if it does not."""
-    drawn = any(one.client == worst_client(run)[0] for one in run.drawn)
-    return f"served-{number}" if served else f"signals-{number}" if drawn else ""

@@ -44,17 +44,20 @@ except ImportError as error:
     raise MissingExtraError("sklearn", needed_for="estimators") from error
 
 # For the other packages and the tests; may change without notice.
-from catchment.sklearn.adaptive import AdaptiveClassifier
 from catchment.sklearn.base import EchoStateFeatures
 from catchment.sklearn.base import SequenceEstimator as SequenceEstimator
 from catchment.sklearn.base import found_layout as found_layout
 from catchment.sklearn.base import leave_one_out as leave_one_out
 from catchment.sklearn.base import steps_of as steps_of
 from catchment.sklearn.base import time_first as time_first
-from catchment.sklearn.classifier import AnomalyDetector, EchoStateClassifier, TimeSeriesClassifier
+from catchment.sklearn.classifier import (
+    AdaptiveClassifier,
+    AnomalyDetector,
+    EchoStateClassifier,
+    TimeSeriesClassifier,
+)
 from catchment.sklearn.classifier import SequenceClassifier as SequenceClassifier
-from catchment.sklearn.forecaster import YuleWalkerForecaster
-from catchment.sklearn.regressor import EchoStateRegressor
+from catchment.sklearn.regressor import EchoStateRegressor, YuleWalkerForecaster
 
 __all__ = [
     "AdaptiveClassifier",

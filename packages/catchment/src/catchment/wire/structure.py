@@ -104,7 +104,9 @@ class Structure:
     def parts(self) -> Message:
         """Return the value as it travels."""
         shape, held = layout(type(self)), vars(self)
-        numbers = [float(held[part.name]) for part in shape.numbers]
+        numbers: list[float] = []
+        for part in shape.numbers:
+            numbers.append(float(held[part.name]))
         arrays: list[NDArray[Any]] = [np.array(numbers)] if numbers else []
         facts: dict[str, Fact] = {}
         for part in shape.own:

@@ -10,11 +10,12 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from catchment import Plan, Recording, federate
-from catchment.data import Scaler, limbs_of
+from catchment.data import Scaler
 from catchment.errors import FederationError, UploadError
 from catchment.federation import RoundContext
 from catchment.federation.learn import FederatedScaling
 from catchment.privacy import SecureAggregation, generate_keys
+from catchment.readout import integers
 from catchment.wire import Message
 
 TURN = RoundContext(0, ("a",), client="a")
@@ -79,8 +80,8 @@ def test_secure_aggregation_is_the_sum_to_the_bit() -> None:
 def sent(count: list[Any], total: list[float], squares: list[float]) -> Message:
     """Return a message of these sums, whose limbs are as many as there should be."""
     limbs = (
-        limbs_of(np.array([int(one * 2**60) for one in total], object), 4),
-        limbs_of(np.array([int(one * 2**120) for one in squares], object), 7),
+        integers.to_limbs(np.array([int(one * 2**60) for one in total], object), 4, 32),
+        integers.to_limbs(np.array([int(one * 2**120) for one in squares], object), 7, 32),
     )
     return Message("moments", {}, (np.array(count), *limbs))
 

@@ -13,7 +13,7 @@ import catchment as ct
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import ByRound
-from catchment.federation.learn import FederatedYuleWalker, unlearn_lags
+from catchment.federation.learn import FederatedYuleWalker, unlearn
 from catchment.readout import Autocovariances, autocovariances, forecasts
 
 AHEAD = ct.Preprocessing(horizon=(1, 3))
@@ -88,6 +88,28 @@ def test_predictions_are_those_of_the_equations_written_out() -> None:
         np.testing.assert_allclose(run.model.readout.weights[1:, place], w, rtol=1e-8)
 
 
+def test_steps_far_ahead_take_nothing_from_those_at_hand() -> None:
+    held, found = clients(2, 1_500), []
+    for steps in ((1, 3), (1, 3, 96, 720)):
+        ahead = ct.Preprocessing(horizon=steps)
+        learn = FederatedYuleWalker(
+            features=LAGS.build(1, per_step=True),
+            preprocessing=ahead,
+            lookback=12,
+            trailing_mean=1,
+            ridge=1e-3,
+        )
+        prepare = ahead.fitted(_scaler(federated(held)))
+        run: Any = ct.federate(ct.Plan(algorithm=learn, preprocessing=prepare), held)
+        found.append(run.model)
+    near, far = found
+    np.testing.assert_allclose(far.readout.weights[:, :2], near.readout.weights, rtol=1e-9)
+    (ahead_of,) = forecasts(far, held["c0"])
+    assert ahead_of.values.shape == (4, 1)
+    # So far ahead nothing is known but the level.
+    assert far.deviation[3] == pytest.approx(np.std(wave(50_000, 9)), rel=0.1)
+
+
 def test_any_split_and_order_give_the_same_model_to_the_bit() -> None:
     held = clients(4)
     one = total_of(federated(held))
@@ -140,7 +162,7 @@ def test_a_client_is_taken_off_as_if_it_had_never_been_there() -> None:
     held = clients(4)
     run, rest = federated(held), {name: one for name, one in held.items() if name != "c2"}
     algorithm = run.training.plan.algorithm
-    without: Any = unlearn_lags(algorithm, run.training.state, "c2")
+    without: Any = unlearn(algorithm, run.training.state, "c2")
     again: Any = ct.federate(replace(run.training.plan), rest)
     assert without.state.total.digest() == again.state.total.digest()
     assert (without.certificate.how, without.certificate.n_rows) == ("equality", 700)

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from catchment.arrays import Array
-from catchment.data.files import Table, find_files, targets_change, whole_labels
+from catchment.data.files import Table, find_files, label_texts, targets_change
 from catchment.data.frames import from_frame, listed
 from catchment.data.recording import Recording
 from catchment.data.survey.roles import ClientBy, Facts, Roles, facts_of, guessed, near
@@ -282,7 +281,7 @@ def survey(
     named = None if classes is None or label is None else tuple(map(str, classes))
     occurring = named
     if named is None and label is not None:
-        having = [_label_texts(one.columns[label]) for one in opened if label in one.columns]
+        having = [label_texts(one.columns[label]) for one in opened if label in one.columns]
         occurring = _in_order({text for texts in having for text in texts if text is not None})
     if per_step is None:
         per_step = targets_change(opened, roles.predicted, roles.client, roles.recording)
@@ -330,7 +329,7 @@ def _recordings(
             remedy = f"rename {meant!r} to {name!r}" if meant else add
             raise ValueError(f"there is no column {name!r}; {remedy}")
     if roles.label is not None and classes is not None:
-        frame[roles.label] = _label_texts(frame[roles.label])
+        frame[roles.label] = label_texts(frame[roles.label])
     found = from_frame(
         frame,
         inputs=roles.inputs,
@@ -345,11 +344,6 @@ def _recordings(
         (own,) = found.values()
         return {table.client: own}
     return found
-
-
-def _label_texts(values: NDArray[Any]) -> list[str | None]:
-    """Return labels as text, None where missing; 1.0 is the label 1."""
-    return [None if label is None else str(label) for label in whole_labels(values)]
 
 
 def _in_order(labels: set[str]) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from catchment.compiling import njit
+from catchment.compiling import in_every_lane, njit
 from catchment.features.echo_state.weights import LINEAR_BOUND as LINEAR_BOUND
 from catchment.features.echo_state.weights import ROUND as ROUND
 
@@ -201,14 +201,6 @@ def _tanh32(x):
     return e / (e + one + one)
 
 
-def _in_every_lane(builder, value, vector):
-    """Return a vector whose lanes all are a value."""
-    undefined, lane = ir.Constant(vector, ir.Undefined), ir.IntType(32)
-    first = builder.insert_element(undefined, value, ir.Constant(lane, 0))
-    chosen = ir.Constant(ir.VectorType(lane, vector.count), [0] * vector.count)
-    return builder.shuffle_vector(first, undefined, chosen)
-
-
 @intrinsic
 def row_product(typingctx, values, columns, begin, end, X, row, P, width):
     """P[row, :] = sum of values[q] * X[columns[q], :] over q in begin..end, 2^len(width) lanes."""
@@ -245,7 +237,7 @@ def row_product(typingctx, values, columns, begin, end, X, row, P, width):
         def add_product(q, part):
             value = builder.load(builder.gep(v, [q]), typ=element)
             column = builder.load(builder.gep(c, [q]), typ=ir.IntType(32))
-            factor = _in_every_lane(builder, value, vector)
+            factor = in_every_lane(builder, value, vector)
             base = builder.gep(x, [builder.mul(builder.zext(column, index), stride)])
             for k, place in enumerate(sums[part]):
                 state = builder.load(vector_at(base, k), align=element_bytes, typ=vector)

@@ -40,6 +40,7 @@ from catchment.arrays import (
     aligned,
     as_matrix,
     check_fields,
+    check_type,
     frozen,
     is_finite,
     refuse_nonfinite,
@@ -49,13 +50,13 @@ from catchment.features.base import OR_WIDER, warn_of_clipping
 from catchment.features.echo_state.run import advance, found_cut, inputs_in_fixed_point
 from catchment.features.echo_state.settings import (
     PER_LAYER,
-    Activation,
+    Activations,
     InputRange,
     Inputs,
     LayerSettings,
     MixedActivation,
     StateBits,
-    Topology,
+    Topologies,
     Uniform,
     Units,
     cut_of,
@@ -372,7 +373,7 @@ class Reservoir:
     units: Units | tuple[Units, ...]
     _: KW_ONLY
     inputs: Inputs = 1
-    topology: Topology | tuple[Topology, ...] = "random"
+    topology: str | tuple[str, ...] = "random"
     density: Fraction | tuple[Fraction | None, ...] | None = None
     connections: NonNegativeInt | tuple[NonNegativeInt | None, ...] | None = None
     rewiring: Fraction | tuple[Fraction | None, ...] | None = None
@@ -384,7 +385,7 @@ class Reservoir:
     input_connections: NonNegativeInt | tuple[NonNegativeInt | None, ...] | None = None
     bias_scaling: NonNegativeFloat | tuple[NonNegativeFloat, ...] = 0.2
     leak_rate: Factor | Uniform | tuple[Factor | Uniform, ...] = 0.3
-    activation: Activation | MixedActivation | tuple[Activation | MixedActivation, ...] = "tanh"
+    activation: str | MixedActivation | tuple[str | MixedActivation, ...] = "tanh"
     gain: Finite | tuple[Finite, ...] = 1.0
     shift: Finite | tuple[Finite, ...] = 0.0
     seed: Seed = 0
@@ -399,6 +400,8 @@ class Reservoir:
     def __post_init__(self) -> None:
         set_ = partial(object.__setattr__, self)
         check_fields(self)
+        check_type(self.topology, Topologies, "topology")
+        check_type(self.activation, Activations, "activation")
         set_("input_range", power_of_two(self.input_range, "input_range"))
         if self.known_cut is not None:
             set_("known_cut", cut_of(self.known_cut, "cut"))

@@ -64,6 +64,7 @@ Topology = Literal[
     "permutation",
     "orthogonal",
 ]
+Topologies = Topology | tuple[Topology, ...]
 TOPOLOGIES: tuple[str, ...] = get_args(Topology)
 Activation = Literal["tanh", "sigmoid", "relu", "sin", "identity"]
 Inputs = Annotated[int, Ge(0), Lt(2**32)]
@@ -197,6 +198,9 @@ class MixedActivation:
         return placed
 
 
+Activations = Activation | MixedActivation | tuple[Activation | MixedActivation, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class LayerSettings:
     """The settings of one layer, with every default filled in; a topology reads only its own."""
@@ -321,9 +325,10 @@ def exact(value: Any, name: str) -> Any:
     """
     if isinstance(value, list | tuple | np.ndarray):
         return tuple(exact(one, name) for one in value)
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        return bool(value) if isinstance(value, np.bool_) else value
-    return int(value) if name in _WHOLE else float(value)
+    if isinstance(value, np.bool_):
+        return bool(value)
+    kind: Any = int if name in _WHOLE else float
+    return kind(value) if isinstance(value, Real) and not isinstance(value, bool) else value
 
 
 def settings_of(reservoir: Reservoir, index: int) -> LayerSettings:

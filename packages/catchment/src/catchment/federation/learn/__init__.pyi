@@ -21,8 +21,6 @@ from catchment.federation.learn.unlearning import (
     Certificate as Certificate,
     add_client as add_client,
     unlearn as unlearn,
-    unlearn_lags as unlearn_lags,
-    unlearn_normal as unlearn_normal,
     unlearn_rows as unlearn_rows,
 )
 from catchment.federation.learn.yule_walker import FederatedYuleWalker as FederatedYuleWalker
@@ -50,7 +48,6 @@ from catchment.federation.learn.sums import (
     MANY as MANY,
     N_GROUPS as N_GROUPS,
     RidgeState as RidgeState,
-    chosen_ridge as chosen_ridge,
     learned as learned,
     readout_figures as readout_figures,
 )
@@ -82,7 +79,5 @@ __all__ = [
     "state_without_class",
     "towards",
     "unlearn",
-    "unlearn_lags",
-    "unlearn_normal",
     "unlearn_rows",
 ]

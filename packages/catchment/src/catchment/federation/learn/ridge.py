@@ -9,16 +9,16 @@ The server sees each client's statistics unless a protection hides them; they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import starmap
 from typing import Any, ClassVar, Literal
 
 from catchment.arrays import Factor, PositiveInt, Probability
-from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
-from catchment.federation.checks import check_statistics
+from catchment.federation.checks import check_classes, check_statistics
 from catchment.federation.learn import some_labels
 from catchment.federation.learn.sums import (
     APART,
@@ -174,19 +174,11 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def client_updates(
         self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
     ) -> list[RidgeStatistics]:
-        return accumulate_each(self.features, starmap(self._handed_in, clients), **self._sums)
-
-    @property
-    def _sums(self) -> dict[str, Any]:
-        classes, rows = self.classes is not None, self.row_stride
-        return {"classes": classes, "deterministic": self.deterministic, "row_stride": rows}
-
-    def _handed_in(self, data: Data, context: RoundContext) -> Iterable[Recording]:
-        n: Any = self.increments
-        if n == 1:
-            return data()
-        k = context.round % n
-        return segment(data(), k / n, (k + 1) / n, washout=self.features.washout)
+        if self.increments != 1 or self.labels == "some":
+            return list(starmap(partial(self.client_update, received), clients))
+        how: Any = {"deterministic": self.deterministic, "row_stride": self.row_stride}
+        every = (data() for data, _ in clients)
+        return accumulate_each(self.features, every, classes=self.classes is not None, **how)
 
     def check_turn(self, data: Data, context: RoundContext) -> None:
         if self.labels == "some":
@@ -197,12 +189,18 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     ) -> RidgeStatistics:
         if self.labels == "some" and context.round > 0:
             return some_labels.named_sums(self, received, data, context)
-        if self.carries:
+        if self.increments == "new":
             from catchment.federation.increments import Increments
 
             carried = Increments(self.features, context.preprocessing, self.classes)
             return carried.answer(received, data, context)
-        return accumulate(self.features, self._handed_in(data, context), threads=1, **self._sums)
+        recordings, n = data(), self.increments
+        if n != 1:
+            k, washout = context.round % n, self.features.washout
+            recordings = segment(recordings, k / n, (k + 1) / n, washout=washout)
+        how: Any = {"deterministic": self.deterministic, "row_stride": self.row_stride}
+        classes = self.classes is not None
+        return accumulate(self.features, recordings, threads=1, classes=classes, **how)
 
     def broadcast(self, state: RidgeState, context: RoundContext) -> Message:
         """Return which sum increments are added to, where clients carry their state."""
@@ -227,6 +225,10 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     ) -> None:
         """Raise UploadError for statistics that no data of this plan can have."""
         classes = self.classes is not None
+        if context.own and context.client:  # made here: only targets can be wrong, a user's
+            if self.classes is not None:
+                check_classes(statistics, len(self.classes))
+            return
         planned = None if context.changed else FixedPoint.of(self.features, classes=classes)
         check_statistics(
             statistics,

@@ -1,7 +1,7 @@
 """One scale for all clients, from the sum of their moments, in one round before training.
 
-Moments travel as integers, so their sum over clients is exact in any order and under secure
-aggregation: everybody has the scaler of the pooled data to the bit.
+Moments travel as integers, in limbs of 32 binary digits, so their sum over clients is exact in any
+order and under secure aggregation: everybody has the scaler of the pooled data to the bit.
 
 Centring and dividing features by their spread takes no such round: both come after the features,
 and the statistics that are sent anyway tell them (`catchment.readout.solve`). The scale of inputs
@@ -17,11 +17,14 @@ import numpy as np
 
 from catchment.arrays import Integers
 from catchment.data.preprocessing import Preprocessing
-from catchment.data.scaling import LIMB, SQUARES_LIMBS, TOTAL_LIMBS, Moments, from_limbs, limbs_of
+from catchment.data.scaling import Moments
 from catchment.errors import UploadError
 from catchment.federation.algorithm import Algorithm, Data, RoundContext
+from catchment.readout.integers import from_limbs, to_limbs
 from catchment.wire import COUNTED, NOT_NEGATIVE, SIGNED, Kind, Message, Shape, Summable
 
+LIMB = 32  # binary digits
+TOTAL_LIMBS, SQUARES_LIMBS = 4, 7  # for 2^33 values of largest size, with room in the top limb
 CLIENTS_BITS = 16  # a sum of up to 2^16 clients' limbs is taken, and 2^15 such sums can be added
 
 
@@ -42,12 +45,13 @@ class SentMoments(Summable):
     @classmethod
     def of(cls, moments: Moments) -> SentMoments:
         """Return moments as they travel."""
-        total = limbs_of(moments.total, TOTAL_LIMBS)
-        return cls(moments.count, total, limbs_of(moments.squares, SQUARES_LIMBS))
+        total = to_limbs(moments.total, TOTAL_LIMBS, LIMB)
+        return cls(moments.count, total, to_limbs(moments.squares, SQUARES_LIMBS, LIMB))
 
     @property
     def moments(self) -> Moments:
-        return Moments(self.count, from_limbs(self.total), from_limbs(self.squares))
+        total, squares = (from_limbs(one, LIMB) for one in (self.total, self.squares))
+        return Moments(self.count, total.astype(object), squares.astype(object))
 
 
 @dataclass(frozen=True, kw_only=True)

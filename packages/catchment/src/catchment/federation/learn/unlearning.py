@@ -30,13 +30,12 @@ from operator import add
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.federation.algorithm import Additive, RoundContext, Tally
+from catchment.federation.algorithm import Additive, Algorithm, RoundContext, Tally
 from catchment.federation.checks import check_statistics
-from catchment.federation.learn.anomaly import DetectorState, FederatedAnomalyDetector
-from catchment.federation.learn.balanced import BalancedRidge, ByClass
+from catchment.federation.learn.anomaly import DetectorState
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.sums import RidgeState, group_of
-from catchment.federation.learn.yule_walker import FederatedYuleWalker, YuleWalkerState
+from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import Sums
 from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import Structure, digest
@@ -137,13 +136,16 @@ class Unlearned(Generic[S]):
     certificate: Certificate
 
 
-def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlearned[RidgeState]:
+def unlearn(algorithm: Algorithm[S, Any, Any], state: S, client: str) -> Unlearned[S]:
     """Return the state as if a client had never been there.
+
+    Of a detector what is normal is as if; its threshold is once another round of counts is run.
 
     Parameters
     ----------
     algorithm
-        The one that made the state, with `store_per_client=True`; it solves the readout again.
+        The one that made the state, with `store_per_client=True`; it solves again: a ridge, also
+        one of sums by class, a forecast from autocovariances, or a detector.
     state
         Of the server.
     client
@@ -161,47 +163,29 @@ def unlearn(algorithm: FederatedRidge, state: RidgeState, client: str) -> Unlear
     >>> without.certificate.n_rows, sorted(without.state.by_client)
     (79, ['a', 'c'])
     """
-    rest = without_client(state, client)
-    if algorithm.labels == "some":
-        rest = replace(rest, certificate=replace(rest.certificate, remains=NAMES_REMAIN))
-    return replace(rest, state=algorithm.solved(rest.state))
-
-
-def without_client(state: RidgeState, client: str) -> Unlearned[RidgeState]:
-    """Return the sums without a client's, not solved yet, and the certificate of it."""
-    if state.total is not None and not state.by_client:
-        only = "only the sums of groups of clients" if state.by_group else "no client apart"
+    known, learner = cast(Any, state), cast(Any, algorithm)
+    groups = isinstance(known, RidgeState) and known.by_group
+    if known.total is not None and not known.by_client:
+        only = "only the sums of groups of clients" if groups else "no client apart"
         raise FederationError(
             f"the server keeps {only}; ask {client} to send its statistics again and use "
             "unlearn_rows"
         )
-    after, kept, certificate = _taken_off(state, client)
-    recent = tuple(_without(tally, client) for tally in state.recent)
-    recent = tuple(tally for tally in recent if tally.total.n_rows)
-    return Unlearned(RidgeState(after, kept, recent=recent), certificate)
+    after, kept, certificate = _taken_off(known, client)
+    left, remains = type(known)(after, kept), ""
+    if isinstance(known, RidgeState):
+        recent = (_without(tally, client) for tally in known.recent)
+        left = replace(left, recent=tuple(tally for tally in recent if tally.total.n_rows))
+        remains = NAMES_REMAIN if learner.labels == "some" else ""
+    elif isinstance(known, DetectorState) and known.counts is not None:
+        counts = {name: own for name, own in known.counts_by_client.items() if name != client}
+        if not counts:
+            raise FederationError(f"only {client} has set the threshold; run the plan without it")
+        left, remains = replace(left, counts=summed(counts), counts_by_client=counts), REMAINS
+    return Unlearned(learner.solved(left), replace(certificate, remains=remains))
 
 
-def unlearn_by_class(algorithm: BalancedRidge, state: ByClass, client: str) -> Unlearned[ByClass]:
-    """Return the state of a balanced ridge as if a client had never been there.
-
-    The weights of the classes are those of the clients that stay.
-    """
-    after, kept, certificate = _taken_off(state, client)
-    return Unlearned(algorithm.solved(ByClass(after, kept)), certificate)
-
-
-def unlearn_lags(
-    algorithm: FederatedYuleWalker, state: YuleWalkerState, client: str
-) -> Unlearned[YuleWalkerState]:
-    """Return the state of a forecast from autocovariances as if a client had never been there."""
-    before = _learned(state.total)
-    kept, removed = kept_and_removed(state.by_client, client)
-    after, about = before - removed, (before.fingerprint, removed.n_rows)
-    certificate = certified(client, ALL, before, after, removed, "equality", *about)
-    return Unlearned(algorithm.solved(YuleWalkerState(after, kept)), certificate)
-
-
-def _taken_off(state: RidgeState | ByClass, client: str) -> tuple[Any, Any, Certificate]:
+def _taken_off(state: Any, client: str) -> tuple[Any, Any, Certificate]:
     """Return the sum without a client's part, what is kept of the others, and the certificate."""
     by_client: Mapping[str, Any] = state.by_client
     before: Any = _learned(state.total)
@@ -211,8 +195,11 @@ def _taken_off(state: RidgeState | ByClass, client: str) -> tuple[Any, Any, Cert
         how = "equality"
     elif sum(value.n_rows for value in by_client.values()) == before.n_rows:
         how = "summed-anew"
-    after = summed(kept) if how == "summed-anew" else _checked_difference(before, removed)
-    first = next(iter(before.members.values()))
+    if isinstance(state, YuleWalkerState):
+        first, after = before, before - removed
+    else:
+        first = next(iter(before.members.values()))
+        after = summed(kept) if how == "summed-anew" else _checked_difference(before, removed)
     about = (first.fingerprint, removed.n_rows)
     return after, kept, certified(client, ALL, before, after, removed, how, *about)
 
@@ -376,42 +363,3 @@ def certified(
         after=named.hash_of(after),
         removed=named.hash_of(removed),
     )
-
-
-def unlearn_normal(
-    algorithm: FederatedAnomalyDetector, state: DetectorState, client: str
-) -> Unlearned[DetectorState]:
-    """Return the state without a client, what is normal as if it had never been there.
-
-    Parameters
-    ----------
-    algorithm
-        The one that made the state, with `store_per_client=True`.
-    state
-        Of the server, after both rounds or the first.
-    client
-        Whose sums and counts are to go.
-
-    >>> import numpy as np
-    >>> from catchment import NVAR, Plan, Recording, federate
-    >>> rng = np.random.default_rng(0)
-    >>> clients = {name: [Recording(rng.normal(size=(400, 1)))] for name in ("a", "b", "c")}
-    >>> features = NVAR(delays=2, order=1).build(1, per_step=True)
-    >>> algorithm = FederatedAnomalyDetector(features=features)
-    >>> state = federate(Plan(algorithm=algorithm, rounds=2), clients).state
-    >>> rest = unlearn_normal(algorithm, state, "b")
-    >>> rest.certificate.n_rows, sorted(rest.state.by_client), rest.state.counts.n_values
-    (300, ['a', 'c'], array([200]))
-    """
-    sums = without_client(RidgeState(state.total, state.by_client), client)
-    counts = {name: own for name, own in state.counts_by_client.items() if name != client}
-    if state.counts is not None and not counts:
-        raise FederationError(f"only {client} has set the threshold; run the plan without it")
-    after = DetectorState(
-        sums.state.total,
-        sums.state.by_client,
-        None if state.counts is None else summed(counts),
-        counts,
-    )
-    remains = REMAINS if state.counts is not None else ""
-    return Unlearned(algorithm.solved(after), replace(sums.certificate, remains=remains))

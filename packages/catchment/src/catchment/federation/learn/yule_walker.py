@@ -302,7 +302,7 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
             raise FederationError(
                 "no client has a value to learn from; run all rounds, with longer recordings"
             )
-        return YuleWalkerSolution.of(self, total, choice)
+        return YuleWalkerSolution(self, total, choice)
 
     def without_each(
         self,
@@ -319,7 +319,7 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
             )
         found = {}
         for group, own in groups.items():
-            rest = YuleWalkerSolution.of(self, state.total - own, choice)
+            rest = YuleWalkerSolution(self, state.total - own, choice)
             found[group] = rest.prepared_by(preprocessing, channels).readout
         return found
 
@@ -400,32 +400,21 @@ def folds(by_client: Mapping[str, Autocovariances]) -> Mapping[Any, Autocovarian
 
 @dataclass(frozen=True, eq=False)
 class YuleWalkerSolution:
-    """Weights of lags and covariates; with a preparation it is a model.
+    """What a sum comes to at the settings that were chosen; with a preparation it is a model.
 
     Parameters
     ----------
     learn
         The algorithm that it is of.
-    weights, beside
-        (L, H) of a channel's last values, the present one first, and (H, J) of covariates.
+    total
+        The sum of all, or of some.
     choice
         How the settings did.
     """
 
     learn: FederatedYuleWalker
-    weights: Array
-    beside: Array
+    total: Autocovariances
     choice: LagChoice
-
-    @classmethod
-    def of(
-        cls, learn: FederatedYuleWalker, total: Autocovariances, choice: LagChoice
-    ) -> YuleWalkerSolution:
-        """Return the solution of a sum at the settings that were chosen."""
-        best, steps = choice.best, learn.preprocessing.horizons
-        made = Equations(total, best.lookback, best.mean, steps, steps, learn.ahead)
-        W, V = made.solve(best.ridge)
-        return cls(learn, made.weights(W), V, choice)
 
     @property
     def model(self) -> Model:
@@ -436,7 +425,10 @@ class YuleWalkerSolution:
         self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
     ) -> Model:
         """Return the model: a readout of the lags, the same for every predicted channel."""
-        W, V, features = self.weights, self.beside, self.learn.features
+        features, best, steps = self.learn.features, self.choice.best, preprocessing.horizons
+        solved = Equations(self.total, *best[:2], steps, steps, self.learn.ahead)
+        W, V = solved.solve(best.ridge)
+        W = solved.weights(W)
         assert isinstance(features, NVAR)
         n = features.known_inputs
         n_channels = n - preprocessing.n_inputs(0)
@@ -457,7 +449,7 @@ class YuleWalkerSolution:
             calendar = 1 + n_channels + H * known
             weights[calendar : calendar + V.shape[1] - known, :, place] += V[:, known:].T * own
         intercept = np.tile(mean[predicted], H)
-        readout = Readout(weights.reshape(-1, H * K), intercept, self.choice.best.ridge)
+        readout = Readout(weights.reshape(-1, H * K), intercept, best.ridge)
         deviation = np.outer(self.choice.deviations, scale[predicted]).ravel()
         return Model(
             Pipeline(preprocessing, lags),

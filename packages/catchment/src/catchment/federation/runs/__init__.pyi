@@ -1,17 +1,8 @@
 # For the other packages and the tests; may change without notice.
-from catchment.federation.measure.drawn import (
-    DrawnRecording as DrawnRecording,
-    MOST_POINTS as MOST_POINTS,
-    MOST_RECORDINGS as MOST_RECORDINGS,
-    Segment as Segment,
-    draw as draw,
-    thinned as thinned,
-)
 from catchment.federation.runs.folder import (
     DATABASE as DATABASE,
     JOURNAL as JOURNAL,
     MODEL as MODEL,
-    PART as PART,
     PLAN as PLAN,
     PROGRESS as PROGRESS,
     StageKeeper as StageKeeper,

@@ -2,16 +2,14 @@
 
     plan.toml          what was run, if it came from a file
     run.sqlite         tidy tables: stages, rounds, messages, refusals, digests, scores, ...
-    states/            the state after the last finished round of each stage, as it would travel,
-                       and the sum of a round under way
+    states/            the state after the last finished round of each stage, as it would travel
     model.safetensors  the final model
     progress.json      while it runs: how far the round is, as `catchment.federation.runs.read`
 
 A run has stages, which are plans run one after the other: scaling, training, evaluation. A round
 is finished once its state is on the disk and its row is committed, in this order; a run that stops
-at any moment goes on after the last finished round, or in the middle of the next one, after the
-last block of clients that was kept (`catchment.federation.loop`). A message that is then sent
-again is in the ledger once, with how often it was sent.
+at any moment goes on after the last finished round. A message that is then sent again is in the
+ledger once, with how often it was sent.
 
 A run without a folder is the same in memory, where its states are not written but held.
 
@@ -45,15 +43,14 @@ import catchment
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.algorithm import Kept
 from catchment.federation.learn.sums import digests_of
-from catchment.federation.loop import EVERY
 from catchment.federation.measure.outliers import Flag
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.plan import Plan, describe
 from catchment.federation.runs.ledger import BATCH, Entry, Keeper
-from catchment.files import replace_file
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 from catchment.wire import Message
+from catchment.wire.files import replace_file
 
 if TYPE_CHECKING:
     from catchment.federation.measure.evaluation import Scores
@@ -73,7 +70,6 @@ CHARGED = "run"  # the fact by which a ledger of noise knows the run
 SEAL = "ledger_sha256"  # the fact that a closed folder has of all its rows
 JOURNAL = "sums"  # the journal of secure aggregation
 PROGRESS = "progress.json"  # how far the round under way is
-PART = ".part"  # of a round that is not over
 PRIVATE = 0o600
 GLANCE = 0.5  # seconds in which whoever only looks whether a folder is locked has looked
 
@@ -127,8 +123,6 @@ class RunFolder:
         Text of the plan, kept as plan.toml.
     resume
         Whether to go on with a run that the folder already holds.
-    keep_every
-        Seconds after which the sum of a round under way is kept again.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -146,11 +140,9 @@ class RunFolder:
         fingerprint: str = "",
         plan: str = "",
         resume: bool = False,
-        keep_every: float = EVERY,
     ) -> None:
         self.folder = IN_MEMORY if folder is None else Path(folder)
         self.in_memory = folder is None
-        self.keep_every = math.inf if self.in_memory else keep_every
         self.states: dict[str, Any] = {}  # by stage, of a run in memory
         self.content = b""  # the database of a run in memory, once it is closed
         self.entries: list[tuple[Cell, ...]] = []
@@ -252,7 +244,7 @@ class RunFolder:
                     if kind.holds:
                         said = (kind.name, kind.holds, json.dumps(kind.tells))
                         self.database.execute("INSERT OR IGNORE INTO kinds VALUES (?, ?, ?)", said)
-        return StageKeeper(self, stage, plan, logs, self.keep_every)
+        return StageKeeper(self, stage, plan, logs)
 
     def flush(self) -> None:
         """Commit the messages so far."""
@@ -305,9 +297,9 @@ class RunFolder:
         replace_file(self.folder / MODEL, to_bytes(model), mode=PRIVATE)
         return self.folder / MODEL
 
-    def state_path(self, stage: str, round_: int, ending: str = ".bin") -> Path:
-        """Return where the state after a round is, or with the ending `PART` what is done of it."""
-        return self.folder / "states" / f"{stage}-{round_:06d}{ending}"
+    def state_path(self, stage: str, round_: int) -> Path:
+        """Return where the state after a round is."""
+        return self.folder / "states" / f"{stage}-{round_:06d}.bin"
 
     def copied(self) -> RunFolder:
         """Return what is written in a folder that is closed, as a run in memory, to add to."""
@@ -351,7 +343,6 @@ class StageKeeper(Keeper[S]):
     stage: str
     plan: Plan[S, Any, Any]
     logs: bool
-    keep_every: float
 
     def resume(self) -> tuple[S, tuple[Record, ...]] | None:
         """Return the state and records of the finished rounds, or None if there are none."""
@@ -367,23 +358,6 @@ class StageKeeper(Keeper[S]):
             return folder.states[stage], records
         state = last_state_of(folder.database, folder.folder, stage)
         return self.plan.algorithm.load_state(state), records
-
-    def begun(self, round_: int) -> Message | None:
-        """Return what was kept of a round that is not over, None if there is nothing to use."""
-        path = self.folder.state_path(self.stage, round_, PART)
-        if not path.is_file():
-            return None
-        try:
-            return Message.from_bytes(path.read_bytes())
-        except IntegrityError as error:
-            log.warning("%s is damaged, the round begins anew: %s", path, error)
-            return None
-
-    def keep_begun(self, round_: int, parts: Message) -> None:
-        """Keep the part of a round that is done, once its messages are in the ledger."""
-        self.folder.flush()
-        path = self.folder.state_path(self.stage, round_, PART)
-        replace_file(path, parts.to_bytes(), mode=PRIVATE)
 
     def note(self, entry: Entry) -> None:
         shapes = json.dumps(entry.shapes, separators=(",", ":"))
@@ -412,10 +386,8 @@ class StageKeeper(Keeper[S]):
             if written:
                 sums = digests_of(algorithm.tally(state))
                 folder.insert("digests", [(*at, d.client, d.sha256, int(d.is_exact)) for d in sums])
-        if written:
-            folder.state_path(*at, PART).unlink(missing_ok=True)
-            if record.round > 0:
-                folder.state_path(self.stage, record.round - 1).unlink(missing_ok=True)
+        if written and record.round > 0:
+            folder.state_path(self.stage, record.round - 1).unlink(missing_ok=True)
         if self.logs:
             how = (record.n_used, record.n_asked, record.seconds)
             about = (self.stage, record.round + 1, self.plan.rounds, *how)
@@ -510,7 +482,7 @@ def last_state_of(database: sqlite3.Connection, folder: Path, stage: str) -> Mes
 
 
 def is_begun(folder: str | Path, *, or_charged: bool = True) -> bool:
-    """Return whether a run's folder holds more than a scaling: a round, or part of one.
+    """Return whether a run's folder holds a round of more than a scaling.
 
     Parameters
     ----------
@@ -522,9 +494,6 @@ def is_begun(folder: str | Path, *, or_charged: bool = True) -> bool:
     """
     if not (Path(folder) / DATABASE).is_file():
         return False
-    parts = (Path(folder) / "states").glob(f"*{PART}")
-    if any(not part.name.startswith("scaling-") for part in parts):
-        return True
     try:
         with reading(folder) as database:
             rounds = "SELECT 1 FROM rounds WHERE stage != 'scaling'"

@@ -12,7 +12,6 @@ one without the number of clients little.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -125,8 +124,6 @@ class Entries:
 class Keeper(Generic[S]):
     """Where a run is written down, so that it can be explained and resumed; by default nowhere."""
 
-    keep_every: float = math.inf  # seconds between two times that a round under way is kept
-
     def resume(self) -> tuple[S, tuple[Record, ...]] | None:
         """Return the state and the records with which a run goes on, None if it begins."""
         return None
@@ -138,13 +135,6 @@ class Keeper(Generic[S]):
         """Write down the messages of many clients."""
         for entry in entries:
             self.note(entry)
-
-    def begun(self, round_: int) -> Message | None:
-        """Return what was kept of a round that is not over."""
-        return None
-
-    def keep_begun(self, round_: int, parts: Message) -> None:
-        """Keep the part of a round that is done, with the ledger of it, in place of what was."""
 
     def close_round(self, state: S, record: Record) -> None:
         """Keep the state after a round."""
@@ -219,6 +209,7 @@ def bounds_of(run: Run) -> tuple[Bound, ...]:
 
 STATISTICS = (RidgeStatistics.KIND.name, LOW_RANK, "ridge-factors")
 MOST_REFUSED = 100  # listed
+UNDESCRIBED = "  This kind of message has no description: assume that all of it can be read."
 
 REFUSAL = Kind(
     "refusal",
@@ -322,9 +313,7 @@ def in_words(run: Run, messages: list[SentMessage], *, more: bool = False) -> st
     for one in explained.up:
         lines += [f"{one.stage}: {one.purpose}", f"  {one.sentence()}"]
         if one.kind is None:
-            lines += [
-                "  This kind of message has no description: assume that all of it can be read."
-            ]
+            lines.append(UNDESCRIBED)
         else:
             lines += [f"  It holds {one.kind.holds}.", "  Whoever reads it learns:"]
             lines += [f"    - {text};" for text in one.kind.tells]
@@ -418,10 +407,10 @@ def _kept(run: Run) -> list[str]:
     tested = [name for name in run.scores if name]
     if tested:
         kept.append(f"the exact score of each of {_count(len(tested), 'test client')}")
-    for one in run.drawn:
+    for one in json.loads(run.facts.get("drawn", "[]")):  # of a run of 0.3 or before
         kept.append(
-            f"raw signals: up to {_count(len(one.times), 'step')} of {one.client}, a test client, "
-            "with the truth, to be drawn beside what was predicted"
+            f"raw signals: up to {_count(len(one['times']), 'step')} of {one['client']}, a test "
+            "client, with the truth, to be drawn beside what was predicted"
         )
     if run.served:
         kept.append(

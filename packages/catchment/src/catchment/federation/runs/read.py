@@ -30,7 +30,6 @@ from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
 from catchment.federation.learn.sums import Digest
 from catchment.federation.measure.baselines import Comparison, Row
-from catchment.federation.measure.drawn import DrawnRecording
 from catchment.federation.measure.outliers import AnyFlag, Drift, Flag, rows_flags
 from catchment.federation.messages import Record
 from catchment.federation.runs.folder import (
@@ -111,8 +110,7 @@ class Run:
     `scores` is by client and metric; the client "" is all of them together. `rows_by_client` says
     how many rows are behind each client's statistics, where the server knows. `kinds` says what
     each kind of message holds and tells, where that is known. `damage` says what is not as it was
-    written. `drawn` are signals of the test clients served best and worst, in this order, where all
-    are in one process. `served` is the client of whom the folder says why, if it does.
+    written. `served` is the client of whom the folder says how it is served, if it does.
     """
 
     folder: Path
@@ -130,7 +128,6 @@ class Run:
     flags: tuple[AnyFlag, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     damage: tuple[str, ...] = ()
-    drawn: tuple[DrawnRecording, ...] = ()
     served: str = ""
 
     @property
@@ -287,7 +284,6 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
             for purpose, holds, tells in database.execute("SELECT * FROM kinds")
         },
         damage(database, facts),
-        tuple(map(DrawnRecording.from_dict, json.loads(facts.get("drawn", "[]")))),
         str(served[0]) if served else "",
     )
 

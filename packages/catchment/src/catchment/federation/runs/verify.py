@@ -52,9 +52,6 @@ from catchment.federation.learn.unlearning import (
     Certificate,
     summed,
     unlearn,
-    unlearn_by_class,
-    unlearn_lags,
-    unlearn_normal,
 )
 from catchment.federation.learn.yule_walker import (
     FederatedYuleWalker,
@@ -713,16 +710,10 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Any) -> Witho
         return None
     groups = isinstance(state, RidgeState) and bool(state.by_group)
     refuse_sum(state.by_client, client, groups=groups)
-    left: Any = UNLEARN[type(algorithm)](algorithm, state, client)
+    left: Any = unlearn(algorithm, state, client)
     return WithoutClient(algorithm.result(left.state), left.certificate)
 
 
-UNLEARN: dict[type, Callable[..., object]] = {
-    FederatedRidge: unlearn,
-    BalancedRidge: unlearn_by_class,
-    FederatedAnomalyDetector: unlearn_normal,
-    FederatedYuleWalker: unlearn_lags,
-}
 # Algorithms of other packages that can do without a client, by the names of their entry points.
 BY_PLUGIN = {"ReservoirEnsemble": "ensemble"}
 
