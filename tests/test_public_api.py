@@ -50,7 +50,7 @@ FACES = {
         "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge "
         "FederatedScaling FederatedYuleWalker PersonalReadouts ReadoutAveraging SHARES "
         "UnknownThreshold group_of add_client mixed personalize state_without_class "
-        "retired_by_class towards unlearn unlearn_rows"
+        "towards unlearn unlearn_rows"
     ),
     "catchment.federation.measure": (
         "Calibration Comparison Drift Evaluation Flag Dummy Outcome "
