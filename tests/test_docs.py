@@ -180,6 +180,10 @@ def test_what_the_core_could_do_without_is_what_was_measured() -> None:
         assert here < 1.1 * numba
     counted = json.loads((results / "install.json").read_text())
     core, left = counted["core"], counted["extras"][""]["megabytes"]
+    seconds = json.loads((results / "first_prediction.json").read_text())["seconds"]
+    first = seconds["predict, precompiled"]["cpu"]
+    assert first < 5
+    assert f"then takes {first:g} CPU seconds" in text
     for names, words in ((("llvmlite", "numba"), "would have"), (("pyarrow",), "it would be")):
         left -= sum(core[name] for name in names)
         assert f"{words} {left:.0f} MB" in text

@@ -125,6 +125,31 @@ def test_there_is_one_version_and_packages_ask_for_it() -> None:
     assert {name.removeprefix("catchment-") for name in beside} <= set(re.findall(r"\w+", every))
 
 
+def test_every_upper_bound_of_a_requirement_says_why() -> None:
+    bounded = []
+    for project in ROOT.glob("packages/*/pyproject.toml"):
+        for line in project.read_text(encoding="utf-8").splitlines():
+            requirement, _, reason = line.partition(" # ")
+            if (
+                re.search(r'"[\w\[\]-]+(>=[\d.]+,)?(<|==)\d', requirement)
+                and "catchment" not in line
+            ):
+                bounded.append(line)
+                assert len(reason) > 20, line
+    assert any("click" in line for line in bounded)
+
+
+def test_the_lock_of_uv_knows_the_packages_and_what_they_ask_for() -> None:
+    lock = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))
+    known = {one["name"]: one for one in lock["package"]}
+    assert lock["requires-python"] == CORE["requires-python"]
+    assert set(lock["manifest"]["members"]) == set(PROJECTS)
+    for name, project in PROJECTS.items():
+        asked = {re.split(r"[\[<>=]", need)[0] for need in project["dependencies"]}
+        assert {one["name"] for one in known[name]["dependencies"]} == asked
+        assert known[name]["version"] == catchment.__version__
+
+
 def test_addresses_and_versions_are_said_once() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     home = CORE["urls"]["Homepage"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -43,3 +44,13 @@ def test_every_way_to_name_a_private_module_is_found(tmp_path: Path) -> None:
         "catchment.data.c": ["tests/test_it.py"],
         "catchment.data.d": ["tests/page.md", "tests/test_it.py"],
     }
+
+
+def test_the_architecture_has_the_order_of_the_imports() -> None:
+    linter = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = linter["tool"]["importlinter"]["contracts"]
+    (layers,) = (one["layers"] for one in contracts if "catchment.cli" in one.get("layers", ()))
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    (said,) = re.findall(r"From the top:\n\n```text\n(.*?)\n```", page, re.DOTALL)
+    held = [set(re.findall(r"catchment\.(\w+)", layer)) for layer in layers]
+    assert [set(line.split(", ")) for line in said.splitlines()] == held

@@ -50,7 +50,7 @@ FACES = {
         "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge "
         "FederatedScaling FederatedYuleWalker PersonalReadouts ReadoutAveraging SHARES "
         "UnknownThreshold group_of add_client mixed personalize state_without_class "
-        "retired_by_class towards unlearn unlearn_rows"
+        "towards unlearn unlearn_rows"
     ),
     "catchment.federation.measure": (
         "Calibration Comparison Drift Evaluation Flag Dummy Outcome "
@@ -72,7 +72,7 @@ FACES = {
         "FixedPoint Intervals KnownClasses Model "
         "MahalanobisDetector OnlineAdaptation OnlineRidge OpenSetModel PersonalModels Predictor "
         "Readout RidgeChoice RidgeStatistics CosineHead accumulate accuracy choose_by_blocks "
-        "choose_by_gcv conformal_quantile forecasts log_edges nrmse "
+        "choose_by_gcv forecasts log_edges nrmse "
         "predictive_variance train SelfTraining self_train"
     ),
     "catchment.report": "write_report",

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 import catchment_edge
 from catchment.errors import IntegrityError
-from catchment.privacy.secure_aggregation import keys, ring
+from catchment.privacy.secure_aggregation import (
+    SHARE_BYTES,
+    combine,
+    cut,
+    keys,
+    share,
+    share_from,
+)
 from tests.export.trained import STRICT, needs_gcc
 
 pytestmark = needs_gcc
@@ -144,14 +151,14 @@ def test_shares_of_a_device_are_those_of_the_same_polynomial(
     drawn = iter([_coefficient(device, key, which << 16 | k) for k in range(1, threshold)])
     monkeypatch.setattr("secrets.randbelow", lambda _: next(drawn))
     places = range(1, N_SHARES + 1)
-    expected = ring.share(int.from_bytes(secret, "little"), threshold, places)
-    out = ctypes.create_string_buffer(N_SHARES * ring.SHARE_BYTES)
+    expected = share(int.from_bytes(secret, "little"), threshold, places)
+    out = ctypes.create_string_buffer(N_SHARES * SHARE_BYTES)
     device.deal(secret, key, which, threshold, N_SHARES, out)
-    found = [ring.share_from(one) for one in ring.cut(out.raw, ring.SHARE_BYTES)]
+    found = [share_from(one) for one in cut(out.raw, SHARE_BYTES)]
     assert found == expected
-    assert any(share < 2**512 for share in found)
+    assert any(one < 2**512 for one in found)
     some = dict(zip(places[-threshold:], found[-threshold:], strict=True))
-    assert ring.combine(some) == int.from_bytes(secret, "little")
+    assert combine(some) == int.from_bytes(secret, "little")
 
 
 def _coefficient(device: ctypes.CDLL, key: bytes, block: int) -> int:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shlex
 import shutil
 import subprocess
+import sys
+import tomllib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -17,6 +21,8 @@ import yaml
 
 import catchment
 from catchment.cli import app
+from catchment.errors import RuleError
+from catchment_fleet.deploy import refuse_unknown_flower
 
 DEPLOY = Path(__file__).parents[4] / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
@@ -201,3 +207,42 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     ours = [line for line in done.stderr.splitlines() if "catchment-" in line]
     assert ours == []
     assert done.returncode == 0, done.stderr
+
+
+def fleet_paths(client: str) -> set[str]:
+    """Return what a node calls of the proxy, by the source of Flower's client."""
+    kept = {"register-node", "unregister-node"}  # by the server's keeper, not through the proxy
+    return set(re.findall(r'"/v1/fleet/([a-z-]+)"', client)) - kept
+
+
+PASSED_ON = set(re.findall(r"location = /v1/fleet/([a-z-]+)", NGINX))
+
+
+def test_nginx_passes_on_what_nodes_of_this_flower_call() -> None:
+    about = importlib.util.find_spec("flwr.supernode.fleet_http_client")
+    assert about is not None
+    assert about.origin is not None
+    assert fleet_paths(Path(about.origin).read_text(encoding="utf-8")) == PASSED_ON
+
+
+@pytest.mark.long
+def test_nginx_passes_on_what_nodes_of_every_allowed_flower_call(tmp_path: Path) -> None:
+    text = (DEPLOY.parent / "packages/catchment-fleet/pyproject.toml").read_text(encoding="utf-8")
+    needs = tomllib.loads(text)["project"]["dependencies"]
+    ((first, beyond),) = re.findall(r"flwr>=1\.(\d+),<1\.(\d+)", " ".join(needs))
+    allowed = [f"1.{minor}." for minor in range(int(first), int(beyond))]
+    for release in allowed:
+        refuse_unknown_flower(f"{release}0")
+    with pytest.raises(RuleError):
+        refuse_unknown_flower(f"1.{beyond}.0")
+    for release in allowed:
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(tmp_path)]
+        done = subprocess.run([*command, f"flwr=={release}*"], capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"no package index has Flower {release}*")
+    wheels = sorted(tmp_path.glob("flwr-*.whl"))
+    assert len(wheels) == len(allowed)
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as held:
+            client = held.read("flwr/supernode/fleet_http_client.py").decode()
+        assert fleet_paths(client) == PASSED_ON, wheel.name

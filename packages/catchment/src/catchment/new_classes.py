@@ -25,7 +25,6 @@ from catchment.federation.learn.classes import (
     among,
     among_by_class,
     refuse_twice,
-    retired_by_class,
     state_without_class,
     without_class,
 )
@@ -230,11 +229,7 @@ def remove_class(
         raise ValueError("only what a folder holds is kept in another; leave out `out`, and save")
     begun = _begun(run, use)
     algorithm, state = begun.algorithm, begun.state
-    if isinstance(algorithm, BalancedRidge):
-        assert isinstance(state, ByClass)
-        return begun.goes_on(*retired_by_class(algorithm, state, name), out)
-    assert isinstance(state, RidgeState)
-    if clients is None:
+    if clients is None or isinstance(algorithm, BalancedRidge):
         return begun.goes_on(*state_without_class(algorithm, state, name), out)
     summed = state.by_client
     asked_of = {who: clients[who] for who in clients if not summed or who in summed}

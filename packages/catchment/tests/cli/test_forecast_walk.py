@@ -180,7 +180,7 @@ def test_a_changed_recording_or_readout_of_a_forecast_is_found(
 def test_shorter_recordings_have_the_exact_gram_or_a_reservoir(
     tmp_path: Path, n_steps: int, map_: str, algorithm: str, why: str
 ) -> None:
-    from catchment.cli.fit import Asked, look
+    from catchment.cli import Asked, look
     from catchment.plans.propose import propose
 
     folder = write(tmp_path / "loads", n_steps)

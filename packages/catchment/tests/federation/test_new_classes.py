@@ -17,7 +17,7 @@ from catchment.federation.learn import (
     BalancedRidge,
     FederatedRidge,
     among_by_class,
-    retired_by_class,
+    state_without_class,
 )
 from catchment.plans import verify_run
 from catchment.readout import (
@@ -107,7 +107,7 @@ def test_sums_by_class_retire_it_and_ask_nobody() -> None:
     state = ct.federate(ct.Plan(algorithm=by_class), data, threads=1).state
     whole = ct.federate(ct.Plan(algorithm=plain), data, threads=1).state
     assert state.weighted.total == whole.total
-    after, rest = retired_by_class(by_class, state, "fast")
+    after, rest = state_without_class(by_class, state, "fast")
     left = ("slow", "hop")
     kept = {
         name: [

@@ -10,7 +10,6 @@ from catchment import Array
 from catchment.readout import (
     Readout,
     RidgeStatistics,
-    conformal_quantile,
     leverage,
     predictive_variance,
     solve_readout,
@@ -88,35 +87,3 @@ def test_too_few_rows_for_a_noise_estimate_are_an_error() -> None:
     z, y = rows(5)
     with pytest.raises(ValueError, match=r"5 rows and 5\.0 effective parameters"):
         variance(z, y, z, 1e-9)
-
-
-def test_conformal_widths_cover_errors_that_are_not_normal() -> None:
-    rng = np.random.default_rng(4)
-    truth = rng.normal(size=(3, 1))
-
-    def draw(n: int) -> tuple[Array, Array]:
-        z = rng.normal(size=(n, 3))
-        return z, z @ truth + rng.standard_t(2, size=(n, 1)) * (1 + np.abs(z[:, :1]))
-
-    inside = []
-    for _ in range(250):
-        readout = fit(*draw(30))
-        (z, y), (new, later) = draw(19), draw(20)
-        half = conformal_quantile(np.abs(y - readout(z)), 0.8)
-        inside.append(np.mean(np.abs(later - readout(new)) <= half))
-    assert np.mean(inside) == pytest.approx(0.8, abs=0.025)
-
-
-@pytest.mark.parametrize(("n", "coverage", "rank"), [(9, 0.9, 9), (19, 0.9, 18), (99, 0.95, 95)])
-def test_the_quantile_is_the_finite_sample_one(n: int, coverage: float, rank: int) -> None:
-    scores = np.random.default_rng(0).permutation(np.arange(1.0, n + 1))[:, None]
-    assert conformal_quantile(scores, coverage)[0] == rank
-
-
-def test_wrong_calibration_is_refused() -> None:
-    _, y = rows()
-    with pytest.raises(ValueError, match="needs at least 9 calibration rows, got 8"):
-        conformal_quantile(y[:8], 0.9)
-    for coverage in (0.0, 1.0, -0.1, float("nan")):
-        with pytest.raises(ValueError, match="coverage is"):
-            conformal_quantile(y, coverage)

@@ -1,6 +1,7 @@
 from catchment.cli.commands import app as app, main as main
 
 # For the other packages and the tests; may change without notice.
+from catchment.cli.fit import Asked as Asked, look as look
 from catchment.cli.models import UseOption as UseOption, load_predictor as load_predictor
 from catchment.cli.show import (
     DataOption as DataOption,

@@ -169,15 +169,13 @@ def load_predictor(path: Path, use: list[str] | None = None) -> Predictor:
 @contextmanager
 def _written(out: Path | None) -> Iterator[TextIO]:
     """Open the terminal, or a file that appears whole or not at all."""
-    if out is None:
-        yield sys.stdout
-        return
     from catchment.wire.files import replace_file
 
     text = io.StringIO()
-    yield text
-    replace_file(out, text.getvalue().encode())
-    typer.echo(f"wrote {out}", err=True)
+    yield sys.stdout if out is None else text
+    if out is not None:
+        replace_file(out, text.getvalue().encode())
+        typer.echo(f"wrote {out}", err=True)
 
 
 ADAPTED = "adapted.safetensors"

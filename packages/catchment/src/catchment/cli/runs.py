@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from catchment.federation.measure.baselines import Comparison
     from catchment.federation.runs.read import Run
     from catchment.plans.file import PlanFile
-    from catchment.plans.run import Finished
 
 
 MOST_NAMED = 100  # clients that were left out, on the terminal
@@ -116,8 +116,8 @@ def run_json(done: Run, folder: Path, notices: Sequence[str] = ()) -> dict[str, 
     }
 
 
-def warn_of_left_out(done: Run, *, strict: bool = False) -> None:
-    """Print a line on stderr for every client that was left out, with the reason.
+def warn_of_left_out(done: Run, notices: Iterable[str] = (), *, strict: bool = False) -> None:
+    """Print a line on stderr for every notice, and client that was left out, with the reason.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def warn_of_left_out(done: Run, *, strict: bool = False) -> None:
     from catchment.federation.messages import left_out_lines
 
     lines = left_out_lines(done.latest)
-    for line in lines[:MOST_NAMED]:
+    for line in (*notices, *lines[:MOST_NAMED]):
         warn(line)
     if len(lines) > MOST_NAMED:
         more = len(lines) - MOST_NAMED
@@ -169,13 +169,13 @@ class Engine(StrEnum):
     flower = "flower"
 
 
-PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")]
-WorkersOption = Annotated[int | None, option("Worker processes, for many small clients.")]
+EngineOption = Annotated[Engine, option("This machine, Ray, or a simulation by Flower.")]
 AddressOption = Annotated[str | None, option("Ray cluster: auto, HOST:PORT or ray://HOST:PORT.")]
 EdgeClientOption = Annotated[
     list[str] | None,
     option("A board that trains, board=tcp://127.0.0.1:7007; repeatable.", "NAME=ADDRESS"),
 ]
+PlanArgument = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, in TOML.")]
 
 
 def run(
@@ -184,12 +184,9 @@ def run(
     data: DataOption = None,
     resume: Annotated[bool, flag("--resume", "Resume a run that was stopped.")] = False,
     force: Annotated[bool, flag("--force", "Overwrite a run that is in the folder.")] = False,
-    engine: Annotated[
-        Engine,
-        option("This machine, Ray, or a simulation by Flower."),
-    ] = Engine.local,
+    engine: EngineOption = Engine.local,
     threads: ThreadsOption = None,
-    workers: WorkersOption = None,
+    workers: Annotated[int | None, option("Worker processes, for many small clients.")] = None,
     address: AddressOption = None,
     strict: Annotated[bool, flag("--strict", "Exit code 1 if any client was left out.")] = False,
     edge_client: EdgeClientOption = None,
@@ -201,6 +198,7 @@ def run(
     """
     from catchment.federation.runs.folder import is_empty
     from catchment.plans.file import read_plan
+    from catchment.plans.propose import oddities
     from catchment.plans.run import run_plan
 
     file = read_plan(plan_file)
@@ -209,46 +207,29 @@ def run(
         raise ValueError(f"--out {folder} is a file; name a folder, which the run makes")
     devices = _devices(edge_client or [])
     processes = _processes(engine, workers, address)
-    if engine is Engine.flower and devices:
-        raise ValueError("--edge-client goes with --engine local; simulated clients are synthetic")
     if engine is Engine.flower:
+        if devices:
+            raise ValueError("--edge-client is for --engine local; simulated clients are synthetic")
         _simulate(file, folder, data, resume=resume, force=force, strict=strict)
         return
     if resume and is_empty(folder):
         typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
     given = {"--engine": engine, "--workers": workers, "--address": address,
              "--threads": threads, "--data": data}  # fmt: skip
-    again = _resuming(plan_file, folder, given, edge_client or ())
-    with stoppable(again), progress(quiet=as_json) as watch, one_line_each():
+    words = [(name, value) for name, value in given.items() if value not in (None, Engine.local)]
+    words += [("--edge-client", text) for text in edge_client or ()]
+    again = ["catchment", "run", plan_file, "--out", folder, "--resume", *chain(*words)]
+    with stoppable(shlex.join(map(str, again))), progress(quiet=as_json) as watch, one_line_each():
         done = run_plan(
             file, folder, data=data, resume=resume, force=force, threads=threads, watch=watch,
             devices=devices, workers=processes,
         )  # fmt: skip
-    _tell(done, file, folder, as_json=as_json)
-    warn_of_left_out(done.run, strict=strict)
-
-
-def _resuming(
-    plan_file: Path, folder: Path, given: Mapping[str, object], devices: Sequence[str]
-) -> str:
-    """Return the command that goes on with a run that was stopped."""
-    again = ["catchment", "run", str(plan_file), "--out", str(folder), "--resume"]
-    for name, value in given.items():
-        again += [] if value in (None, Engine.local) else [name, str(value)]
-    return shlex.join([*again, *(word for text in devices for word in ("--edge-client", text))])
-
-
-def _tell(done: Finished, file: PlanFile, folder: Path, *, as_json: bool) -> None:
-    """Print what came of a run, and what is odd about its data."""
-    from catchment.plans.propose import oddities
-
     notices = (*done.notices, *oddities(file))
     if as_json:
         print_json(run_json(done.run, folder, notices))
     else:
         print_finished(done.run, folder, file)
-    for notice in notices:
-        warn(notice)
+    warn_of_left_out(done.run, notices, strict=strict)
 
 
 def _processes(engine: Engine, workers: int | None, address: str | None) -> int | Workers | None:
@@ -295,15 +276,11 @@ def stoppable(again: str) -> Iterator[None]:
 def one_line_each() -> Iterator[None]:
     """Keep the log from saying who is left out of every stage: it is said once, at the end."""
     logger = logging.getLogger("catchment.federation.runs.folder.rounds")
-
-    def silent(record: logging.LogRecord) -> bool:
-        return record.levelno < logging.WARNING
-
-    logger.addFilter(silent)
+    logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        logger.removeFilter(silent)
+        logger.setLevel(logging.NOTSET)
 
 
 def _simulate(

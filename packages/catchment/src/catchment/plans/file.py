@@ -523,10 +523,7 @@ class PlanFile:
             if own.pop("upload", "statistics") == "auto" and not protections:
                 protections = (LowRankUpload(),)
             own |= {"labels": "some"} if self.origin.some_labels else {}
-        if self.algorithm not in WITHOUT_GRAM:
-            for one in self.maps:
-                classes, remedy = about.classes is not None, 'algorithm = "conjugate_gradients", '
-                refuse_large(one, n_inputs, per_step=per_step, classes=classes, remedy=remedy)
+        self._refuse_large(n_inputs, per_step=per_step, classes=about.classes is not None)
 
         def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
             if kind is FederatedRidge:
@@ -549,6 +546,10 @@ class PlanFile:
             **self._plasticity(),
             **{name: getattr(self.run, name) for name in HOW_OFTEN},
         )
+
+    def _refuse_large(self, n_inputs: int, **how: bool) -> None:
+        for one in () if self.algorithm in WITHOUT_GRAM else self.maps:
+            refuse_large(one, n_inputs, remedy='algorithm = "conjugate_gradients", ', **how)
 
     def offered(self, n_inputs: int, per_step: bool, n_clients: int | None) -> Offered:
         """Return the maps that are tried: that of the plan, or those of which "auto" chooses."""
@@ -638,10 +639,15 @@ def read_plan(path: str | Path, *, base: Path | None = None) -> PlanFile:
             f"{path} holds data and is no plan; `catchment fit {path.parent} --label COLUMN` makes "
             "a plan for a folder of files, `catchment plan --example` lists examples"
         )
-    folder = path.resolve().parent if base is None else base.resolve()
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))  # classes and functions of one's own lie beside the plan
+    folder = beside_plan(path.resolve().parent if base is None else base.resolve())
     return parse_plan(path.read_text(encoding="utf-8"), base=folder, name=path.name)
+
+
+def beside_plan(folder: Path) -> Path:
+    """Return a plan's folder, from where classes and functions of one's own are now imported."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    return folder
 
 
 def _no_plan(path: Path) -> str:

@@ -8,7 +8,6 @@ import json
 import math
 import os
 import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from catchment.data.tables import kind_of
 from catchment.federation.learn.yule_walker import LONG as LONG_SERIES
 from catchment.federation.learn.yule_walker import LOOKBACKS, longest_lookback
 from catchment.plans.data import FOLDS, Files
-from catchment.plans.file import PlanFile, plan_of_tables
+from catchment.plans.file import PlanFile, beside_plan, plan_of_tables
 
 if TYPE_CHECKING:
     from catchment.data.survey import Survey
@@ -95,11 +94,7 @@ def propose(
         changed, reason = _forecaster(found, horizon)
         sections |= changed
         map_ = str(sections["features"]["map"][0])
-    steps = [client.steps for client in found.clients]
-    ratio = max(steps) / max(1.0, float(np.median(steps)))
-    if ratio > 5:
-        many = "times the rows of the middle person that one may have"
-        sections["run"] = {"over_median": (float(math.ceil(2 * ratio)), many)}
+    sections |= _limits(found)
     head = f"# Written by: {command}\n# Change what you like, then: catchment run "
     text = written(f"{head}{shlex.quote(place.name)}\ntitle = {_toml(title)}\n", sections)
     tables: dict[str, object] = {"title": title}
@@ -111,11 +106,17 @@ def propose(
         said[-1] = f"windows of {cut}{' rows' if isinstance(cut, int) else ''}"
     said += [f"brought to {rate:g} Hz"] if found.other_rates and rate else []
     said += ["gaps held"] if found.gaps else []
-    base = place.resolve().parent
-    if str(base) not in sys.path:
-        sys.path.append(str(base))  # a map of one's own lies beside the plan
+    base = beside_plan(place.resolve().parent)
     made = plan_of_tables(tables, text=text, base=base, name=place.name)
     return made, ", ".join([*said, SCALES.get(scale, f"scale: {scale}")])
+
+
+def _limits(found: Survey) -> dict[str, Section]:
+    """Return the settings of [run] where somebody has far more rows than others."""
+    steps = [client.steps for client in found.clients]
+    ratio = max(steps) / max(1.0, float(np.median(steps)))
+    many = "times the rows of the middle person that one may have"
+    return {"run": {"over_median": (float(math.ceil(2 * ratio)), many)}} if ratio > 5 else {}
 
 
 def written(head: str, sections: Mapping[str, Section]) -> str:

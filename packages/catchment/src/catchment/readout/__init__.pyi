@@ -18,7 +18,6 @@ from catchment.readout.heads import (
 from catchment.readout.intervals import (
     Counts as Counts,
     Intervals as Intervals,
-    conformal_quantile as conformal_quantile,
     log_edges as log_edges,
     predictive_variance as predictive_variance,
 )
@@ -172,7 +171,6 @@ __all__ = [
     "autocovariances",
     "choose_by_blocks",
     "choose_by_gcv",
-    "conformal_quantile",
     "forecasts",
     "log_edges",
     "nrmse",

@@ -11,13 +11,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, aligned
+from catchment.arrays import Array, Integers, aligned
 from catchment.errors import CoarseTargetsWarning
 from catchment.readout import integers
 from catchment.readout.fixed_point import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, FixedPoint
@@ -30,6 +30,7 @@ SINGLE_BITS = 8  # features of so few bits are multiplied in float32, if targets
 _MOST_COLUMNS = 2048  # added at once: sums grow by less than 2^59
 _FULL = 1 << 62  # what sums hold at most before some of it is moved
 _CARRY = 32  # digits that stay
+FEW = 256  # features of which the places of a triangle are kept: clients are many then
 
 
 class ExactGram:
@@ -210,6 +211,13 @@ def check_targets(largest: float, fixed: FixedPoint, parts: bool) -> None:
         )
 
 
+@lru_cache(maxsize=8)
+def _upper(size: int) -> Integers:  # asked for every client, of which a round may have a million
+    """Return where the upper triangle of a square matrix is, its rows one after another."""
+    places: Integers = np.flatnonzero(np.triu(np.ones((size, size), dtype=bool)))
+    return places
+
+
 def statistics_of(
     M: integers.Whole,
     n_rows: int,
@@ -232,15 +240,16 @@ def statistics_of(
         unit = 1 << int(fixed.digits[0])
         first = integers.multiplied(first, unit)
         corner = integers.multiplied(first[:1], unit)
-    rows = [corner, first[1:F]]
-    for i in range(1, F):
-        rows.append(M[i, i:F])
-    gram = np.concatenate(rows)
+    if F <= FEW:
+        gram = M[:F, :F].reshape(-1)[_upper(F)]
+        gram[:F] = np.concatenate([corner, first[1:F]])
+    else:
+        gram = np.concatenate([corner, first[1:F], *(M[i, i:F] for i in range(1, F))])
     edge, below = np.concatenate([first[None, F:][:F], M[1:F, F:]]), M[F:-1, F:]
     # The rows of Y' are pieces of K targets, each of so many units.
     K = len(below) // len(places)
     target_sum, cross = below[:, -1].copy(), edge[:, :K].copy()
-    target_gram = below[:, :K][np.triu_indices(K)]
+    target_gram = below[:K, :K].reshape(-1)[_upper(K)]
     if places != (0,):
         pieces = [(p * K, PIECE * place) for p, place in enumerate(places)]
         known, both = below.tolist(), [(a, b, d + e) for a, d in pieces for b, e in pieces]

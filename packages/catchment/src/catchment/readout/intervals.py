@@ -30,7 +30,6 @@ normal.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -357,22 +356,3 @@ def predictive_variance(
             "parameters leave no freedom to estimate the noise; add rows or raise the ridge"
         )
     return np.asarray(spectrum.squared_errors(ridges) / freedom * (1.0 + spread))
-
-
-def conformal_quantile(scores: Array, coverage: float) -> Array:
-    """Return the ceil((n + 1) coverage)-th smallest of the scores (n, K), for each of K columns.
-
-    The one past n makes the coverage hold for a new row, not only for those at hand.
-
-    >>> conformal_quantile(np.arange(1.0, 10.0)[:, None], 0.8)
-    array([8.])
-    """
-    check_type(coverage, Probability, "coverage")
-    n, rank = len(scores), math.ceil((len(scores) + 1) * coverage - 1e-9)
-    if rank > n:
-        needed = math.ceil(coverage / (1 - coverage) - 1e-9)
-        raise ValueError(
-            f"coverage {coverage} needs at least {needed} calibration rows, got {n}; "
-            "add rows or lower the coverage"
-        )
-    return np.asarray(np.partition(scores, rank - 1, axis=0)[rank - 1])

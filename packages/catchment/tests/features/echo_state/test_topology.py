@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from catchment.features import Reservoir
@@ -185,6 +185,7 @@ def test_known_radius_of_orthogonal_and_delay_line() -> None:
 
 
 @given(jump=st.integers(2, 9), periods=st.integers(2, 8), weight=st.floats(0, 5))
+@example(jump=2, periods=2, weight=2.2250738585e-313)  # beside it one times 2^digits is infinite
 def test_radius_of_cycles_with_dividing_jumps(jump: int, periods: int, weight: float) -> None:
     wiring = Layer(topology="cycle_jumps", units=jump * periods, jump=jump, jump_weight=weight)
     dense = np.abs(np.linalg.eigvals(raw_matrix(wiring).to_dense())).max()

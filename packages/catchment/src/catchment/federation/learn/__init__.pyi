@@ -4,7 +4,6 @@ from catchment.federation.learn.balanced import BalancedRidge as BalancedRidge
 from catchment.federation.learn.candidates import Candidates as Candidates
 from catchment.federation.learn.classes import (
     UnknownThreshold as UnknownThreshold,
-    retired_by_class as retired_by_class,
     state_without_class as state_without_class,
 )
 from catchment.federation.learn.personal import (
@@ -75,7 +74,6 @@ __all__ = [
     "group_of",
     "mixed",
     "personalize",
-    "retired_by_class",
     "state_without_class",
     "towards",
     "unlearn",

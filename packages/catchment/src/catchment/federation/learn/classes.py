@@ -163,17 +163,17 @@ class RowsOfClass(Algorithm[RidgeState, Tally[RidgeStatistics], Any]):
 
 
 def state_without_class(
-    algorithm: FederatedRidge,
-    state: RidgeState,
+    algorithm: Any,
+    state: Any,
     name: str,
     rows: Mapping[str, RidgeStatistics] | None = None,
-) -> tuple[FederatedRidge, RidgeState]:
+) -> tuple[Any, Any]:
     """Return algorithm and state as if a class had never been there, solved.
 
     Parameters
     ----------
     algorithm
-        The one that made the state.
+        The one that made the state: a ridge, or one of sums by class, whose own are left out.
     name
         Of the class.
     rows
@@ -193,6 +193,8 @@ def state_without_class(
     k = _place(algorithm.classes, name)
     if state.total is None:
         raise FederationError("nothing has been learned yet; there is no class to remove")
+    if isinstance(algorithm, BalancedRidge):
+        return _without_sums(algorithm, state, k)
     if state.recent or algorithm.forgetting < 1:
         raise FederationError(
             "with a window or with forgetting rows no longer weigh what they did; run the plan "
@@ -217,13 +219,11 @@ def state_without_class(
     return after, after.solved(rest)
 
 
-def retired_by_class(
-    algorithm: BalancedRidge, state: ByClass, name: str
+def _without_sums(
+    algorithm: BalancedRidge, state: ByClass, k: int
 ) -> tuple[BalancedRidge, ByClass]:
-    """Return algorithm and state without the sums of a class, solved; nobody is asked."""
-    k = _place(algorithm.classes, name)
-    if state.total is None:
-        raise FederationError("nothing has been learned yet; there is no class to remove")
+    """Return algorithm and state without the sums of class k, solved; nobody is asked."""
+    assert state.total is not None
     weights, classes = algorithm.weights, algorithm.classes
     if not isinstance(weights, str):
         weights = weights[:k] + weights[k + 1 :]
