@@ -17,10 +17,10 @@ import catchment as ct
 from catchment.cli import main
 from catchment.data import synthetic_wearables
 from catchment.readout import Model
-from catchment_edge import lags_c_code
-from catchment_edge.c import BOARDS, c_code
+from catchment_edge import c_code, lags_c_code
 
 AVR_CORE = Path("/usr/share/arduino/hardware/arduino/avr")
+BOARDS = ("arduino", "zephyr", "esp-idf", "platformio", "micropython")
 LOOKBACK, HORIZON = 48, 12
 
 

@@ -236,7 +236,7 @@ def test_nginx_passes_on_what_nodes_of_every_allowed_flower_call(tmp_path: Path)
     with pytest.raises(RuleError):
         refuse_unknown_flower(f"1.{beyond}.0")
     for release in allowed:
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", tmp_path]
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(tmp_path)]
         done = subprocess.run([*command, f"flwr=={release}*"], capture_output=True, text=True)
         if done.returncode:
             pytest.skip(f"no package index has Flower {release}*")

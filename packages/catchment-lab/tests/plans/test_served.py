@@ -122,7 +122,7 @@ def test_diagnose_answers_with_what_its_tables_show() -> None:
     one = Served("p9", "accuracy", 0.7, 60, "", others, names, taken, usual)
     assert not one.is_badly_served  # people differ by more than that
     (found,) = standing_out(one)
-    assert found == "walk taken for stairs: 18 of 20 (90 %; of the others' 5 %)"
+    assert found == "walk predicted as stairs: 18 of 20 (90 %; others 5 %)"
     shifts = class_shifts([20, 0, 0], [100, 100, 100], names)
     alone = replace(one, value=0.5, rows=60, confusion=np.diag([20, 0, 0]), classes=shifts)
     assert standing_out(alone) == ["all their rows are walk: one class alone decides their score"]
@@ -135,7 +135,7 @@ def test_units_gaps_and_rates_are_said_only_of_somebody_badly_served() -> None:
     dead = replace(ordinary, name="y", spread_ratio=0.001, spread_shift=-40.0)
     gappy = replace(ordinary, name="z", missing=0.4)
     one = Served("dan", "accuracy", 0.6, 200, "by a model", others, channels=(ordinary,))
-    assert "nothing of what is looked at here" in standing_out(one)[0]
+    assert "nothing among what is compared here" in standing_out(one)[0]
     rate = (Quantity("steps per second", 50, 25),)
     odd = replace(one, channels=(large, dead, gappy), quantities=rate)
     said = standing_out(odd)

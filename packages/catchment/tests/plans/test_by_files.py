@@ -311,6 +311,24 @@ def test_the_helper_refuses_a_batch_that_overlaps_an_earlier_one(tmp_path: Path)
         sites.answer(sites.batch(["p00", "p01", "p02"]))
 
 
+def test_who_came_late_joins_with_two_servers_in_a_batch_of_their_own(tmp_path: Path) -> None:
+    sites = Sites(tmp_path, 6)
+    first = sites.answer(sites.batch(sites.names[:3])).rename(tmp_path / "first.answer")
+    given: dict[str, Any] = {"out": sites.folder / "run", "identities": sites.keys}
+    early = [sites.paths[name] for name in sites.names[:4]]
+    with pytest.raises(FederationError, match="for all but 1, and a batch has 3 or more"):
+        combine(early, sites.plan, **given, answers=[first])
+    with pytest.raises(AwaitedError) as awaited:
+        combine(sites.paths.values(), sites.plan, **given, answers=[first])
+    late = tmp_path / "late.batch"
+    late.write_bytes(awaited.value.content)
+    second = sites.answer(late)
+    combine(sites.paths.values(), sites.plan, **given, answers=[second, first])
+    plain = PLAN.format(scale="own") + '\n[learn]\nalgorithm = "ridge"\nridge = "gcv"\n'
+    run_plan(read_plan(written(tmp_path / "data", plain)), tmp_path / "six")
+    assert sha(sites.folder / "run") == sha(tmp_path / "six")
+
+
 def test_the_helper_holds_a_leader_to_what_clients_signed(tmp_path: Path) -> None:
     sites = Sites(tmp_path)
     content = sites.batch().read_bytes()

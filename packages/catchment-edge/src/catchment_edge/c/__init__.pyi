@@ -1,5 +1,4 @@
 # For the other packages and the tests; may change without notice.
-from catchment_edge.c.code import BOARDS as BOARDS, c_code as c_code
 from catchment_edge.c.echo_state import dense as dense, sparse as sparse, whole as whole
 from catchment_edge.c.maps_windows import Reading as Reading, Words as Words, sines as sines
 from catchment_edge.c.pieces import needed as needed

@@ -22,6 +22,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -451,13 +452,20 @@ def _sorted(
 def _assisted(workflow: Workflow, answers: Iterable[str | Path] = ()) -> Workflow:
     """Return the workflow with its helper's answers at hand, where it has two servers."""
     read = [Path(path).read_bytes() for path in answers]
-    known = {Message.from_bytes(one).facts.get("batch"): one for one in read}
 
-    def assist(batch: bytes) -> bytes:
-        if (answer := known.get(digest(batch).hex())) is not None:
+    def assist(batch: bytes, fewest: int) -> bytes:
+        from catchment.privacy.secure_aggregation.two_servers import together
+
+        answer, rest, n_left = together(batch, read)
+        if answer is not None:
             return answer
+        if n_left < fewest:
+            raise FederationError(
+                f"the helper answered for all but {n_left}, and a batch has {fewest} or more; wait "
+                "until so many have come late, or leave them out with --without"
+            )
         words = "the sum is masked, and the helper takes the masks off"
-        raise AwaitedError(words, batch, suffix=".batch")
+        raise AwaitedError(words, rest, suffix=".batch")
 
     protections = list(workflow.protections)
     for k, one in enumerate(protections):
@@ -468,7 +476,7 @@ def _assisted(workflow: Workflow, answers: Iterable[str | Path] = ()) -> Workflo
                 "secure aggregation with one server asks clients seven times; by files use "
                 "servers = 2 and the public key of a helper"
             )
-        protections[k] = replace(one, assist=assist)
+        protections[k] = replace(one, assist=partial(assist, fewest=one.min_clients))
     return replace(workflow, protections=tuple(protections))
 
 

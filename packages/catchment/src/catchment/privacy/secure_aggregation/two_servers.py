@@ -214,6 +214,32 @@ class TwoServerRound:
         """Nothing is kept: a batch can be asked for again, and has the same answer."""
 
 
+def together(batch: bytes, answers: Sequence[bytes]) -> tuple[bytes | None, bytes, int]:
+    """Return what answers to parts of a batch come to, and the batch of clients that are in none.
+
+    The first is the answer to the whole, None if clients are left; the last is how many.
+    """
+    named = split(Message.from_bytes(batch), BATCH)
+    left = dict(named)
+    total: Residues | None = None
+    for answer in map(Message.from_bytes, answers):
+        told = answer.facts.get("clients")  # older helpers answered the whole, and named nobody
+        names = set(map(str, told)) if isinstance(told, list) else set(named)
+        if not names <= left.keys():
+            continue
+        part = join(BATCH, {name: left[name] for name in sorted(names)}).to_bytes()
+        if answer.facts.get("batch") != digest(part).hex():
+            continue
+        (masks,) = answer.expect(ANSWER, 1).arrays
+        if total is None:
+            total = np.zeros_like(masks)
+        add_into(total, masks)
+        left = {name: one for name, one in left.items() if name not in names}
+    if left or total is None:
+        return None, join(BATCH, left).to_bytes(), len(left)
+    return Message(ANSWER, {"batch": digest(batch).hex()}, (total,)).to_bytes(), b"", 0
+
+
 def check_sealed(agreed: SecureAggregation, client: str, sealed: Message) -> Mapping[str, Any]:
     """Return what a client signed for a batch; IntegrityError unless it did sign it."""
     content, box, signature = sealed.expect("sealed", 3).arrays
@@ -275,7 +301,8 @@ class Helper:
             add_into(total, masks.of(_mask_key(seed, told)))
         for name in named:
             self._memory[self._place(terms[name], name)] = digest(batch)
-        return Message(ANSWER, {"batch": digest(batch).hex()}, (total,)).to_bytes()
+        facts: dict[str, Any] = {"batch": digest(batch).hex(), "clients": sorted(named)}
+        return Message(ANSWER, facts, (total,)).to_bytes()
 
     def _check(self, terms: Mapping[str, Mapping[str, Any]], batch: bytes) -> None:
         check_clients(len(terms), max(int(one["min_clients"]) for one in terms.values()))
