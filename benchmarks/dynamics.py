@@ -266,8 +266,8 @@ def jobs(names: Iterable[str], seeds: Iterable[int], repeats: int) -> dict[str, 
         units, every = SIZES[name]
         problem = make_problem(JOBS[name])
         works = {
-            "float64": work_of(problem, classes=False, on_grid=False)[0],
-            "grid": work_of(problem, classes=False, on_grid=True)[0],
+            "float64": work_of(problem, classes=False, in_fixed_point=False)[0],
+            "grid": work_of(problem, classes=False, in_fixed_point=True)[0],
         }
         works |= {
             task: diagonal_work(problem, units, every, settings)

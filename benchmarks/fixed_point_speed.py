@@ -38,7 +38,7 @@ def problem_of(name: str) -> Problem:
     return replace(problem, y=labels)
 
 
-def work_of(problem: Problem, *, classes: bool, on_grid: bool) -> tuple[Work, int]:
+def work_of(problem: Problem, *, classes: bool, in_fixed_point: bool) -> tuple[Work, int]:
     """Return what is timed, and the bytes of its statistics."""
     bits, feature_bits, largest = AUTO_GRID["classes" if classes else "numbers"]
     reservoir = Reservoir.from_matrices(
@@ -46,7 +46,7 @@ def work_of(problem: Problem, *, classes: bool, on_grid: bool) -> tuple[Work, in
         problem.W_in,
         bias=problem.bias,
         leak_rate=LEAK,
-        bits=bits if on_grid else None,
+        bits=bits if in_fixed_point else None,
         input_range=largest,
     )
     features = EchoState.of(
@@ -54,7 +54,7 @@ def work_of(problem: Problem, *, classes: bool, on_grid: bool) -> tuple[Work, in
         bias=True,
         pool=problem.job.pool,
         washout=problem.job.washout,
-        feature_bits=feature_bits if on_grid else None,
+        feature_bits=feature_bits if in_fixed_point else None,
     )
     sequences = [Recording(u, y) for u, y in zip(problem.u, problem.y, strict=True)]
 
@@ -78,7 +78,10 @@ def main() -> None:
         problem = problem_of(name)
         classes = name in PER_STEP or problem.job.pool is not None
         works, sizes = zip(
-            *(work_of(problem, classes=classes, on_grid=on_grid) for on_grid in (False, True)),
+            *(
+                work_of(problem, classes=classes, in_fixed_point=in_fixed_point)
+                for in_fixed_point in (False, True)
+            ),
             strict=True,
         )
         seconds = np.array([[once(work, 1)[0] for work in works] for _ in range(asked.repeats)])

@@ -158,7 +158,7 @@ def private(
         for epsilon in EPSILONS
     ]
     # Clipped once, to the steps of the least noise, which is finer than the others need.
-    finest = min(noise.grid for noise in noises)
+    finest = min(noise.step for noise in noises)
     total = reduce(add, (clip.clipped(s, finest) for s in sent))
     scores = {}
     for noise in noises:

@@ -75,7 +75,7 @@ def product(n: int) -> dict[str, float]:
 def job(name: str) -> dict[str, float]:
     """Return microseconds a step of a whole job, and how many times as long it takes by dsyrk."""
     problem = problem_of(name)
-    work = work_of(problem, classes=False, on_grid=True)[0]
+    work = work_of(problem, classes=False, in_fixed_point=True)[0]
 
     def by(gram: type[ExactGram]) -> None:
         exact.ExactGram = gram  # type: ignore[misc]

@@ -41,7 +41,8 @@ def serve() -> None:
             known, problem = name, jobs.problem_of(name)
             classes = name in jobs.PER_STEP or problem.job.pool is not None
             works = [
-                jobs.work_of(problem, classes=classes, on_grid=grid)[0] for grid in (False, True)
+                jobs.work_of(problem, classes=classes, in_fixed_point=grid)[0]
+                for grid in (False, True)
             ]
             for work in works:
                 work(1)

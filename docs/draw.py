@@ -201,6 +201,26 @@ def report_pictures() -> None:
         _photograph("report-phone", narrow.as_uri(), 390, 1500)
 
 
+def page_pictures() -> None:
+    """Photograph the first page and a guide of the built documentation: light, dark, on a phone."""
+    built = Path(__file__).parent / "_build" / "html"
+    for name, page in (("first-page", "index.html"), ("guide", "guides/by-files.html")):
+        address = (built / page).as_uri()
+        shots = [IMAGES / f"{name}-{k}.png" for k in range(3)]
+        with tempfile.TemporaryDirectory() as place:
+            narrow = Path(place) / "narrow.html"
+            narrow.write_text(PHONE.replace("report.html", address), encoding="utf-8")
+            _photograph(shots[0].stem, address, 1280, 1000)
+            _photograph(shots[1].stem, address, 1280, 1000, dark=True)
+            _photograph(shots[2].stem, narrow.as_uri(), 390, 1000)
+        widths, sheet = (640, 640, 195), Image.new("RGB", (1495, 500), "#888")
+        for shot, width, left in zip(shots, widths, (0, 650, 1300), strict=True):
+            seen = Image.open(shot).convert("RGB").resize((width, 500), Image.Resampling.LANCZOS)
+            sheet.paste(seen, (left, 0))
+            shot.unlink()
+        _few_colours(sheet).save(IMAGES / f"{name}.png", optimize=True)
+
+
 def playground_picture() -> None:
     """Photograph the playground with one client taken out, down to the sums."""
     _photograph("playground", f"{PLAYGROUND.as_uri()}#out=2", 1200, PLAYGROUND_HEIGHT)
@@ -255,3 +275,4 @@ if __name__ == "__main__":
     anomaly_picture()
     report_pictures()
     playground_picture()
+    page_pictures()

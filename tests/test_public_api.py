@@ -233,7 +233,9 @@ def test_users_are_shown_only_what_has_a_face() -> None:
 def test_the_reference_follows_the_faces() -> None:
     pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "api").glob("*.md")]
     documented = set(
-        re.findall(r"auto(?:class|function|data|exception):: ([\w.]+)", "\n".join(pages))
+        re.findall(
+            r"(?:auto(?:class|function|data|exception)|py:data):: ([\w.]+)", "\n".join(pages)
+        )
     )
     # What a package's own name has besides its folders is documented with these.
     by_package = {(one.split(".")[0], one.rpartition(".")[2]) for one in documented}

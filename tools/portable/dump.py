@@ -92,7 +92,7 @@ class IntegerMap:
             features.known_inputs,
             tuple(IntegerLayer.of(program, leak_digits) for program in features.programs),
             feature_bits,
-            features.grid_digits[: features.n_base],
+            features.feature_digits[: features.n_base],
             features.reservoir.cut,
             features.bias,
             features.input,

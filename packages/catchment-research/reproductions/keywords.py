@@ -158,10 +158,10 @@ class Federation:
 
 
 def _highest(outputs: Outputs, held: Sequence[ct.Recording]) -> list[int]:
-    return [int(k) for k in outputs(on_grid(held)).argmax(axis=1)]
+    return [int(k) for k in outputs(in_fixed_point(held)).argmax(axis=1)]
 
 
-def on_grid(held: Sequence[ct.Recording]) -> Array:
+def in_fixed_point(held: Sequence[ct.Recording]) -> Array:
     """Return the rows (n, F) of clips as the map gives them."""
     return np.concatenate(Embedded().rows([one.u for one in held]))
 
@@ -187,11 +187,11 @@ def _word(words: Words, word: str) -> WordResult:
         sums = ct.federate(ct.Plan(algorithm=by_class, preprocessing=PREPARE), early)
         first = Federation(word, early, run, sums, folder, words.test)
         old_clips = [one for held in early.values() for one in held]
-        logistic = softmax_of(on_grid(old_clips), [said(one) for one in old_clips], old)
+        logistic = softmax_of(in_fixed_point(old_clips), [said(one) for one in old_clips], old)
         everybody = _everybody(first, words)
         brought = {}
         for speaker in words.speakers:
-            others = {EVERYBODY: everybody, **_tuned(logistic, on_grid(brings[speaker]))}
+            others = {EVERYBODY: everybody, **_tuned(logistic, in_fixed_point(brings[speaker]))}
             brought[speaker] = _brought(first, speaker, brings[speaker], others)
         auroc, told = _unknown(first)
         new, known = first.clips(words.speakers[0])
@@ -235,8 +235,8 @@ def _brought(
     always = ct.federate(ct.Pipeline(PREPARE, Embedded()), first.early | late, classes=names)
     ridge = float(np.max(grown.readout.ridge))
     rows = [one for held in first.early.values() for one in held] + late[f"{speaker} again"]
-    tests = on_grid([one for held in first.clips(None) for one in held])
-    pooled = pooled_outputs(on_grid(rows), [said(one) for one in rows], names, ridge, tests)
+    tests = in_fixed_point([one for held in first.clips(None) for one in held])
+    pooled = pooled_outputs(in_fixed_point(rows), [said(one) for one in rows], names, ridge, tests)
     sums = always.training.state.by_client
     alone = sums[speaker] + sums[f"{speaker} again"]
     total = always.statistics
@@ -299,7 +299,7 @@ def _unknown(first: Federation) -> tuple[dict[str, float], dict[str, tuple[float
     own = ct.federate(ct.Plan(algorithm=by_class, preprocessing=PREPARE), first.early).result
     shared = ct.reject_unknown(first.run, first.early, rate=RATE)
     truth = np.repeat([1, 0], [len(new), len(old)])
-    auroc, told, z = {}, {}, on_grid([*new, *old])
+    auroc, told, z = {}, {}, in_fixed_point([*new, *old])
     for name, model in (("own", own), ("shared", shared)):
         far = model.known.nearest(z) / model.threshold
         auroc[name] = float(roc_auc_score(truth, far))

@@ -14,10 +14,10 @@ from numba import njit
 from catchment import Array, Integers
 from catchment.features.echo_state import (
     ACTIVATIONS,
-    grid_linear,
-    grid_sigmoid,
-    grid_sin,
-    grid_tanh,
+    fixed_linear,
+    fixed_sigmoid,
+    fixed_sin,
+    fixed_tanh,
     rounder,
 )
 from tools.portable.dump import IntegerMap, IntegerRows, IntegerSequence
@@ -31,15 +31,15 @@ def activated(codes, p, G, top):  # type: ignore[no-untyped-def]
     y = np.empty_like(p)
     for i in range(len(p)):
         if codes[i] == TANH:
-            y[i] = grid_tanh(p[i], G, top)
+            y[i] = fixed_tanh(p[i], G, top)
         elif codes[i] == SIGMOID:
-            y[i] = grid_sigmoid(p[i], G, top)
+            y[i] = fixed_sigmoid(p[i], G, top)
         elif codes[i] == SIN:
-            y[i] = grid_sin(p[i], G, top)
+            y[i] = fixed_sin(p[i], G, top)
         elif codes[i] == RELU:
-            y[i] = max(grid_linear(p[i], G), 0.0)
+            y[i] = max(fixed_linear(p[i], G), 0.0)
         else:
-            y[i] = grid_linear(p[i], G)
+            y[i] = fixed_linear(p[i], G)
     return y
 
 
@@ -102,10 +102,12 @@ def feature_rows(map_: IntegerMap, sequence: IntegerSequence) -> Integers:
     ]
     Z = np.concatenate(chosen, axis=1)[map_.washout :]
     if map_.pool is None:
-        return _on_grid(map_, Z.astype(np.float64))
+        return _in_fixed_point(map_, Z.astype(np.float64))
     edges = [len(Z) * k // map_.segments for k in range(map_.segments + 1)]
     parts = [Z[first:last] for first, last in pairwise(edges)]
-    return np.concatenate([_on_grid(map_, pooled(map_, part)) for part in parts]).reshape(1, -1)
+    return np.concatenate([_in_fixed_point(map_, pooled(map_, part)) for part in parts]).reshape(
+        1, -1
+    )
 
 
 def pooled(map_: IntegerMap, Z: Integers) -> Array:
@@ -121,7 +123,7 @@ def pooled(map_: IntegerMap, Z: Integers) -> Array:
     return np.asarray(picked, dtype=np.float64)[None]
 
 
-def _on_grid(map_: IntegerMap, rows: Array) -> Integers:
+def _in_fixed_point(map_: IntegerMap, rows: Array) -> Integers:
     scaled = np.rint(np.ldexp(rows, map_.feature_digits - map_.digits))
     top = 2.0**map_.feature_bits
     return np.clip(scaled, -top, top).astype(np.int64)

@@ -32,7 +32,7 @@ def test_the_library_has_the_same_integers(name: str, programs: dict[int, Path])
     output = NATIVE.run(programs[32], dump)
     answer = read_answer(output, map_, sequences)
     rows = features.rows(us)
-    digits = features.grid_digits
+    digits = features.feature_digits
     for k, states in enumerate(features.reservoir.run(us)):
         np.testing.assert_array_equal(answer.states[k], whole(states, map_.digits))
         np.testing.assert_array_equal(answer.rows[k], whole(rows[k], digits))

@@ -122,11 +122,11 @@ class DeviceForm:
         return self.rounded(z, whole=whole)
 
     def rounded(self, z: Tensor, *, whole: bool) -> Tensor:
-        """Return features (F, n) on their grid, if they have one."""
+        """Return features (F, n) in fixed point, if they have bits."""
         if self.features.feature_bits is None:
             return z
-        scale = torch.from_numpy(np.ldexp(1.0, self.features.grid_digits)).to(z.device)[:, None]
-        # Within the bounds nothing is rounded beyond the grid's end. The zero turns -0 into 0.
+        scale = torch.from_numpy(np.ldexp(1.0, self.features.feature_digits)).to(z.device)[:, None]
+        # Within the bounds nothing is rounded beyond the largest number. The zero turns -0 into 0.
         k = (z * scale).round_()
         return k if whole else k.div_(scale).add_(0.0)
 
@@ -150,7 +150,7 @@ class HostForm(DeviceForm):
 def form_of(features: FeatureMap, device: torch.device, threads: int | None = None) -> DeviceForm:
     """Return the form of a map on a device; without one its rows are made by threads of the CPU.
 
-    Its rows are those of `features.rows`, to the bit where the map has a grid.
+    Its rows are those of `features.rows`, to the bit where the map is in fixed point.
     """
     for name in FORMS:
         import_module(f"catchment_gpu.{name}")

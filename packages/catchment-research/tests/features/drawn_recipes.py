@@ -89,7 +89,7 @@ def deep(rng: Random) -> EchoState:
     )
 
 
-def without_grid(rng: Random) -> EchoState:
+def in_float64(rng: Random) -> EchoState:
     return echo_state(rng, bits=None)
 
 
@@ -109,7 +109,7 @@ Draw = Callable[[Random], FeatureMap]
 DRAWS: dict[str, tuple[Draw, bool | None]] = {
     **{f"echo_state {name}": (lambda r, n=name: echo_state(r, n), None) for name in TOPOLOGIES},  # type: ignore[misc]
     "echo_state deep": (deep, None),
-    "echo_state without grid": (without_grid, None),
+    "echo_state without grid": (in_float64, None),
     "diagonal": (diagonal, None),
     "nvar": (lambda r: NVAR(delays=r.randint(2, 6), order=r.choice([1, 2, 3])), True),
     "window_statistics": (lambda r: WindowStatistics(), False),

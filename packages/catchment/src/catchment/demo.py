@@ -1,4 +1,4 @@
-"""A demonstration: ways to learn together, side by side, on people who took no part in training."""
+"""A demonstration: training strategies side by side, on people who took no part in training."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def whole_rows(seed: int, n: int, F: int, bits: int) -> np.ndarray[Any, np.dtype
     return rng.integers(-(2**bits), 2**bits + 1, size=(n, F))
 
 
-def on_a_grid(
+def in_fixed_point(
     seed: int, n: int, F: int, bits: int, *, classes: bool = True, dead: int = 0
 ) -> RidgeStatistics:
     k = whole_rows(seed, n, F, bits)
@@ -77,7 +77,7 @@ def test_a_gram_matrix_is_made_of_some_of_its_rows_to_the_last_digit(
 def test_what_the_server_reads_is_what_the_client_has_bit_for_bit(
     n: int, bits: int, classes: bool
 ) -> None:
-    s = on_a_grid(n, n, 40, bits, classes=classes, dead=2)
+    s = in_fixed_point(n, n, 40, bits, classes=classes, dead=2)
     sent, read = there_and_back(s)
     assert read == s
     assert read.digest() == s.digest()
@@ -89,7 +89,7 @@ def test_what_the_server_reads_is_what_the_client_has_bit_for_bit(
 
 
 def test_a_client_with_many_rows_sends_its_statistics_as_they_are() -> None:
-    s = on_a_grid(0, 50, 30, 8)
+    s = in_fixed_point(0, 50, 30, 8)
     assert LowRankUpload().on_client(s, TURN) is s
 
 
@@ -150,7 +150,7 @@ def damaged(parts: Message, place: int, array: np.ndarray[Any, Any]) -> Message:
 
 
 def test_malformed_low_rank_uploads_are_refused() -> None:
-    sent, _ = there_and_back(on_a_grid(1, 7, 40, 8))
+    sent, _ = there_and_back(in_fixed_point(1, 7, 40, 8))
     read = LowRankUpload().read_update
     pivots, rows = sent.arrays[-1], sent.arrays[3]
 

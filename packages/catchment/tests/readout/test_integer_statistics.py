@@ -21,7 +21,7 @@ from sklearn.linear_model import Ridge
 from catchment import Array, EchoState, Recording
 from catchment.engine import run_locally
 from catchment.errors import CoarseTargetsWarning, IntegrityError, UploadError
-from catchment.features import FeatureMap, on_grid
+from catchment.features import FeatureMap, in_fixed_point
 from catchment.federation import Plan, RoundContext, Tally, check_statistics, learn
 from catchment.federation.learn import FederatedRidge
 from catchment.readout import (
@@ -329,7 +329,7 @@ def test_malformed_uploads_are_refused(number: int, array: Any, error: type[Exce
 @pytest.mark.parametrize(
     "text", ["", "[8]", "[8,[[2,8]],7]", "[99,[[2,8]],0]", "[8,[[-1,8]],0]", 3]
 )
-def test_malformed_grids_are_refused(text: Any) -> None:
+def test_malformed_fixed_points_are_refused(text: Any) -> None:
     sent = Data.drawn(9, 5, 2, 1, 8, classes=True).statistics().parts()
     with pytest.raises(IntegrityError):
         RidgeStatistics.from_message(replace(sent, facts={**sent.facts, "grid": text}))
@@ -604,7 +604,7 @@ def test_algorithms_take_a_map_in_fixed_point(algorithm: Any, whole: bool) -> No
 
 def test_targets_of_which_fixed_point_keeps_little_are_named() -> None:
     rng = np.random.default_rng(0)
-    z = on_grid(rng.uniform(-1, 1, (20, 2)), np.array([12, 12]), 12)
+    z = in_fixed_point(rng.uniform(-1, 1, (20, 2)), np.array([12, 12]), 12)
     fixed = FixedPoint(12, ((2, 12),), 36)
     with pytest.warns(CoarseTargetsWarning, match="1e-09, of which .* keep 68.7 steps"):
         RidgeStatistics.from_states(z, np.full((20, 1), 1e-9), fixed=fixed)

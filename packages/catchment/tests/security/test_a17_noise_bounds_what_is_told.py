@@ -64,8 +64,8 @@ def test_no_client_is_longer_than_the_bound(
     with np.errstate(over="ignore", invalid="ignore"):
         clip = Clip(bound=bound)
         noise = GaussianNoise(epsilon=epsilon, delta=1e-5, clip=clip)
-        clipped = clip.clipped(upload, noise.grid)
-    assert exact_square(clipped, noise.grid) <= Fraction(bound) ** 2
+        clipped = clip.clipped(upload, noise.step)
+    assert exact_square(clipped, noise.step) <= Fraction(bound) ** 2
     assert noise.sensitivity == bound
 
 
@@ -78,9 +78,9 @@ def test_a_sum_moves_by_the_client_and_no_more(
     noise = GaussianNoise(epsilon=1.0, delta=1e-5, clip=clip)
     rng = np.random.default_rng(seed)
     with np.errstate(over="ignore", invalid="ignore"):
-        mine = clip.clipped(upload, noise.grid)
+        mine = clip.clipped(upload, noise.step)
     steps = np.rint(rng.normal(size=(5, len(mine.vector))) * 1e5)
-    others = Clipped(steps.sum(axis=0) * noise.grid, 5, mine.about)
+    others = Clipped(steps.sum(axis=0) * noise.step, 5, mine.about)
     np.testing.assert_array_equal((others + mine).vector - others.vector, mine.vector)
 
 
@@ -184,7 +184,7 @@ def test_sequences_are_records_with_states_of_their_own() -> None:
         data = [Recording(x, np.ones((20, 1))) for x in inputs]
         upload = algorithm.client_update(NOTHING, lambda: data, RoundContext(0, (), client="a"))
         assert isinstance(upload, Records)
-        return [noise.clip.clipped(r, noise.grid).vector for r in upload.uploads()]
+        return [noise.clip.clipped(r, noise.step).vector for r in upload.uploads()]
 
     before, after = records(u), records(changed)
     for k in (0, 2, 3):

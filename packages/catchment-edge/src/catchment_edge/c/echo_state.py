@@ -109,7 +109,7 @@ class _Maker:
             features.known_inputs,
             features.n_features,
             known_bits(features.feature_bits),
-            features.grid_digits,
+            features.feature_digits,
             "\n".join(
                 [
                     self.structs(),
@@ -134,7 +134,7 @@ class _Maker:
         return float(weights + 2 * self.n_units + (self.base if self.pool == "mean_std" else 0))
 
     def _tables(self) -> tuple[Table, ...]:
-        found = [Table("int8_t", f"{self.p}_digits", self.features.grid_digits[: self.base])]
+        found = [Table("int8_t", f"{self.p}_digits", self.features.feature_digits[: self.base])]
         leak_digits = min(self.digits, MOST_WEIGHT_DIGITS)
         for k, program in enumerate(self.programs):
             name, N = f"{self.p}_{k}", program.n_units

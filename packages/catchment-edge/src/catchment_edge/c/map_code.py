@@ -13,7 +13,7 @@ Every map has
 
     void PREFIX_enter(const value *u, word *v);
         The I prepared values u of one step as the map's `n_words` words: cut off at its range and
-        rounded to its own grid. Words of past steps may be kept in a buffer in their place.
+        rounded to its own bits. Words of past steps may be kept in a buffer in their place.
 
 A streaming map (`streams`) also has
 

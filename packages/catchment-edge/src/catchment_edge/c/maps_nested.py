@@ -34,7 +34,7 @@ from catchment_edge.c.map_code import (
     map_code,
 )
 from catchment_edge.c.maps_steps import sources_of, word_text
-from catchment_edge.c.maps_windows import WindowMap, fitting, group_code, row_grid
+from catchment_edge.c.maps_windows import WindowMap, fitting, group_code, row_digits
 
 MOST_NORM = 256  # channels whose squares a double holds
 MOST_WORD = 31  # bits of a sum that fits a word
@@ -119,7 +119,7 @@ def projected_code(one: RandomProjection, setting: Setting, prefix: str) -> MapC
         Field(setting.feature, f"{p}_inner", inner.n_features),
         Field(work, f"{p}_sums", one._padded),
     )
-    bits, digits = row_grid(one)
+    bits, digits = row_digits(one)
     return replace(
         inner,
         prefix=p,
@@ -154,7 +154,7 @@ for (; j < {n}; j++)
 projected_sums{work[3:5]}(s->{p}_sums, {n});
 for (k = 0; k < {one.features}; k++)
     row[k] = projected_feature({sum_}, {numbers},
-                               {int(one.grid_digits[0])}, {one.bits or 0});"""
+                               {int(one.feature_digits[0])}, {one.bits or 0});"""
 
 
 @form("c", RandomFourierFeatures)
@@ -167,7 +167,7 @@ def fourier_code(one: RandomFourierFeatures, setting: Setting, prefix: str) -> M
     if one.activation == "cos":
         scaled = np.rint(np.ldexp(phases, WEIGHT_DIGITS + VALUE_DIGITS)).astype(np.int64)
         tables.append(Table("int32_t", f"{p}_phases", scaled))
-    bits, digits = row_grid(one)
+    bits, digits = row_digits(one)
     sources = sources_of("grid.h", "grid.c", "random_fourier.c")
     mixed = _fourier_text(one, p, narrow)
     operations = float(W.size)
@@ -265,8 +265,8 @@ def concat_code(features: FeatureUnion, setting: Setting, prefix: str) -> MapCod
     if windows:
         parts = _parts(leaves, setting, prefix, stride)
     codes = [one.code for one in parts]
-    bits, digits = row_grid(features)
-    shifts = ""  # statements that bring maps with fewer bits to the grid of all
+    bits, digits = row_digits(features)
+    shifts = ""  # statements that bring maps with fewer bits to the bits of all
     for one, place in leaves:
         few, end = known_bits(one.feature_bits), place + one.n_features
         if few != bits:

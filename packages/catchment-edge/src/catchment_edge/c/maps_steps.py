@@ -25,7 +25,7 @@ from catchment_edge.c.map_code import (
     each_input,
     functions_text,
 )
-from catchment_edge.c.maps_windows import fitting, row_grid
+from catchment_edge.c.maps_windows import fitting, row_digits
 
 NVAR_DIGITS, DIAGONAL_DIGITS = 22, 24  # of inputs
 LIMIT = 8  # where both cut inputs off
@@ -56,7 +56,7 @@ static const struct nvar {p}_map = {{
         n_inputs,
         n_inputs,
         one.n_features,
-        *row_grid(one),
+        *row_digits(one),
         text,
         float(one.n_features),
         per_step=True,
@@ -110,7 +110,7 @@ static const struct diagonal {p}_map = {{
         n_inputs,
         n_inputs,
         one.n_features,
-        *row_grid(one),
+        *row_digits(one),
         text,
         one.cost,
         per_step=one.per_step,

@@ -144,7 +144,7 @@ class Reader:
 
     @property
     def bits(self) -> int:
-        """Bits of its grid, 0 if it has none."""
+        """Bits of its features, 0 if they are float64."""
         return self.features.feature_bits or 0
 
     @property
@@ -214,7 +214,7 @@ def _joined(
     sources = dict.fromkeys(
         ["numbers.c", "feature.c", "window.c", *(name for one in leaves for name in one.sources)]
     )
-    bits, digits = row_grid(maps[0]) if len(maps) == 1 else (None, None)
+    bits, digits = row_digits(maps[0]) if len(maps) == 1 else (None, None)
     work = Field("int32_t", f"{prefix}_work", max(one.work for one in leaves))
     return MapCode(
         prefix,
@@ -233,9 +233,9 @@ def _joined(
     )
 
 
-def row_grid(features: FeatureMap) -> tuple[int, Integers]:
+def row_digits(features: FeatureMap) -> tuple[int, Integers]:
     """Return bits and digits of a map's features as integers."""
-    return known_bits(features.feature_bits), features.grid_digits
+    return known_bits(features.feature_bits), features.feature_digits
 
 
 def fitting(type_: str, name: str, values: NDArray[Any]) -> Table:

@@ -467,8 +467,8 @@ def _unseen(plan: AnyPlan, algorithm: FederatedRidge, outputs: int) -> RidgeStat
             "device sees it; export the device without --masks, or leave that protection out",
         )
     features = algorithm.features
-    grid = FixedPoint.of(features, classes=algorithm.classes is not None)
-    return RidgeStatistics.zero(features.n_features, outputs, algorithm.statistics_name, grid)
+    fixed = FixedPoint.of(features, classes=algorithm.classes is not None)
+    return RidgeStatistics.zero(features.n_features, outputs, algorithm.statistics_name, fixed)
 
 
 def _settle(link: Link, round_: int, memory: Memory) -> None:
@@ -482,7 +482,7 @@ def _settle(link: Link, round_: int, memory: Memory) -> None:
     Answered.forget(memory)
 
 
-def most_bytes(grid: FixedPoint | None, n_features: int, n_targets: int) -> int:
+def most_bytes(fixed: FixedPoint | None, n_features: int, n_targets: int) -> int:
     """Return the most bytes that a device's statistics can have as a message.
 
     >>> most_bytes(None, 100, 2)
@@ -496,7 +496,7 @@ def most_bytes(grid: FixedPoint | None, n_features: int, n_targets: int) -> int:
         "cross": F * K,
         "target_gram": packed_length(K),
     }
-    limbs = dict.fromkeys(entries, 1) if grid is None else grid.limbs
+    limbs = dict.fromkeys(entries, 1) if fixed is None else fixed.limbs
     return SLACK + 8 * sum(limbs[name] * n for name, n in entries.items())
 
 

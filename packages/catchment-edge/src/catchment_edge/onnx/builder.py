@@ -373,7 +373,7 @@ class Sequences:
         z: Value = make(features, self)
         if features.feature_bits is None or features.reservoir is not None:
             return z
-        return on_grid(z, features.grid_digits, features.feature_bits)
+        return in_fixed_point(z, features.feature_digits, features.feature_bits)
 
     def after(self, z: Value, washout: int) -> Value:
         """Return the rows (B, T - washout, F) after the washout."""
@@ -391,7 +391,7 @@ class Sequences:
         return self.steps
 
 
-def on_grid(z: Value, digits: Integers, bits: int) -> Value:
-    """Return features (.., F) rounded to their grid and cut off where it ends."""
+def in_fixed_point(z: Value, digits: Integers, bits: int) -> Value:
+    """Return features (.., F) rounded to fixed point and clipped where it ends."""
     unit = np.ldexp(1.0, digits)
     return (z * unit).rint().clip(-(2.0**bits), 2.0**bits) / unit

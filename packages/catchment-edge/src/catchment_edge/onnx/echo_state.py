@@ -24,7 +24,7 @@ from catchment.features import EchoState, form
 from catchment.features.echo_state import ACTIVATIONS, LINEAR_BOUND, ROUND, Program
 from catchment.features.echo_state import kernels as exact
 from catchment_edge.c.echo_state import dense
-from catchment_edge.onnx.builder import INT64, Sequences, Value, on_grid
+from catchment_edge.onnx.builder import INT64, Sequences, Value, in_fixed_point
 
 MOST_DOUBLINGS = 32  # 2^k below is of k = round(20 log2 e) = 29 at most
 
@@ -52,20 +52,20 @@ def growth(y: Value) -> Value:
     return scale * p + (scale - 1.0)
 
 
-def grid_tanh(x: Value, G: float, top: float) -> Value:
+def fixed_tanh(x: Value, G: float, top: float) -> Value:
     """Return tanh in fixed point of rounder G, at most `top` in absolute value."""
     e = growth(rounded((x + x).size(), exact.R26).at_most(exact.LARGEST))
     return copied_sign(rounded(e / (e + 2.0), G).at_most(top), x)
 
 
-def grid_sigmoid(x: Value, G: float, top: float) -> Value:
+def fixed_sigmoid(x: Value, G: float, top: float) -> Value:
     """Return the logistic function in fixed point."""
     e = growth(rounded(x.size(), exact.R26).at_most(exact.LARGEST))
     upper = rounded((e + 1.0) / (e + 2.0), G).at_most(top)
     return x.builder.where(x < 0.0, 1.0 - upper, upper)
 
 
-def grid_sin(x: Value, G: float, top: float) -> Value:
+def fixed_sin(x: Value, G: float, top: float) -> Value:
     """Return sin in fixed point; arguments beyond 64 count as 64."""
     a = x.size().at_most(exact.FARTHEST)
     k = rounded(a, exact.R26) * exact.OVER_PI + ROUND - ROUND
@@ -82,30 +82,30 @@ def grid_sin(x: Value, G: float, top: float) -> Value:
     return copied_sign(p * (1.0 - 2.0 * odd), x)
 
 
-def grid_linear(x: Value, G: float) -> Value:
+def fixed_linear(x: Value, G: float) -> Value:
     """Return x in fixed point, cut off."""
     return rounded(x, G).clip(-LINEAR_BOUND, LINEAR_BOUND)
 
 
-def activated(name: str, p: Value, grid: tuple[()] | tuple[float, float]) -> Value:
+def activated(name: str, p: Value, fixed: tuple[()] | tuple[float, float]) -> Value:
     """Return an activation of pre-activations, in fixed point of a rounder and a top if given."""
-    if not grid:
+    if not fixed:
         plain = {"tanh": "Tanh", "sigmoid": "Sigmoid", "relu": "Relu", "sin": "Sin"}
         return p if name == "identity" else p.apply(plain[name])
-    G, top = grid
+    G, top = fixed
     match name:
         case "tanh":
-            return grid_tanh(p, G, top)
+            return fixed_tanh(p, G, top)
         case "sigmoid":
-            return grid_sigmoid(p, G, top)
+            return fixed_sigmoid(p, G, top)
         case "sin":
-            return grid_sin(p, G, top)
+            return fixed_sin(p, G, top)
         case "relu":
-            return grid_linear(p.at_least(0.0), G)
-    return grid_linear(p, G)
+            return fixed_linear(p.at_least(0.0), G)
+    return fixed_linear(p, G)
 
 
-def mixed(codes: np.ndarray, p: Value, grid: tuple[()] | tuple[float, float]) -> Value:
+def mixed(codes: np.ndarray, p: Value, fixed: tuple[()] | tuple[float, float]) -> Value:
     """Return the activations of units (.., N), each of its own kind.
 
     Parameters
@@ -115,11 +115,11 @@ def mixed(codes: np.ndarray, p: Value, grid: tuple[()] | tuple[float, float]) ->
     """
     kinds = sorted(set(codes.tolist()))
     if len(kinds) == 1:
-        return activated(ACTIVATIONS[kinds[0]], p, grid)
+        return activated(ACTIVATIONS[kinds[0]], p, fixed)
     # Each kind is computed for its own units; the last step puts them back into their order.
     places = [np.flatnonzero(codes == kind) for kind in kinds]
     parts = [
-        activated(ACTIVATIONS[kind], p.take(where, axis=-1), grid)
+        activated(ACTIVATIONS[kind], p.take(where, axis=-1), fixed)
         for kind, where in zip(kinds, places, strict=True)
     ]
     order = np.argsort(np.concatenate(places), kind="stable")
@@ -137,7 +137,7 @@ def pooled(z: Value, n: Value, pool: str, *, digits: int | None) -> Value:
     n
         T, as a fraction.
     digits
-        Of the states' grid; None if there is none, or fractions are float32.
+        Of the states in fixed point; None if they are not, or fractions are float32.
     """
     builder = z.builder
     if pool == "last":
@@ -212,12 +212,12 @@ class Layer:
     def step(self, x: Value, drive: Value) -> Value:
         """Return the states (.., N) after one step."""
         leak = self.program.leak.astype(np.float64)
-        grid = self.program.grid if x.builder.exact else ()
-        y = mixed(self.program.activation, self.recurrent(x) + drive, grid)
+        fixed = self.program.rounding if x.builder.exact else ()
+        y = mixed(self.program.activation, self.recurrent(x) + drive, fixed)
         if (leak == 1.0).all():
             return y
         follows = x * (1.0 - leak) + y * leak
-        return rounded(follows, grid[0]) if grid else follows
+        return rounded(follows, fixed[0]) if fixed else follows
 
 
 @form("onnx", EchoState)
@@ -232,12 +232,15 @@ def rows(features: EchoState, given: Sequences) -> Value:
     whole = L == 0 or not builder.exact or (given.steps is not None and given.steps <= L)
     states = run(layers, u) if whole else cut_states(layers, u, L, M)
     z = selected(features, u, states)
-    bits, digits = features.feature_bits, features.grid_digits if features.feature_bits else None
+    bits, digits = (
+        features.feature_bits,
+        features.feature_digits if features.feature_bits else None,
+    )
     z = pooled_parts(features, z, given) if features.pool else given.after(z, features.washout)
     if digits is None or not isinstance(bits, int):
         return z
     if features.pool:
-        return on_grid(z, digits, bits)
+        return in_fixed_point(z, digits, bits)
     if builder.exact:
         rounder = np.ldexp(ROUND, -digits)
         return z + rounder - rounder
@@ -271,7 +274,7 @@ def run(layers: list[Layer], u: Value, going: Value | None = None) -> Value:
 
 
 def cut_states(layers: list[Layer], u: Value, L: int, M: int) -> Value:
-    """Return the states (B, T, N) of sequences that are cut at L, 2L, ..., as the grid defines.
+    """Return the states (B, T, N) of sequences that are cut at L, 2L, ..., as fixed point defines.
 
     Every part is a sequence of its own beside the others, started from rest M steps before it. The
     first, which has no steps before it, is held at rest for as long. A sequence of up to L steps

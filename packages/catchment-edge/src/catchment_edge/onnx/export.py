@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 SHORT = 120  # steps of a made-up recording, where any length will do
-LONGEST_CUT = 4096  # parts of a grid's cut up to which a recording is made long enough for it...
+LONGEST_CUT = 4096  # parts of a recipe's cut up to which a recording is made long enough for it...
 MOST_WORK = 5e8  # ...if all its steps take no more products than this
 MISSING = 0.03  # share of values that are missing, where gaps are filled
 

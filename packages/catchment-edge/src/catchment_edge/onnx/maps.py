@@ -42,7 +42,7 @@ from catchment.features import diagonal as kernels
 from catchment.features.diagonal import Wiring
 from catchment_edge.onnx import echo_state, windows
 from catchment_edge.onnx.builder import IR_VERSION, OPSET, Sequences, Value
-from catchment_edge.onnx.echo_state import grid_sin, rounded
+from catchment_edge.onnx.echo_state import fixed_sin, rounded
 
 REGISTERED = (echo_state, windows)  # files with forms of their own
 STANDARD = ("", "ai.onnx")
@@ -75,7 +75,7 @@ def fourier_rows(settings: RandomFourierFeatures, given: Sequences) -> Value:
         return values.clip(0.0, LARGEST_RELU)
     v = values + (phases + 0.25)
     v = v - v.rint()
-    return grid_sin(v * TURN, R_SINE, TOP) if x.builder.exact else (v * TURN).apply("Sin")
+    return fixed_sin(v * TURN, R_SINE, TOP) if x.builder.exact else (v * TURN).apply("Sin")
 
 
 @form("onnx", RandomProjection)

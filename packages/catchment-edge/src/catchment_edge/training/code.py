@@ -38,9 +38,9 @@ _NAMES = {
 def sums_parts(layout: Layout) -> Message:
     """Return the statistics of no rows, as they travel."""
     task, features = layout.task, layout.task.features
-    grid = FixedPoint.of(features, classes=task.classes is not None)
+    fixed = FixedPoint.of(features, classes=task.classes is not None)
     name = statistics_name(features, row_stride=task.row_stride)
-    return RidgeStatistics.zero(features.n_features, task.outputs, name, grid).parts()
+    return RidgeStatistics.zero(features.n_features, task.outputs, name, fixed).parts()
 
 
 def moments_parts(layout: Layout) -> Message:

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from catchment.features.echo_state import kernels as grid
+from catchment.features.echo_state import kernels
 
 PROCESSORS = 128  # of a large card, about
 STEP_THREADS = 256
@@ -46,7 +46,7 @@ __device__ __forceinline__ double growth(double y) {
   return scale * p + (scale - 1.0);
 }
 
-__device__ __forceinline__ double grid_sin(double x) {
+__device__ __forceinline__ double fixed_sin(double x) {
   double a = fmin(fabs(x), FARTHEST);
   double shifted = (a + R26 - R26) * OVER_PI + ROUND;
   double k = shifted - ROUND;
@@ -73,7 +73,7 @@ __device__ __forceinline__ double activate(int code, double x) {
     double upper = fmin((e + 1.0) / (e + 2.0) + G - G, TOP);
     return x >= 0.0 ? upper : 1.0 - upper;
   }
-  if (code == 3) return grid_sin(x);
+  if (code == 3) return fixed_sin(x);
   double linear = fmin(fmax(x + G - G, -LINEAR_BOUND), LINEAR_BOUND);
   return code == 2 ? fmax(linear, 0.0) : linear;
 }
@@ -151,11 +151,11 @@ extern "C" __global__ void run_sparse(const long long* starts, const int* column
 
 @cache
 def source(digits: int | None) -> str:
-    """Return the kernels for a grid of so many digits, or for none, numbers written in full."""
+    """Return the kernels for this many digits of fixed point, or none, numbers in full."""
     if digits is None:
         return _PLAIN + _STEP + _SPARSE
-    numbers = {name: getattr(grid, name) for name in _NAMES}
-    numbers |= {"G": grid.rounder(digits), "TOP": 1.0 - 2.0**-digits}
+    numbers = {name: getattr(kernels, name) for name in _NAMES}
+    numbers |= {"G": kernels.rounder(digits), "TOP": 1.0 - 2.0**-digits}
     head = [f"#define {name} ({value.hex()})" for name, value in numbers.items()]
     return "\n".join(head) + _ON_GRID + _STEP + _SPARSE
 

@@ -89,7 +89,7 @@ class EchoStateForm(DeviceForm):
         return self.features.checked_all(inputs) if len(inputs) else []
 
     def checked(self, z: Tensor, *, whole: bool = False) -> Tensor:
-        """Return features on their grid; states are within their bounds."""
+        """Return features in fixed point; states are within their bounds."""
         return self.rounded(z, whole=whole)
 
     def compute_blocks(self, inputs: Sequence[Array]) -> Iterator[DeviceRows]:

@@ -2,7 +2,7 @@
 
 In fixed point everything but the activation is exact, so matrix products, sparse products and
 compiled kernels give the same numbers here as on the CPU, in whichever order a device adds. Without
-one they agree to rounding. The activations of a grid are the definition in `kernels`, one operation
+one they agree to rounding. Activations in fixed point follow `kernels`, one operation
 after the other: nothing here may be fused by a compiler that is free to reorder additions, because
 the roundings are written as additions of a large number.
 """
@@ -16,8 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from catchment.features.echo_state import ACTIVATIONS, DENSE_FROM, LINEAR_BOUND, ROUND, Program
-from catchment.features.echo_state import kernels as grid
+from catchment.features.echo_state import (
+    ACTIVATIONS,
+    DENSE_FROM,
+    LINEAR_BOUND,
+    ROUND,
+    Program,
+    kernels,
+)
 from catchment_gpu.echo_state import cuda
 
 DENSE_UNITS = 1024  # up to here a dense product is no slower than a sparse one without own kernels
@@ -36,41 +42,41 @@ def _horner(p: Tensor, r: Tensor, constant: float | Tensor, rounder: float) -> T
 
 def growth(y: Tensor) -> Tensor:
     """Return e^y - 1 for y in 0..20 with 26 binary digits after the point."""
-    shifted = (y * grid.LOG2E).add_(ROUND)
-    r = y - (shifted - ROUND).mul_(grid.LN2)
-    p = torch.full_like(r, grid.C4)
-    for constant in (grid.C3, grid.C2, grid.C1, grid.C0, 0.0, r):
-        p = _horner(p, r, constant, grid.R27)
+    shifted = (y * kernels.LOG2E).add_(ROUND)
+    r = y - (shifted - ROUND).mul_(kernels.LN2)
+    p = torch.full_like(r, kernels.C4)
+    for constant in (kernels.C3, kernels.C2, kernels.C1, kernels.C0, 0.0, r):
+        p = _horner(p, r, constant, kernels.R27)
     scale = (shifted.view(torch.int64) << 52).add_(ONE_BITS).view(torch.float64)
     return p.mul_(scale).add_(scale.sub_(1.0))
 
 
 def tanh(x: Tensor, rounder: float, top: float) -> Tensor:
     """Return tanh in fixed point of a rounder, at most `top`."""
-    y = _round((x + x).abs_(), grid.R26).clamp_(max=grid.LARGEST)
+    y = _round((x + x).abs_(), kernels.R26).clamp_(max=kernels.LARGEST)
     e = growth(y)
     return _round(e / (e + 2.0), rounder).clamp_(max=top).copysign_(x)
 
 
 def sigmoid(x: Tensor, rounder: float, top: float) -> Tensor:
     """Return the logistic function in fixed point of a rounder."""
-    e = growth(_round(x.abs(), grid.R26).clamp_(max=grid.LARGEST))
+    e = growth(_round(x.abs(), kernels.R26).clamp_(max=kernels.LARGEST))
     upper = _round((e + 1.0) / (e + 2.0), rounder).clamp_(max=top)
     return torch.where(x >= 0.0, upper, 1.0 - upper)
 
 
 def sin(x: Tensor, rounder: float, top: float) -> Tensor:
     """Return sin in fixed point of a rounder; arguments beyond 64 count as 64."""
-    a = x.abs().clamp_(max=grid.FARTHEST)
-    shifted = _round(a.clone(), grid.R26).mul_(grid.OVER_PI).add_(ROUND)
-    r = _round(a - (shifted - ROUND).mul_(grid.PI), grid.R25)
-    z = _round(r * r, grid.R24)
-    p = _horner(torch.full_like(z, grid.S4), z, grid.S3, grid.R36)
-    p = _horner(p, z, grid.S2, grid.R30)
-    p = _horner(p, z, grid.S1, grid.R30)
-    p = _horner(p, z, grid.S0, grid.R29)
-    p = _horner(p, z, 0.0, grid.R27)
-    p = _horner(p, r, r, grid.R27)
+    a = x.abs().clamp_(max=kernels.FARTHEST)
+    shifted = _round(a.clone(), kernels.R26).mul_(kernels.OVER_PI).add_(ROUND)
+    r = _round(a - (shifted - ROUND).mul_(kernels.PI), kernels.R25)
+    z = _round(r * r, kernels.R24)
+    p = _horner(torch.full_like(z, kernels.S4), z, kernels.S3, kernels.R36)
+    p = _horner(p, z, kernels.S2, kernels.R30)
+    p = _horner(p, z, kernels.S1, kernels.R30)
+    p = _horner(p, z, kernels.S0, kernels.R29)
+    p = _horner(p, z, 0.0, kernels.R27)
+    p = _horner(p, r, r, kernels.R27)
     odd = (shifted.view(torch.int64) & 1).to(torch.float64)
     p = _round(p, rounder).clamp_(-top, top)
     return p.mul_(odd.mul_(-2.0).add_(1.0)).mul_(torch.ones_like(x).copysign_(x))
@@ -87,7 +93,7 @@ def activate(code: int, p: Tensor, digits: int | None) -> Tensor:
     if digits is None:
         own = {TANH: torch.tanh, SIGMOID: torch.sigmoid, RELU: torch.relu, SIN: torch.sin}
         return p.clone() if code == IDENTITY else own[code](p)
-    rounder, top = grid.rounder(digits), 1.0 - 2.0**-digits
+    rounder, top = kernels.rounder(digits), 1.0 - 2.0**-digits
     if code in (TANH, SIGMOID, SIN):
         return {TANH: tanh, SIGMOID: sigmoid, SIN: sin}[code](p, rounder, top)
     # Linear units are cut off.
@@ -99,7 +105,7 @@ def activate(code: int, p: Tensor, digits: int | None) -> Tensor:
 class TorchLayer:
     """One layer on a device: rows over [x; u; 1], rounded, and per-unit values."""
 
-    digits: int | None  # of the grid, if it is on one
+    digits: int | None  # of fixed point, if states are in it
     rows: tuple[Tensor, Tensor, Tensor]  # starts, columns, values
     recurrent: Tensor  # (N, N), dense or sparse
     drive: Tensor  # (N, I), dense or sparse
@@ -203,7 +209,7 @@ class TorchLayer:
         P = torch.mm(self.recurrent, X).add_(S).add_(self.bias)
         a = self.leak[:, None]
         Z = ((1.0 - a) * X).add_(self._activated(P).mul_(a))
-        S.copy_(Z if self.digits is None else _round(Z, grid.rounder(self.digits)))
+        S.copy_(Z if self.digits is None else _round(Z, kernels.rounder(self.digits)))
 
     def _activated(self, P: Tensor) -> Tensor:
         code, units = self.groups[0]

@@ -111,7 +111,7 @@ def counted(first: Integers, end: Integers, T: int, device: torch.device) -> Ten
     return above & (t < torch.from_numpy(end).to(device))
 
 
-LOWEST = -(2**62)  # below every integer of a grid
+LOWEST = -(2**62)  # below every integer in fixed point
 HALF = 32  # binary digits of the lower part of a sum of squares
 
 
@@ -220,7 +220,7 @@ class TorchFold:
             self.low.index_add_(1, part.places, square.sum(1))
 
     def rows(self, pool: str) -> Tensor:
-        """Return the rows (F, n), not yet on the grid of the features."""
+        """Return the rows (F, n), not yet in fixed point."""
         unit = 1.0 if self.digits is None else 2.0**-self.digits
         if pool in ("last", "max"):
             sums = self.last if pool == "last" else self.most
@@ -265,7 +265,7 @@ def _long_deviations(S1: Integers, low: Integers, high: Integers, T: Integers) -
 
 
 def pooled_rows(form: EchoStateForm, inputs: Sequence[Array]) -> Tensor:
-    """Return one feature row per sequence of checked inputs, (F, n), not yet on their grid."""
+    """Return one feature row per sequence of checked inputs, (F, n), not yet in fixed point."""
     features = form.features
     assert features.pool is not None
     n_rows = np.array([len(u) - features.washout for u in inputs])[:, None]

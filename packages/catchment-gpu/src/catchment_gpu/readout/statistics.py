@@ -105,7 +105,7 @@ class Targets:
         cls,
         features: FeatureMap,
         targets: Sequence[Array],
-        grid: FixedPoint | None,
+        fixed: FixedPoint | None,
         device: torch.device,
     ) -> Targets:
         """Return targets (n, K) or (K,) on a device; the errors are those of `target_pieces`."""
@@ -118,18 +118,18 @@ class Targets:
         y = joined(rows, device)
         gaps = bool(y.isnan().any())
         places: tuple[int, ...] = (0,)
-        if grid is not None:
+        if fixed is not None:
             largest = float(torch.nan_to_num(y, nan=0.0).abs().max()) if y.numel() else 0.0
-            parts = grid.is_whole and bool(((y.round() != y) & ~y.isnan()).any())
-            check_targets(largest, grid, parts)
-            if not grid.is_whole:
+            parts = fixed.is_whole and bool(((y.round() != y) & ~y.isnan()).any())
+            check_targets(largest, fixed, parts)
+            if not fixed.is_whole:
                 few = largest * 2.0**TARGET_DIGITS < 2.0 ** (2 * PIECE - 1)
                 places = tuple(range(2 if few else N_PIECES))
         apart = np.array([y.ndim - 1 for y in targets])
         told = np.stack([np.cumsum(lengths) - lengths, apart])
         begin, apart_of = torch.from_numpy(told).to(device)
         skip = features.washout if features.per_step else 0
-        return cls(y, begin, apart_of, places, grid is None or grid.is_whole, gaps, skip)
+        return cls(y, begin, apart_of, places, fixed is None or fixed.is_whole, gaps, skip)
 
     @property
     def width(self) -> int:
@@ -173,7 +173,7 @@ def statistics_on(
     features: FeatureMap,
     window: Sequence[Recording],
     targets: Sequence[Array],
-    grid: FixedPoint | None,
+    fixed: FixedPoint | None,
     *,
     threads: int | None = None,
 ) -> RidgeStatistics:
@@ -182,14 +182,14 @@ def statistics_on(
     States are computed there too where the map has a form; other maps give their rows on the CPU.
     """
     place, weights = usable_device(device), np.array([s.weight for s in window])
-    if grid is None:
+    if fixed is None:
         told, owners = Targets.of(features, targets, None, place), np.zeros(len(window), np.int64)
         return _sums(features, None, window, told, owners, 1, threads)[0]
     parts = []
     for weight in whole_weights(weights):
         group = np.flatnonzero(weights == weight).tolist()
         inputs, mine = [window[k].u for k in group], [targets[k] for k in group]
-        sums = WholeRows(features, Targets.of(features, mine, grid, place), grid)
+        sums = WholeRows(features, Targets.of(features, mine, fixed, place), fixed)
         products = Products(sums.height, place)
         for columns in sums.targets.columns(features, inputs, threads):
             products.add(sums.stacked(columns), largest=sums.largest)
@@ -203,12 +203,12 @@ class WholeRows:
     Features of many bits are two rows each: k = 2^12 h + l.
     """
 
-    def __init__(self, features: FeatureMap, targets: Targets, grid: FixedPoint) -> None:
-        self.features, self.grid, self.targets = features, grid, targets
-        self.split = grid.bits > ONE_PIECE_BITS
-        target_bits = 8 if grid.is_whole else 20
-        self.largest = 1 << max(HALF if self.split else grid.bits, target_bits)
-        self.height = grid.n_features * (2 if self.split else 1) + targets.width + 1
+    def __init__(self, features: FeatureMap, targets: Targets, fixed: FixedPoint) -> None:
+        self.features, self.fixed, self.targets = features, fixed, targets
+        self.split = fixed.bits > ONE_PIECE_BITS
+        target_bits = 8 if fixed.is_whole else 20
+        self.largest = 1 << max(HALF if self.split else fixed.bits, target_bits)
+        self.height = fixed.n_features * (2 if self.split else 1) + targets.width + 1
 
     def stacked(self, columns: Columns, *, short: bool | None = None) -> Tensor:
         """Return the rows (height, n) of some columns, zeros where they do not count.
@@ -219,8 +219,8 @@ class WholeRows:
         k, device = columns.z, columns.z.device
         F, n = k.shape
         if short is None:
-            short = takes_short(device) and self.grid.is_whole
-            short = short and 1 << self.grid.bits <= LARGEST_HALF
+            short = takes_short(device) and self.fixed.is_whole
+            short = short and 1 << self.fixed.bits <= LARGEST_HALF
         kind = torch.float16 if short else torch.float64
         E = torch.empty((self.height, padded(n) if short else n), dtype=kind, device=device)
         E[:, n:] = 0.0
@@ -243,20 +243,20 @@ class WholeRows:
         """
         if not self.split:
             return sums
-        F, unit = self.grid.n_features, 1 << HALF
+        F, unit = self.fixed.n_features, 1 << HALF
         tall = torch.cat([sums[:, :F] * unit + sums[:, F : 2 * F], sums[:, 2 * F :]], dim=1)
         wide = tall[:, :, :F] * unit + tall[:, :, F : 2 * F]
         return torch.cat([wide, tall[:, :, 2 * F :]], dim=2)
 
     def statistics(self, M: integers.Whole) -> RidgeStatistics:
         """Return the statistics of the sums of all products, whether they are joined or not."""
-        F = self.grid.n_features
+        F = self.fixed.n_features
         if len(M) > F + self.targets.width + 1:
             M = _joined(M, F)
         return statistics_of(
             M,
             int(M[-1, -1]),
-            self.grid,
+            self.fixed,
             self.targets.places,
             constant=self.features.constant,
             fingerprint=self.features.fingerprint,
@@ -293,7 +293,7 @@ def statistics_of_each(
     device: str,
     features: FeatureMap,
     groups: Sequence[Sequence[Recording]],
-    grid: FixedPoint | None,
+    fixed: FixedPoint | None,
 ) -> list[RidgeStatistics]:
     """Return the statistics of each group of recordings with targets, all of one width.
 
@@ -307,8 +307,8 @@ def statistics_of_each(
     recordings = [s for group in groups for s in group]
     targets = [s.y for s in recordings if s.y is not None]
     owner = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
-    told = Targets.of(features, targets, grid, place)
-    rows = None if grid is None else WholeRows(features, told, grid)
+    told = Targets.of(features, targets, fixed, place)
+    rows = None if fixed is None else WholeRows(features, told, fixed)
     size = features.n_features + told.width + 1 if rows is None else rows.height
     at_once = max(1, TOGETHER[place.type] // (size * size))
     found: list[RidgeStatistics] = []

@@ -289,7 +289,7 @@ def membership_of_noise(world: World) -> Outcome:
     for present in (1.0, 0.0):
         released = np.empty(draws)
         for k in range(draws):
-            z = rounded_normal(noise.spread / noise.grid, len(v)) * noise.grid
+            z = rounded_normal(noise.spread / noise.step, len(v)) * noise.step
             released[k] = -(unit @ (present * v + z))
         scores.append(released)
     area = area_under_curve(*scores)

@@ -163,13 +163,13 @@ class World:
     @cached_property
     def clipped(self) -> list[Clipped]:
         """Every client's vector, clipped."""
-        return [self.noise.clip.clipped(s, self.noise.grid) for s in self.statistics]
+        return [self.noise.clip.clipped(s, self.noise.step) for s in self.statistics]
 
     def with_noise(self, n_clients: int) -> Clipped:
         """Return the noisy sum of the first clients, as a release has it."""
         total = reduce(add, self.clipped[:n_clients])
-        steps = rounded_normal(self.noise.spread / self.noise.grid, len(total.vector))
-        return Clipped(total.vector + steps * self.noise.grid, total.n_clients, total.about)
+        steps = rounded_normal(self.noise.spread / self.noise.step, len(total.vector))
+        return Clipped(total.vector + steps * self.noise.step, total.n_clients, total.about)
 
     @cached_property
     def noisy_total(self) -> RidgeStatistics:

@@ -30,7 +30,7 @@ from catchment.errors import FederationError, MissingExtraError
 from catchment.privacy.dp import gaussian_epsilon, rounded_normal
 from catchment_research.learn.optimizers import Arrays
 
-FINE = 2.0**30  # steps of the grid on which noise is drawn, per standard deviation
+FINE = 2.0**30  # steps of the noise in a standard deviation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,8 +51,8 @@ from catchment_research.plasticity.rule import (
     LARGEST_SHIFT,
     LEAST_GAIN,
     IntrinsicPlasticity,
+    plasticity_in_fixed_point,
     plasticity_of,
-    plasticity_on_grid,
 )
 
 RULE = IntrinsicPlasticity()
@@ -260,7 +260,7 @@ def _refuse_unreachable(mean: float, std: float) -> None:
 
 def _started(reservoir: Reservoir) -> tuple[Array, Array]:
     values = plasticity_of(reservoir)
-    return values if reservoir.bits is None else plasticity_on_grid(*values)
+    return values if reservoir.bits is None else plasticity_in_fixed_point(*values)
 
 
 def _settled(reservoir: Reservoir, gain: Array, shift: Array) -> tuple[Array, Array]:
@@ -268,7 +268,7 @@ def _settled(reservoir: Reservoir, gain: Array, shift: Array) -> tuple[Array, Ar
     if reservoir.bits is None:
         return gain, shift
     inside = np.clip(gain, 2 * LEAST_GAIN, LARGEST_GAIN - 1)
-    return plasticity_on_grid(inside, np.clip(shift, 1 - LARGEST_SHIFT, LARGEST_SHIFT - 1))
+    return plasticity_in_fixed_point(inside, np.clip(shift, 1 - LARGEST_SHIFT, LARGEST_SHIFT - 1))
 
 
 def _matrix_product(matrix: SparseRows, x: Array) -> Array:

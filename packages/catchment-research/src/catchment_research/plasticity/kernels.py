@@ -44,7 +44,7 @@ from numba.extending import overload
 from catchment import njit
 from catchment.features.echo_state import (
     DOT_MATH,
-    GRID_MATH,
+    FIXED_MATH,
     RELU,
     ROUND,
     SAFE_MATH,
@@ -53,10 +53,10 @@ from catchment.features.echo_state import (
     TANH,
     advance_units,
     fast_tanh,
-    grid_linear,
-    grid_sigmoid,
-    grid_sin,
-    grid_tanh,
+    fixed_linear,
+    fixed_sigmoid,
+    fixed_sin,
+    fixed_tanh,
     row_product,
 )
 from catchment_research.plasticity.rule import (
@@ -69,7 +69,7 @@ from catchment_research.plasticity.rule import (
 )
 
 ADAPT, MEASURE, DESCEND = range(3)
-EXACT_MATH = GRID_MATH - {"contract"}
+EXACT_MATH = FIXED_MATH - {"contract"}
 LARGEST_DRIVE = 64.0
 HALF_WORD = 32  # squares are summed as two halves, so that no sum of them leaves 64 bits
 
@@ -80,7 +80,7 @@ LOW = (1 << HALF_WORD) - 1
 OUTPUTS, SLOPES, PRODUCTS = 2.0**24, 2.0**22, 2.0**30  # in which a batch is summed
 
 
-@njit(fastmath=GRID_MATH | {"reassoc"}, error_model="numpy")
+@njit(fastmath=FIXED_MATH | {"reassoc"}, error_model="numpy")
 def exact_sum(row, mask):
     """Sum of numbers that a float64 holds whatever their order, over the lanes that count."""
     total = 0.0
@@ -89,7 +89,7 @@ def exact_sum(row, mask):
     return total
 
 
-@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
 def _outputs(code, g, s, G, top, p, y):
     """Round the drives p, cut them off, and write the outputs y of all lanes."""
     h, s30 = g + P16 - P16, s + P30 - P30
@@ -99,22 +99,22 @@ def _outputs(code, g, s, G, top, p, y):
         y[b] = (p[b] * h + s30) + (p[b] * rest + P30 - P30)
     if code == TANH:
         for b in range(len(p)):
-            y[b] = grid_tanh(y[b], G, top)
+            y[b] = fixed_tanh(y[b], G, top)
     elif code == SIGMOID:
         for b in range(len(p)):
-            y[b] = grid_sigmoid(y[b], G, top)
+            y[b] = fixed_sigmoid(y[b], G, top)
     elif code == RELU:
         for b in range(len(p)):
-            y[b] = grid_linear(max(y[b], 0.0), G)
+            y[b] = fixed_linear(max(y[b], 0.0), G)
     elif code == SIN:
         for b in range(len(p)):
-            y[b] = grid_sin(y[b], G, top)
+            y[b] = fixed_sin(y[b], G, top)
     else:
         for b in range(len(p)):
-            y[b] = grid_linear(y[b], G)
+            y[b] = fixed_linear(y[b], G)
 
 
-@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
 def _slopes(code, mean, printed, p, y, e, f, pe, pf):
     """Write what each lane adds to the four sums."""
     if code == TANH and printed:
@@ -177,14 +177,14 @@ def _measure(p, work, now, i, sums):
 
 
 @njit(fastmath=EXACT_MATH, error_model="numpy")
-def _unit_on_grid(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid):
+def _unit_in_fixed_point(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, fixed):
     """As `_unit`, in fixed point of this rounder and largest number below 1; `sums` are integers.
 
     To MEASURE they are of the drive in 2^-20 and, in two halves, of its square in 2^-36; to DESCEND
     those that `adapt_units` takes.
     """
     mean, variance, exponential, slowness, printed = target
-    G, top = grid
+    G, top = fixed
     y, e, f, pe, pf = work[0], work[1], work[2], work[3], work[4]
     keep = 1.0 - a
     _outputs(code, gain[i], shift[i], G, top, p, y)
@@ -244,7 +244,7 @@ def _descent(code, a, g, s, p, x, mask, target, y, d):
 
 
 @njit(fastmath=SAFE_MATH, error_model="numpy")
-def _float_unit(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid):
+def _float_unit(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, fixed):
     """As `_unit`, in float64; two sums, of the drive and its square or of the descent."""
     y, d, products, eta = work[0], work[1], work[2], target[3]
     _descent(code, a, gain[i], shift[i], p, x, now, target, y, d)
@@ -263,17 +263,19 @@ def _float_unit(i, a, code, p, x, now, n, gain, shift, target, task, work, sums,
         gain[i] += eta * (1.0 / gain[i] + _sum(products) / n)
 
 
-def _unit(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid):
+def _unit(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, fixed):
     """Advance one unit in all lanes and do its part of the task; for compiled code only."""
     raise TypeError("_unit is for compiled code")
 
 
 @overload(_unit, jit_options={"error_model": "numpy"})
-def _unit_of(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid):
-    chosen = _unit_on_grid if isinstance(grid, types.BaseTuple) and len(grid) else _float_unit
+def _unit_of(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, fixed):
+    chosen = (
+        _unit_in_fixed_point if isinstance(fixed, types.BaseTuple) and len(fixed) else _float_unit
+    )
 
-    def unit(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid):
-        chosen(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid)
+    def unit(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, fixed):
+        chosen(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, fixed)
 
     return unit
 
@@ -296,13 +298,13 @@ def lockstep_plastic(
     target,
     task,
     sums,
-    grid,
+    fixed,
 ):
     """As `kernels.lockstep`, with gain and shift (N,) that are not folded into the values.
 
     `mask` is (T, B), ones and zeros; `target` is mean, variance, exponential mean, learning rate
     (in fixed point its inverse, 0: nothing adapts), and whether the equation as printed is
-    followed; `grid` is the rounder and the largest number below 1 of states in fixed point, or
+    followed; `fixed` is the rounder and the largest number below 1 of states in fixed point, or
     empty.
     """
     N = len(leak)
@@ -317,6 +319,6 @@ def lockstep_plastic(
         n = exact_sum(now, now)
         for i in range(N):
             p, x, a, code = P[i], X[i], leak[i], activation[i]
-            _unit(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, grid)
+            _unit(i, a, code, p, x, now, n, gain, shift, target, task, work, sums, fixed)
             for b in range(len(p)):
                 S[i, t, b] = x[b]

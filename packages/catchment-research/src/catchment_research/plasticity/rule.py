@@ -52,7 +52,7 @@ from catchment.features.echo_state import (
     Rows,
     Step,
     advance,
-    programs_on_grid,
+    programs_in_fixed_point,
     rounded,
 )
 
@@ -152,19 +152,19 @@ class IntrinsicPlasticity:
         us = reservoir.checked_all(list(inputs))
         gain, shift = plasticity_of(reservoir)
         if reservoir.bits is not None:
-            gain, shift = plasticity_on_grid(gain, shift)
+            gain, shift = plasticity_in_fixed_point(gain, shift)
         run = _Run.of(self, reservoir)
         for _ in range(self.epochs):
             for batch in _batches(us, self.batch):
                 run.adapt(batch, gain, shift)
-            self._refuse_divergence(gain, shift, on_grid=reservoir.bits is not None)
+            self._refuse_divergence(gain, shift, in_fixed_point=reservoir.bits is not None)
         return reservoir.with_plasticity(gain, shift)
 
-    def _refuse_divergence(self, gain: Array, shift: Array, *, on_grid: bool) -> None:
+    def _refuse_divergence(self, gain: Array, shift: Array, *, in_fixed_point: bool) -> None:
         sound = bool(np.isfinite(gain).all() and np.isfinite(shift).all())
         if self.gains == "positive":
             sound = sound and bool((gain > 0).all())
-        if not sound or (on_grid and not within_reach(gain, shift)):
+        if not sound or (in_fixed_point and not within_reach(gain, shift)):
             raise ArithmeticError(
                 f"plasticity diverged at learning rate {self.learning_rate}; lower it"
             )
@@ -174,7 +174,7 @@ class IntrinsicPlasticity:
         us = reservoir.checked_all(list(inputs))
         gain, shift = plasticity_of(reservoir)
         if reservoir.bits is not None:
-            gain, shift = plasticity_on_grid(gain, shift)
+            gain, shift = plasticity_in_fixed_point(gain, shift)
         run, N = _Run.of(self, reservoir), reservoir.n_units
         n = float(self.n_counted(us))
         if reservoir.bits is None:
@@ -209,10 +209,10 @@ def plasticity_of(reservoir: Reservoir) -> tuple[Array, Array]:
     )
 
 
-def plasticity_on_grid(gain: Array, shift: Array) -> tuple[Array, Array]:
+def plasticity_in_fixed_point(gain: Array, shift: Array) -> tuple[Array, Array]:
     """Return gains (N,) and shifts (N,) rounded to 32 binary digits after the point.
 
-    >>> plasticity_on_grid(np.array([1.0]), np.array([0.1]))[1] * 2**32
+    >>> plasticity_in_fixed_point(np.array([1.0]), np.array([0.1]))[1] * 2**32
     array([4.2949673e+08])
     """
     gains, shifts = rounded(gain, PLASTIC_DIGITS), rounded(shift, PLASTIC_DIGITS)
@@ -226,7 +226,7 @@ def plasticity_on_grid(gain: Array, shift: Array) -> tuple[Array, Array]:
 
 
 def within_reach(gain: Array, shift: Array) -> bool:
-    """Return whether gains and shifts lie between the ends that a grid has for them."""
+    """Return whether gains and shifts lie between the ends that fixed point has for them."""
     inside = (gain > LEAST_GAIN) & (gain < LARGEST_GAIN) & (np.abs(shift) < LARGEST_SHIFT)
     return bool(inside.all())
 
@@ -243,7 +243,7 @@ class _Run:
     rule: IntrinsicPlasticity
     programs: tuple[Program, ...]
     target: tuple[float, float, float, float, bool]
-    on_grid: bool
+    in_fixed_point: bool
 
     @classmethod
     def of(cls, rule: IntrinsicPlasticity, reservoir: Reservoir) -> _Run:
@@ -262,7 +262,7 @@ class _Run:
             raise ValueError(
                 f"gains is {rule.gains!r}; in fixed point gains stay above 0, use bits=None"
             )
-        programs = programs_on_grid(_bare(reservoir), reservoir.bits, reservoir.input_range)
+        programs = programs_in_fixed_point(_bare(reservoir), reservoir.bits, reservoir.input_range)
         mean = float(rounded(np.array(rule.target_mean), reservoir.bits))
         slowness = 1.0 / eta if eta > 0 else 0.0
         target = (mean, variance, rule.exponential_mean, slowness, printed)
@@ -281,13 +281,13 @@ class _Run:
             self._through(us, gain, shift, ADAPT)
             return
         n = self.rule.n_counted(us)
-        if self.on_grid and n > MOST_STEPS:
+        if self.in_fixed_point and n > MOST_STEPS:
             raise ValueError(
                 f"a batch has {n} steps; in fixed point pass a batch of at most {MOST_STEPS} in all"
             )
         groups = _batches(us, MOST_LANES)
         sums = np.sum([self._through(group, gain, shift, DESCEND) for group in groups], axis=0)
-        if self.on_grid:
+        if self.in_fixed_point:
             adapt_units(self.activation, gain, shift, sums, float(n), self.target)
         elif n > 0:
             k = np.isin(self.activation, ADAPTIVE)
@@ -304,7 +304,7 @@ class _Run:
         """Run sequences side by side and return the sums that the task gathers over them."""
         from catchment_research.plasticity.kernels import lockstep_plastic
 
-        rows, kind = (4, "int64") if self.on_grid else (2, "float64")
+        rows, kind = (4, "int64") if self.in_fixed_point else (2, "float64")
         sums: NDArray[Any] = np.zeros((rows, len(gain)), dtype=kind)
 
         def layer_step(
@@ -325,7 +325,7 @@ class _Run:
                 mask,
             )
             values = (gain[units], shift[units], self.target, task, part)
-            lockstep_plastic(*given, *values, program.grid)
+            lockstep_plastic(*given, *values, program.rounding)
             sums[:, units] += part
 
         for _ in advance(

@@ -184,10 +184,8 @@ class LanguageServer:
         gradients = slopes.gradients
         if first.prompts.ndim == 2:
             gradients = self.projection.pull_back(gradients)
-        each_part = zip(
-            questions, np.split(slopes.values, cuts), np.split(gradients, cuts), strict=True
-        )
-        return [_answer(q, values, g).to_bytes() for q, values, g in each_part]
+        apart = np.split(slopes.values, cuts), np.split(gradients, cuts)
+        return [_answer(*one).to_bytes() for one in zip(questions, *apart, strict=True)]
 
     def _prompts(self, question: Question) -> Array:
         sent = question.prompts

@@ -381,9 +381,9 @@ def test_gains_may_change_their_sign_where_that_is_asked_for() -> None:
     np.testing.assert_allclose(ours[1], shift, rtol=1e-9)
     with pytest.raises(ArithmeticError, match=r"learning rate 0\.05; lower it"):
         replace(rule, gains="positive").adapt(reservoir, us)
-    on_grid = Reservoir(units=6, inputs=2, seed=3, bits=20)
+    in_fixed_point = Reservoir(units=6, inputs=2, seed=3, bits=20)
     with pytest.raises(ValueError, match="gains is 'any'; in fixed point gains stay above 0"):
-        rule.adapt(on_grid, us)
+        rule.adapt(in_fixed_point, us)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -301,8 +301,8 @@ def test_seeds_differ_between_clients_and_recipes() -> None:
         with_own_seed(replace(RECIPE, seed=s), f"c{k}").seed for s in (0, 1) for k in range(50)
     }
     assert len(seeds) == 100
-    on_grid = replace(RECIPE, bits=20).prepared()
-    assert not with_own_seed(on_grid, "c0").is_prepared
+    in_fixed_point = replace(RECIPE, bits=20).prepared()
+    assert not with_own_seed(in_fixed_point, "c0").is_prepared
 
 
 @settings(max_examples=40)

@@ -112,7 +112,7 @@ def test_shares_add_up_to_the_promised_noise() -> None:
     sent = [shared.on_client(zero, context) for _ in range(8)]
     total = sum(upload.parts().arrays[1] for upload in sent)
     assert np.std(total) == pytest.approx(shared.spread, rel=0.08)
-    steps = total / shared.grid
+    steps = total / shared.step
     np.testing.assert_array_equal(steps, np.rint(steps))
     assert shared.multiplier > noise(epsilon=2.0).multiplier
 
@@ -224,8 +224,8 @@ def test_noise_grows_with_releases_and_replacement() -> None:
     one = noise(epsilon=1.0)
     assert noise(epsilon=1.0, releases=4).spread == pytest.approx(2 * one.spread)
     assert noise(epsilon=1.0, replacement=True).spread == pytest.approx(2 * one.spread)
-    assert math.log2(one.grid) == int(math.log2(one.grid))
-    assert one.spread / one.grid >= 1 << 20
+    assert math.log2(one.step) == int(math.log2(one.step))
+    assert one.spread / one.step >= 1 << 20
     with pytest.raises(UploadError, match="beyond the 1 agreed"):
         one.on_client(accumulate(F, CLIENTS["user-000"]), RoundContext(1, ()))
 

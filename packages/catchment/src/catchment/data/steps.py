@@ -166,7 +166,7 @@ def _lines(place: Array, columns: Array, n_steps: int) -> Array:
 
 
 def _line(place: Array, values: Array, n_steps: int) -> Array:
-    """Return one column on the grid 0, 1, ...; `place` is where its values are."""
+    """Return one column at the steps 0, 1, ...; `place` is where its values are."""
     known = ~np.isnan(values)
     if not known.any():
         return np.full(n_steps, np.nan)

@@ -26,8 +26,8 @@ from catchment.features.base import (
     LIBRARY as LIBRARY,
     OR_WIDER as OR_WIDER,
     digits_after_point as digits_after_point,
+    in_fixed_point as in_fixed_point,
     name_of as name_of,
-    on_grid as on_grid,
     warn_of_clipping as warn_of_clipping,
 )
 from catchment.features.nvar import LIMIT as LIMIT, R_DELAY as R_DELAY

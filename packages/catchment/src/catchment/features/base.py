@@ -481,7 +481,11 @@ class FeatureMap(ABC):
                 f"{name_of(self)} gave a feature of {np.abs(z).max():g}, outside its bounds; widen "
                 "`bounds`, or limit the values"
             )
-        return z if self.feature_bits is None else on_grid(z, self.grid_digits, self.feature_bits)
+        return (
+            z
+            if self.feature_bits is None
+            else in_fixed_point(z, self.feature_digits, self.feature_bits)
+        )
 
     @cached_property
     def limits(self) -> Array:
@@ -495,7 +499,7 @@ class FeatureMap(ABC):
         return np.minimum(given * (1 + 1e-9), np.finfo(np.float64).max)
 
     @cached_property
-    def grid_digits(self) -> Integers:
+    def feature_digits(self) -> Integers:
         """Binary digits (F,) after the point of features in fixed point."""
         check_type(self.feature_bits, Bits, f"bits of {name_of(self)}")
         return digits_after_point(self.bounds, self.feature_bits)
@@ -514,7 +518,7 @@ class FeatureMap(ABC):
         """
         if self.feature_bits is None:
             return self.bounds
-        digits = self.grid_digits
+        digits = self.feature_digits
         found: Array = np.ldexp(np.ceil(np.ldexp(self.bounds, digits)), -digits)
         return found
 
@@ -654,10 +658,10 @@ def digits_after_point(bounds: Array, bits: int) -> Integers:
     return np.asarray(bits - r, dtype=np.int64)
 
 
-def on_grid(rows: Array, digits: Integers, bits: int) -> Array:
+def in_fixed_point(rows: Array, digits: Integers, bits: int) -> Array:
     """Return rows (n, F) rounded to fixed point, ties to even, and cut off where its range ends.
 
-    >>> on_grid(np.array([[0.30, -9.0]]), np.array([2, 1]), 4)
+    >>> in_fixed_point(np.array([[0.30, -9.0]]), np.array([2, 1]), 4)
     array([[ 0.25, -8.  ]])
     """
     unit = np.ldexp(1.0, digits)

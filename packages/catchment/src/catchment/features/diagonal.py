@@ -37,7 +37,7 @@ from annotated_types import Ge, Gt, Le
 from catchment.arrays import Array, Factor, Integers, NonNegativeInt
 from catchment.compiling import njit
 from catchment.features.base import Arrays, FeatureMap, warn_of_clipping
-from catchment.features.echo_state.kernels import GRID_MATH, grid_sin
+from catchment.features.echo_state.kernels import FIXED_MATH, fixed_sin
 from catchment.features.echo_state.weights import (
     ROUND,
     Purpose,
@@ -357,16 +357,16 @@ PI = 3.141592653589793
 def on_circle(v, out):
     """cos and sin (2, k) of pi v for v in 0..1, in fixed point of 24 digits."""
     for i in range(len(v)):
-        out[0, i] = grid_sin(PI * (0.5 - v[i]), R_BENT, TOP)
-        out[1, i] = grid_sin(PI * v[i], R_BENT, TOP)
+        out[0, i] = fixed_sin(PI * (0.5 - v[i]), R_BENT, TOP)
+        out[1, i] = fixed_sin(PI * v[i], R_BENT, TOP)
 
 
-@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
 def _cut(x):
     return min(max(x, -LIMIT), LIMIT)
 
 
-@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
 def _advance(drive, modes, ring):
     """Advance the rows re, im of modes, whose first two are a, b, and round them into the ring."""
     k = modes.shape[1]
@@ -383,14 +383,14 @@ def _advance(drive, modes, ring):
         ring[2 * k + i] = ring[i]
 
 
-@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
 def _follow(leak, p, q):
     """q follows p: (1 - leak) q + leak p in fixed point."""
     for i in range(len(q)):
         q[i] = (1.0 - leak[i]) * q[i] + leak[i] * p[i] + R_STATE - R_STATE
 
 
-@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
 def _products(u, ring, shifts, p):
     """Products of states and inputs, where the shift is negative, or of two states."""
     N, I = len(ring) // 2, len(u)
@@ -406,7 +406,7 @@ def _products(u, ring, shifts, p):
                 mine[i] = ring[i] * other[i] + R_STATE - R_STATE
 
 
-@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
 def _mixtures(ring, turns, M, p):
     """A bias and three states each, weighted, and bent."""
     N = len(ring) // 2
@@ -424,7 +424,7 @@ def _mixtures(ring, turns, M, p):
         p[i] = min(max(bent, -TOP), TOP)
 
 
-@njit(nogil=True, cache=True, fastmath=GRID_MATH, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FIXED_MATH, error_model="numpy")
 def run(u, first, W, shifts, turns, M, leak, modes, ring, q, out):
     """Advance over inputs u (T, I), and put the rows of the steps from the first on into out.
 

@@ -19,7 +19,7 @@ from annotated_types import Gt, Le
 from catchment.arrays import Array, PositiveInt
 from catchment.compiling import njit
 from catchment.features.base import FeatureMap, handed
-from catchment.features.echo_state.kernels import GRID_MATH, grid_sin
+from catchment.features.echo_state.kernels import FIXED_MATH, fixed_sin
 from catchment.features.echo_state.weights import ROUND, Purpose, Words, rounded, uniform
 
 Activation = Literal["cos", "relu"]
@@ -110,7 +110,7 @@ class RandomFourierFeatures(FeatureMap):
 
     @cached_property
     def _weights(self) -> tuple[Array, Array]:
-        """Weights (F, features), of turns for "cos", and phases (features,), on their grids."""
+        """Weights (F, features), of turns for "cos", and phases (features,), in fixed point."""
         n = self._width * self.features
         rng = Words(seed=self.seed, layer=0, purpose=Purpose.RECURRENT_VALUES)
         normal = np.full(n, -UNIFORMS / 2)
@@ -145,11 +145,11 @@ class RandomFourierFeatures(FeatureMap):
         return np.split(z, np.cumsum([len(one) for one in given])[:-1])
 
 
-@njit(nogil=True, cache=True, fastmath=GRID_MATH, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=FIXED_MATH, error_model="numpy")
 def cosines(turns):
     """cos of so many turns (n, F), in place; they have 28 binary digits after the point."""
     for t in range(turns.shape[0]):
         for j in range(turns.shape[1]):
             v = turns[t, j] + 0.25
             v = v - (v + ROUND - ROUND)
-            turns[t, j] = grid_sin(v * TURN, R_SINE, TOP)
+            turns[t, j] = fixed_sin(v * TURN, R_SINE, TOP)

@@ -105,10 +105,10 @@ class RandomProjection(FeatureMap):
         return flips, permutation(rng, self._padded)[: self.features]
 
     def _refuse_rounding(self) -> None:
-        """Raise if a sum of features on their grid would need more digits than a float64 has."""
+        """Raise if a sum of features in fixed point would need more digits than a float64 has."""
         if self.inner.feature_bits is None:
             return
-        digits, bits = self.inner.grid_digits, self.inner.feature_bits
+        digits, bits = self.inner.feature_digits, self.inner.feature_bits
         needed = math.log2(float(np.ldexp(1.0, digits.max() - digits + bits).sum()))
         if needed > 53:
             raise ValueError(

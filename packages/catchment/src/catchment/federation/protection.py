@@ -216,18 +216,18 @@ class LowRankUpload(Protection):
     def on_client(self, upload: Upload, context: RoundContext) -> Upload:
         if not isinstance(upload, RidgeStatistics) or upload.fixed is None:
             return upload
-        F, grid, gram = upload.n_features, upload.fixed, upload.gram
+        F, fixed, gram = upload.n_features, upload.fixed, upload.gram
         most = min(upload.n_rows, F)
         worthwhile = low_rank_length(most, F) <= (1 - WORTHWHILE) * packed_length(F)
         if not worthwhile or most * F**2 > MOST_WORK or gram.dtype != np.int64:
             return upload
         # What no entry of the Gram matrix of rows of this weight exceeds.
-        if int(upload.weight) << 2 * grid.bits >= LARGEST:
+        if int(upload.weight) << 2 * fixed.bits >= LARGEST:
             return upload
         pivots, entries = independent_rows(gram.astype(np.int64), F, most)
         plain = upload.parts()
         arrays = list(plain.arrays)
-        arrays[_GRAM] = integers.to_limbs(entries, grid.limbs["gram"])
+        arrays[_GRAM] = integers.to_limbs(entries, fixed.limbs["gram"])
         found = Message(LOW_RANK, plain.facts, (*arrays, pivots.astype(np.uint32)))
         try:
             same = np.array_equal(_whole(found).arrays[_GRAM], plain.arrays[_GRAM])
@@ -242,14 +242,14 @@ class LowRankUpload(Protection):
 def _whole(parts: Message) -> Message:
     """Return low-rank statistics as they would have come otherwise."""
     *arrays, pivots = parts.expect(LOW_RANK, len(SUMS) + 2).arrays
-    grid = FixedPoint.from_json(str(parts.facts.get("grid")))
-    F, limbs, numbers = grid.n_features, arrays[_GRAM], arrays[0]
+    fixed = FixedPoint.from_json(str(parts.facts.get("grid")))
+    F, limbs, numbers = fixed.n_features, arrays[_GRAM], arrays[0]
     rank = len(pivots) if pivots.ndim == 1 else -1
     if pivots.dtype != np.uint32 or not 0 <= rank <= F or (pivots >= F).any():
         raise IntegrityError(f"{pivots.shape} rows of {pivots.dtype} came for {F} features")
     if len(np.unique(pivots)) != rank:
         raise IntegrityError("a low-rank upload has a feature twice")
-    n_limbs = grid.limbs["gram"]
+    n_limbs = fixed.limbs["gram"]
     if limbs.dtype != np.int64 or limbs.shape != (n_limbs, low_rank_length(rank, F)):
         raise IntegrityError(f"the rows of rank {rank} came as {limbs.dtype} of {limbs.shape}")
     if integers.largest(limbs) > integers.LARGEST_LIMB:
@@ -259,6 +259,6 @@ def _whole(parts: Message) -> Message:
     entries = integers.from_limbs(limbs)
     if entries.dtype != np.int64:
         raise UploadError("range", "gram holds more than 64 bits")
-    gram = whole_gram(pivots.astype(np.int64), entries, F, int(numbers[1]) << 2 * grid.bits)
+    gram = whole_gram(pivots.astype(np.int64), entries, F, int(numbers[1]) << 2 * fixed.bits)
     arrays[_GRAM] = integers.to_limbs(gram, n_limbs)
     return Message(RidgeStatistics.KIND.name, parts.facts, tuple(arrays))

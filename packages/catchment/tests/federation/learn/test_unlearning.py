@@ -220,7 +220,7 @@ def test_who_is_there_already_or_brings_other_features_cannot_join() -> None:
     assert caught.value.code == "moments"
 
 
-def on_a_grid(
+def in_fixed_point(
     bits: int, classes: bool, seed: int, n_clients: int
 ) -> tuple[FederatedRidge, dict[str, list[Recording]]]:
     """Return a ridge whose statistics are integers, and clients of one to four recordings."""
@@ -250,7 +250,7 @@ def on_a_grid(
 def test_in_fixed_point_unlearning_is_an_equality_of_hashes(
     bits: int, classes: bool, seed: int, n_clients: int, data: st.DataObject
 ) -> None:
-    algorithm, clients = on_a_grid(bits, classes, seed, n_clients)
+    algorithm, clients = in_fixed_point(bits, classes, seed, n_clients)
     gone = data.draw(st.sampled_from(sorted(clients)))
     before = run(algorithm, clients)
     unlearned = unlearn(algorithm, before, gone)
@@ -272,7 +272,7 @@ def test_in_fixed_point_unlearning_is_an_equality_of_hashes(
 
 
 def test_in_fixed_point_a_server_that_keeps_only_the_sum_forgets_to_the_last_bit() -> None:
-    algorithm, clients = on_a_grid(8, True, 1, 4)
+    algorithm, clients = in_fixed_point(8, True, 1, 4)
     apart = replace(algorithm, store_per_client=False)
     rows = accumulate(algorithm.features, clients["client-2"])
     unlearned = unlearn_rows(apart, run(apart, clients), "client-2", rows)

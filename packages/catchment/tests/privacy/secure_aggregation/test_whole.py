@@ -223,12 +223,12 @@ def test_counts_that_are_not_whole_are_refused() -> None:
 
 def test_the_ring_follows_from_the_plan_and_the_outline_alone() -> None:
     wide, narrow = (SecureAggregation({"ann": "00" * 32}, bits=bits) for bits in (128, 32))
-    on_grid, floats = drawn(1)["c000"].parts(), Message("sums", {}, (np.zeros(3),))
-    assert wide.ring_of(Outline.of(on_grid)) == Ring(64, 0)
-    assert narrow.ring_of(Outline.of(on_grid)) == Ring(32, 0)
+    in_fixed_point, floats = drawn(1)["c000"].parts(), Message("sums", {}, (np.zeros(3),))
+    assert wide.ring_of(Outline.of(in_fixed_point)) == Ring(64, 0)
+    assert narrow.ring_of(Outline.of(in_fixed_point)) == Ring(32, 0)
     assert wide.ring_of(Outline.of(floats)) == Ring()
     compact = SecureAggregation({"ann": "00" * 32}, bits=64, bound=100.0)
-    assert compact.ring_of(Outline.of(on_grid)) == Ring(64, 0)
+    assert compact.ring_of(Outline.of(in_fixed_point)) == Ring(64, 0)
     assert compact.ring_of(Outline.of(floats)) == Ring.compact(100.0)
     with pytest.raises(UploadError, match="not in fixed point"):
         narrow.ring_of(Outline.of(floats))

@@ -6,7 +6,7 @@ from catchment.features.echo_state.echo_state import (
 )
 from catchment.features.echo_state.kernels import (
     DOT_MATH as DOT_MATH,
-    GRID_MATH as GRID_MATH,
+    FIXED_MATH as FIXED_MATH,
     RELU as RELU,
     SAFE_MATH as SAFE_MATH,
     SIGMOID as SIGMOID,
@@ -14,10 +14,10 @@ from catchment.features.echo_state.kernels import (
     TANH as TANH,
     advance_units as advance_units,
     fast_tanh as fast_tanh,
-    grid_linear as grid_linear,
-    grid_sigmoid as grid_sigmoid,
-    grid_sin as grid_sin,
-    grid_tanh as grid_tanh,
+    fixed_linear as fixed_linear,
+    fixed_sigmoid as fixed_sigmoid,
+    fixed_sin as fixed_sin,
+    fixed_tanh as fixed_tanh,
     rounder as rounder,
     row_product as row_product,
 )
@@ -25,7 +25,7 @@ from catchment.features.echo_state.reservoir import (
     DENSE_FROM as DENSE_FROM,
     Program as Program,
     fingerprint as fingerprint,
-    programs_on_grid as programs_on_grid,
+    programs_in_fixed_point as programs_in_fixed_point,
 )
 from catchment.features.echo_state.run import (
     Batch as Batch,

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, NonNegativeInt, PositiveInt, check_type
 from catchment.errors import IntegrityError
-from catchment.features.base import Arrays, Bits, FeatureMap, Part, on_grid
+from catchment.features.base import Arrays, Bits, FeatureMap, Part, in_fixed_point
 from catchment.features.echo_state.reservoir import Program, Reservoir, shared
 from catchment.features.echo_state.run import (
     Batch,
@@ -309,7 +309,7 @@ class EchoState(FeatureMap):
     @cached_property
     def _rounder(self) -> Array:
         """Numbers (n_base,) whose addition and subtraction rounds a step's features."""
-        return np.ldexp(ROUND, -self.grid_digits[: self.n_base])
+        return np.ldexp(ROUND, -self.feature_digits[: self.n_base])
 
     def _round(self, rows: NDArray[np.floating[Any]]) -> None:
         """Round the features of a block in place; the states to go on from are kept elsewhere."""
@@ -586,7 +586,7 @@ class EchoState(FeatureMap):
         """Return feature rows (n, F), rounded to their bits if they have some."""
         if not isinstance(self.feature_bits, int):
             return rows
-        return on_grid(rows, self.grid_digits, self.feature_bits)
+        return in_fixed_point(rows, self.feature_digits, self.feature_bits)
 
     def _fill(self, batch: Batch, out: list[Array]) -> None:
         for block in self.blocks(batch):

@@ -52,7 +52,7 @@ from catchment.features.echo_state.weights import LINEAR_BOUND as LINEAR_BOUND
 from catchment.features.echo_state.weights import ROUND as ROUND
 
 # 'reassoc' would cancel the roundings; contraction is harmless because the products are exact.
-GRID_MATH = {"contract", "nnan", "ninf", "nsz"}
+FIXED_MATH = {"contract", "nnan", "ninf", "nsz"}
 
 R24, R25, R26, R27 = (ROUND / 2**digits for digits in (24, 25, 26, 27))
 R29, R30, R36 = (ROUND / 2**digits for digits in (29, 30, 36))
@@ -75,7 +75,7 @@ def rounder(digits: int) -> float:
     return math.ldexp(ROUND, -digits)
 
 
-@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
 def growth(y):
     """e^y - 1 for y in 0..20 with 26 binary digits after the point."""
     shifted = y * LOG2E + ROUND
@@ -92,29 +92,29 @@ def growth(y):
     return scale * p + (scale - 1.0)
 
 
-@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
+@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
 def size_of_tanh(x, G, top):
     """|tanh| in fixed point of rounder G, at most `top`, the largest number below 1."""
     e = growth(min(abs(x + x) + R26 - R26, LARGEST))
     return min(e / (e + 2.0) + G - G, top)
 
 
-@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
-def grid_tanh(x, G, top):
+@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+def fixed_tanh(x, G, top):
     """tanh in fixed point of rounder G, at most `top` in absolute value."""
     return math.copysign(size_of_tanh(x, G, top), x)
 
 
-@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
-def grid_sigmoid(x, G, top):
+@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+def fixed_sigmoid(x, G, top):
     """The logistic function in fixed point: 1 - sigmoid(-x), exactly, and never 0 or 1."""
     e = growth(min(abs(x) + R26 - R26, LARGEST))
     upper = min((e + 1.0) / (e + 2.0) + G - G, top)
     return upper if x >= 0.0 else 1.0 - upper
 
 
-@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
-def grid_sin(x, G, top):
+@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+def fixed_sin(x, G, top):
     """sin in fixed point; arguments beyond 64 count as 64."""
     a = min(abs(x), FARTHEST)
     shifted = (a + R26 - R26) * OVER_PI + ROUND
@@ -133,8 +133,8 @@ def grid_sin(x, G, top):
     return p * sign * math.copysign(1.0, x)
 
 
-@njit(inline="always", fastmath=GRID_MATH, error_model="numpy")
-def grid_linear(x, G):
+@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+def fixed_linear(x, G):
     """x in fixed point, cut off at LINEAR_BOUND."""
     return min(max(x + G - G, -LINEAR_BOUND), LINEAR_BOUND)
 
@@ -274,48 +274,48 @@ def _units(*made):
         njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")(one) for one in made
     )
 
-    def advance(code, a, grid, p, x, n):
+    def advance(code, a, fixed, p, x, n):
         half = x.dtype.type(0.5)
         keep = half + half - a
         if code == TANH:
             for b in range(n):
-                x[b] = rounded(keep * x[b] + tanh(a, p[b], half, grid), grid)
+                x[b] = rounded(keep * x[b] + tanh(a, p[b], half, fixed), fixed)
         elif code == SIGMOID:
             for b in range(n):
-                x[b] = rounded(keep * x[b] + sigmoid(a, p[b], half, grid), grid)
+                x[b] = rounded(keep * x[b] + sigmoid(a, p[b], half, fixed), fixed)
         elif code == RELU:
             for b in range(n):
-                x[b] = rounded(keep * x[b] + relu(a, p[b], half, grid), grid)
+                x[b] = rounded(keep * x[b] + relu(a, p[b], half, fixed), fixed)
         elif code == SIN:
             for b in range(n):
-                x[b] = rounded(keep * x[b] + sin(a, p[b], half, grid), grid)
+                x[b] = rounded(keep * x[b] + sin(a, p[b], half, fixed), fixed)
         else:
             for b in range(n):
-                x[b] = rounded(keep * x[b] + identity(a, p[b], half, grid), grid)
+                x[b] = rounded(keep * x[b] + identity(a, p[b], half, fixed), fixed)
 
     return advance
 
 
 _PLAIN = _units(
-    lambda a, p, half, grid: a * fast_tanh(p),
-    lambda a, p, half, grid: a * (half + half * fast_tanh(half * p)),
-    lambda a, p, half, grid: a * max(p, half - half),
-    lambda a, p, half, grid: a * math.sin(p),
-    lambda a, p, half, grid: a * p,
-    lambda x, grid: x,
+    lambda a, p, half, fixed: a * fast_tanh(p),
+    lambda a, p, half, fixed: a * (half + half * fast_tanh(half * p)),
+    lambda a, p, half, fixed: a * max(p, half - half),
+    lambda a, p, half, fixed: a * math.sin(p),
+    lambda a, p, half, fixed: a * p,
+    lambda x, fixed: x,
 )
 # All is exact but the roundings. The sign of a tanh goes to the leak, which is there long before.
-_ON_GRID = _units(
-    lambda a, p, half, grid: math.copysign(a, p) * size_of_tanh(p, grid[0], grid[1]),
-    lambda a, p, half, grid: a * grid_sigmoid(p, grid[0], grid[1]),
-    lambda a, p, half, grid: a * grid_linear(max(p, 0.0), grid[0]),
-    lambda a, p, half, grid: a * grid_sin(p, grid[0], grid[1]),
-    lambda a, p, half, grid: a * grid_linear(p, grid[0]),
-    lambda x, grid: x + grid[0] - grid[0],
+_IN_FIXED_POINT = _units(
+    lambda a, p, half, fixed: math.copysign(a, p) * size_of_tanh(p, fixed[0], fixed[1]),
+    lambda a, p, half, fixed: a * fixed_sigmoid(p, fixed[0], fixed[1]),
+    lambda a, p, half, fixed: a * fixed_linear(max(p, 0.0), fixed[0]),
+    lambda a, p, half, fixed: a * fixed_sin(p, fixed[0], fixed[1]),
+    lambda a, p, half, fixed: a * fixed_linear(p, fixed[0]),
+    lambda x, fixed: x + fixed[0] - fixed[0],
 )
 
 
-def advance_units(code, a, grid, p, x, n):
+def advance_units(code, a, fixed, p, x, n):
     """x[:n] = (1 - a) x + a f(p), in fixed point if there is one; for compiled code only."""
     raise TypeError("advance_units is for compiled code")
 
@@ -324,18 +324,18 @@ def advance_units(code, a, grid, p, x, n):
     advance_units,
     jit_options={"fastmath": SAFE_MATH, "error_model": "numpy", "forceinline": True},
 )
-def _advance_units(code, a, grid, p, x, n):
-    return _ON_GRID if isinstance(grid, types.BaseTuple) and len(grid) == 2 else _PLAIN
+def _advance_units(code, a, fixed, p, x, n):
+    return _IN_FIXED_POINT if isinstance(fixed, types.BaseTuple) and len(fixed) == 2 else _PLAIN
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
 def lockstep(
-    starts, columns, values, leak, activation, uniform, U, X, flat, P, S, sums, width, grid=()
+    starts, columns, values, leak, activation, uniform, U, X, flat, P, S, sums, width, fixed=()
 ):
     """Advance X (N + I + 1, B) over I rows of U (.., T, B), into N rows of S (.., T, B).
 
     `flat` is (X, P) once more, as two flat arrays. `uniform` says that all units share one
-    activation and one leak. With `sums` all steps are added to the first step of S. `grid` is the
+    activation and one leak. With `sums` all steps are added to the first step of S. `fixed` is the
     rounder and the largest number below 1 of states in fixed point, or empty.
     """
     N = len(leak)
@@ -345,24 +345,24 @@ def lockstep(
                 X[N + j, b] = U[j, t, b]
         for i in range(N):
             row_product(values, columns, starts[i], starts[i + 1], X, i, P, width)
-        _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t, grid)
+        _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t, fixed)
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def activate_all(leak, activation, uniform, X, flat, P, S, sums, t, grid=()):
+def activate_all(leak, activation, uniform, X, flat, P, S, sums, t, fixed=()):
     """Turn pre-activations P (N, B) of step t into states, in X and in N rows of S (.., T, B)."""
-    _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t, grid)
+    _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t, fixed)
 
 
 @njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
-def _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t, grid):
+def _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t, fixed):
     N, B = P.shape
     if uniform:
         # One long loop: rows of 8 or 16 lanes are too short for the unrolled tanh.
-        advance_units(activation[0], leak[0], grid, flat[1], flat[0], N * B)
+        advance_units(activation[0], leak[0], fixed, flat[1], flat[0], N * B)
     else:
         for i in range(N):
-            advance_units(activation[i], leak[i], grid, P[i], X[i], B)
+            advance_units(activation[i], leak[i], fixed, P[i], X[i], B)
     if sums:
         for i in range(N):
             for b in range(B):
@@ -388,7 +388,7 @@ def _sparse_dot(values, columns, begin, end, x):
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def serial(starts, columns, values, leak, activation, uniform, U, x, p, S, sums, grid=()):
+def serial(starts, columns, values, leak, activation, uniform, U, x, p, S, sums, fixed=()):
     """Advance x (N + I + 1,) over I columns of U (T, ..), into N columns of S (T, ..).
 
     With `sums` all steps are added to the first row of S.
@@ -399,7 +399,7 @@ def serial(starts, columns, values, leak, activation, uniform, U, x, p, S, sums,
             x[N + j] = U[t, j]
         for i in range(N):
             p[i] = _sparse_dot(values, columns, np.uint64(starts[i]), np.uint64(starts[i + 1]), x)
-        _finish_serial(leak, activation, uniform, x, p, S[0 if sums else t], sums, grid)
+        _finish_serial(leak, activation, uniform, x, p, S[0 if sums else t], sums, fixed)
 
 
 @njit(fastmath=DOT_MATH, error_model="numpy")
@@ -423,7 +423,7 @@ def _dense_dots(one, other, x, y):
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
-def serial_dense(W, leak, activation, uniform, U, X, P, S, sums, grid=()):
+def serial_dense(W, leak, activation, uniform, U, X, P, S, sums, fixed=()):
     """Advance X (B, N + I + 1) by a dense matrix W (N, N + I + 1), which is read once for all.
 
     U (T, B, ..) and S (T, B, ..) are as those of `serial`, for one lane or two; P is (B, N).
@@ -443,17 +443,17 @@ def serial_dense(W, leak, activation, uniform, U, X, P, S, sums, grid=()):
                 p[i], q[i], p[j], q[j] = _dense_dots(W[i], W[j], x, y)
         for b in range(B):
             to = S[0 if sums else t, b]
-            _finish_serial(leak, activation, uniform, X[b], P[b], to, sums, grid)
+            _finish_serial(leak, activation, uniform, X[b], P[b], to, sums, fixed)
 
 
 @njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
-def _finish_serial(leak, activation, uniform, x, p, to, sums, grid):
+def _finish_serial(leak, activation, uniform, x, p, to, sums, fixed):
     N = len(leak)
     if uniform:
-        advance_units(activation[0], leak[0], grid, p, x, N)
+        advance_units(activation[0], leak[0], fixed, p, x, N)
     else:
         for i in range(N):
-            advance_units(activation[i], leak[i], grid, p[i : i + 1], x[i : i + 1], 1)
+            advance_units(activation[i], leak[i], fixed, p[i : i + 1], x[i : i + 1], 1)
     if sums:
         for i in range(N):
             to[i] += x[i]

@@ -47,7 +47,7 @@ from catchment.arrays import (
 )
 from catchment.errors import FinerRadiusWarning, FingerprintError, IntegrityError
 from catchment.features.base import OR_WIDER, warn_of_clipping
-from catchment.features.echo_state.run import advance, found_cut, inputs_on_grid
+from catchment.features.echo_state.run import advance, found_cut, inputs_in_fixed_point
 from catchment.features.echo_state.settings import (
     PER_LAYER,
     Activations,
@@ -197,7 +197,7 @@ class Program:
         return len(self.leak)
 
     @property
-    def grid(self) -> tuple[()] | tuple[float, float]:
+    def rounding(self) -> tuple[()] | tuple[float, float]:
         """Rounder and largest number below 1 of states in fixed point, as the kernels want them."""
         return () if self.bits is None else (math.ldexp(ROUND, -self.bits), 1 - 0.5**self.bits)
 
@@ -207,7 +207,7 @@ class Program:
         return self.dense is not None and self.n_units >= DENSE_UNITS
 
 
-def programs_on_grid(
+def programs_in_fixed_point(
     layers: Sequence[LayerWeights], bits: int, input_range: float
 ) -> tuple[Program, ...]:
     """Return the programs of layers whose states have this many digits after the point."""
@@ -679,7 +679,7 @@ class Reservoir:
             activation = [layer.activations for layer in self.layer_settings]
         else:
             activation = [layer.activation for layer in self.weights]
-        return state_bounds(np.concatenate(activation), on_grid=self.bits is not None)
+        return state_bounds(np.concatenate(activation), in_fixed_point=self.bits is not None)
 
     def programs(self, dtype: type[np.floating[Any]] = np.float64) -> tuple[Program, ...]:
         """Return the layers in the form that the kernels run."""
@@ -692,8 +692,8 @@ class Reservoir:
             if self.bits is None:
                 self._programs[dtype] = tuple(Program.of(layer, dtype) for layer in self.layers)
             else:
-                on_grid = programs_on_grid(self.layers, self.bits, self.input_range)
-                self._programs[dtype] = on_grid
+                in_fixed_point = programs_in_fixed_point(self.layers, self.bits, self.input_range)
+                self._programs[dtype] = in_fixed_point
         return self._programs[dtype]
 
     @cached_property
@@ -773,7 +773,7 @@ class Reservoir:
         if not is_finite(joined):
             for k, u in enumerate(us):
                 refuse_nonfinite(u, name.format(k))
-        n_clipped = inputs_on_grid(joined, self.bits, self.input_range)
+        n_clipped = inputs_in_fixed_point(joined, self.bits, self.input_range)
         warn_of_clipping(n_clipped, joined.size, self.input_range, OR_WIDER)
         return [joined[first:last] for first, last in pairwise(edges)]
 
@@ -812,7 +812,7 @@ def _found(reservoir: Reservoir) -> tuple[tuple[float, ...], str, tuple[int, int
     scale = tuple(map(_scale, reservoir.layer_settings))
     layers = tuple(map(_drawn, reservoir.layer_settings, scale))
     if bits is not None:
-        cut = found_cut(programs_on_grid(layers, bits, input_range))
+        cut = found_cut(programs_in_fixed_point(layers, bits, input_range))
     return scale, fingerprint(layers, bits, input_range, cut), cut
 
 

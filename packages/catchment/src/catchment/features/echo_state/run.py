@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from catchment.features.echo_state.reservoir import Program
 
 
-def inputs_on_grid(u: Array, bits: int, input_range: float) -> int:
+def inputs_in_fixed_point(u: Array, bits: int, input_range: float) -> int:
     """Cut inputs (T, I), in one piece, off at the range and round them; return how many were.
 
     >>> u = np.array([[0.3, 9.0]])
-    >>> inputs_on_grid(u, 8, 8.0), u
+    >>> inputs_in_fixed_point(u, 8, 8.0), u
     (1, array([[0.30078125, 8.        ]]))
     """
     from catchment.features.echo_state.kernels import round_inputs
@@ -245,15 +245,15 @@ class _Layer:
 
         program, X, P = self.program, self.X, self.P
         N, B = P.shape
-        units, grid = (program.leak, program.activation, program.uniform), program.grid
+        units, fixed = (program.leak, program.activation, program.uniform), program.rounding
         rows = (program.starts, program.columns, program.values)
         if self.apart and program.dense is not None:
             few = (U.transpose(1, 2, 0), X.T, P.T, S.transpose(1, 2, 0))
-            kernels.serial_dense(program.dense, *units, *few, sums, grid)
+            kernels.serial_dense(program.dense, *units, *few, sums, fixed)
             return
         if self.apart:
             alone = (U[:, :, 0].T, X[:, 0], P[:, 0], S[:, :, 0].T)
-            kernels.serial(*rows, *units, *alone, sums, grid)
+            kernels.serial(*rows, *units, *alone, sums, fixed)
             return
         flat, width = (X.reshape(-1), P.reshape(-1)), (0,) * (B.bit_length() - 1)
         if program.by_matrix:
@@ -261,9 +261,9 @@ class _Layer:
             for t in range(U.shape[1]):
                 X[N:-1] = U[: program.n_inputs, t]
                 np.matmul(program.dense, X, out=P)
-                kernels.activate_all(*units, X, flat, P, S, sums, t, grid)
+                kernels.activate_all(*units, X, flat, P, S, sums, t, fixed)
         else:
-            kernels.lockstep(*rows, *units, U, X, flat, P, S, sums, width, grid)
+            kernels.lockstep(*rows, *units, U, X, flat, P, S, sums, width, fixed)
 
 
 TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-6}
@@ -399,7 +399,7 @@ def found_cut(programs: Sequence[Program]) -> tuple[int, int]:
     noise = uniform(rng, LONGEST_WARMUP * I, -1.0, 1.0).reshape(LONGEST_WARMUP, I)
     probes = [loud * noise for loud in LOUDNESS for _ in range(2)]
     for probe in probes:
-        inputs_on_grid(probe, bits, 1.0)
+        inputs_in_fixed_point(probe, bits, 1.0)
     x0, needed = _opposite(N, len(LOUDNESS)), 0
     with single_blas_thread():
         for block in advance(programs, probes, x0=x0, block_columns=PROBE_BLOCK):

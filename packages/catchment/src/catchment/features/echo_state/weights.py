@@ -333,9 +333,9 @@ class LayerWeights:
         return sha.digest()
 
 
-def state_bounds(activation: NDArray[np.uint8], *, on_grid: bool = True) -> Array:
+def state_bounds(activation: NDArray[np.uint8], *, in_fixed_point: bool = True) -> Array:
     """Return the largest absolute value (N,) of each unit's states; infinite if there is none."""
-    return np.where(np.isin(activation, BOUNDED), 1.0, LINEAR_BOUND if on_grid else np.inf)
+    return np.where(np.isin(activation, BOUNDED), 1.0, LINEAR_BOUND if in_fixed_point else np.inf)
 
 
 def rounded(values: Array, digits: int | Integers) -> Array:

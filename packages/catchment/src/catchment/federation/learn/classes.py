@@ -156,8 +156,8 @@ class RowsOfClass(Algorithm[RidgeState, Tally[RidgeStatistics], Any]):
     ) -> RidgeState:
         # Without names, what came is one part of the sum, whoever sent it.
         sent = total.by_client or {"": total.total}
-        after: RidgeState = state_without_class(self.ridge, state, self.name, sent)[1]
-        return after
+        left: RidgeState = state_without_class(self.ridge, state, self.name, sent)[1]
+        return left
 
     def result(self, state: RidgeState) -> Any:
         return without_class(self.ridge, self.name).result(state)

@@ -178,7 +178,7 @@ def rounded_normal(spread: float, size: int) -> Integers:
     Added to integers this is the same as adding the unrounded noise and rounding the sum, so
     what holds for continuous noise holds for it, and no pattern of floating-point digits is left
     that could tell sums apart (Mironov, CCS 2012). Keep `spread` at a million or so and above: then
-    the 53 digits of the computation are far finer than the grid.
+    the 53 digits of the computation are far finer than the step.
 
     >>> len(set(rounded_normal(1e9, 100).tolist()))
     100

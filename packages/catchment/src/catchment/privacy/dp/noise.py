@@ -3,7 +3,7 @@
 Every client shortens its vector to a public bound D (see `catchment.privacy.dp.clipping`), so that
 the sum moves by at most D when a client is added or left out; noise of s D on every number of the
 sum then gives the bound that `catchment.privacy.dp.gaussian` states. The noise is drawn in whole
-multiples of a fine grid on which the vectors lie, from the operating system or a client's own
+multiples of a fine step, as the vectors are, from the operating system or a client's own
 secret, and cannot be seeded.
 
 The vectors of statistics in fixed point travel as the multiples themselves, and their noise is
@@ -16,7 +16,7 @@ Central noise is added once, by a server that sees the exact sum: it protects ag
 sees the model, not against the server. Distributed noise is added by the clients, each a share of
 it, inside secure aggregation: the server sees the noisy sum only. With U clients in the sum, m of
 whom may tell the server their noise, each adds discrete Gaussian noise of variance (s D)^2 / (U -
-m) (Kairouz, Liu and Steinke, ICML 2021); a share is at least a million grid steps wide, where the
+m) (Kairouz, Liu and Steinke, ICML 2021); a share is at least a million steps wide, where the
 sum of discrete Gaussians is one to far beyond floating-point precision. A client enters what it
 costs in its own ledger (`catchment.privacy.ledger`), which refuses what is too much whatever the
 server says; its noise follows from a secret of its ledger, the session of secure aggregation and
@@ -82,7 +82,7 @@ S = TypeVar("S")
 U = TypeVar("U")
 R = TypeVar("R")
 SMALL_COHORT = 100
-STEPS = 1 << 20  # fewest grid steps in a standard deviation
+STEPS = 1 << 20  # fewest steps in a standard deviation
 COLLUDING = 0.2  # share of the clients that may work with the server, as for secure aggregation
 
 
@@ -351,7 +351,7 @@ class GaussianNoise(Protection):
         return self.amount(whole=False).share
 
     @property
-    def grid(self) -> float:
+    def step(self) -> float:
         """The step, a power of two, of which every number is a multiple."""
         return self.amount(whole=False).step
 
@@ -407,7 +407,7 @@ class GaussianNoise(Protection):
                 f"server: secure aggregation of {secure.min_clients} can lack the noise of "
                 f"{honest} others; pass it min_clients={honest + corrupt}, or leave out colluding"
             )
-        if self.grid < 2.0**-secure.ring.fraction:
+        if self.step < 2.0**-secure.ring.fraction:
             raise ValueError(
                 f"the ring's {secure.ring.fraction} fractional bits are too coarse for noise of "
                 f"{self.share:.3g}; use 128 bits"
@@ -434,7 +434,7 @@ class GaussianNoise(Protection):
                 told = ["noise", context.plan, context.round, context.session, vector]
                 words = KeyedWords(context.ledger.secret(json.dumps(told).encode()))
             noise = self.amount(whole=True).drawn(len(clipped.vector), words)
-            added = noise * self.grid if clipped.grid is None else noise
+            added = noise * self.step if clipped.grid is None else noise
             clipped = replace(clipped, vector=clipped.vector + added)
             clipped = replace(clipped, epsilon=float(self.epsilon), delta=float(self.delta))
         # Where the server adds the noise this message is exact, and no epsilon is said of it.

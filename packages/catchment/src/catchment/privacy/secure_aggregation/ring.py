@@ -567,8 +567,8 @@ def _is_whole(facts: Mapping[str, Any], arrays: Sequence[tuple[str, Any]], depth
         return True
     counts = arrays[0][0] == "f8" and len(arrays[0][1]) == 1
     sums = arrays[1:] if counts else arrays
-    on_grid = isinstance(facts.get("grid"), str)
-    return on_grid and bool(sums) and all(code == "i8" for code, _ in sums)
+    in_fixed_point = isinstance(facts.get("grid"), str)
+    return in_fixed_point and bool(sums) and all(code == "i8" for code, _ in sums)
 
 
 def _described(entry: Fact) -> tuple[str, tuple[int, ...]]:

@@ -17,11 +17,11 @@ import pytest
 from catchment import Array, Reservoir
 from catchment.features.echo_state import (
     ACTIVATIONS,
-    grid_linear,
-    grid_sigmoid,
-    grid_sin,
-    grid_tanh,
-    programs_on_grid,
+    fixed_linear,
+    fixed_sigmoid,
+    fixed_sin,
+    fixed_tanh,
+    programs_in_fixed_point,
     rounder,
 )
 from catchment_research.plasticity import IntrinsicPlasticity, plasticity_of
@@ -42,9 +42,9 @@ def output(name: str, z: Fraction, bits: int) -> Fraction:
     G, top, x = rounder(bits), 1 - 0.5**bits, float(z)
     assert Fraction(x) == z, "an argument is exact in float64"
     if name in ("relu", "identity"):
-        linear: Any = grid_linear
+        linear: Any = fixed_linear
         return Fraction(float(linear.py_func(max(x, 0.0) if name == "relu" else x, G)))
-    curved: Any = {"tanh": grid_tanh, "sigmoid": grid_sigmoid, "sin": grid_sin}[name]
+    curved: Any = {"tanh": fixed_tanh, "sigmoid": fixed_sigmoid, "sin": fixed_sin}[name]
     return Fraction(float(curved.py_func(x, G, top)))
 
 
@@ -116,7 +116,7 @@ def reference(
         replace(layer, gain=np.ones(layer.n_units), shift=np.zeros(layer.n_units))
         for layer in reservoir.layers
     ]
-    programs = programs_on_grid(bare, bits, reservoir.input_range)
+    programs = programs_in_fixed_point(bare, bits, reservoir.input_range)
     gain, shift = plasticity_of(reservoir)
     units, first = [], 0
     for program in programs:

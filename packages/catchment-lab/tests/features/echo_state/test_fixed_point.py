@@ -178,8 +178,8 @@ def test_more_bits_come_closer_to_float64() -> None:
     plain = Reservoir(units=50, inputs=2, seed=1).states(u)
     errors = []
     for bits in (10, 15, 20, 24):
-        on_grid = Reservoir(units=50, inputs=2, seed=1, bits=bits).states(u)
-        errors.append(np.abs(on_grid - plain).max() * 2**bits)
+        in_fixed_point = Reservoir(units=50, inputs=2, seed=1, bits=bits).states(u)
+        errors.append(np.abs(in_fixed_point - plain).max() * 2**bits)
     assert max(errors) < 40  # steps of the grid
 
 
@@ -244,7 +244,7 @@ def test_reservoirs_side_by_side_share_their_bits() -> None:
     assert joint.bits == 20
     np.testing.assert_allclose(joint.states(u), apart, rtol=0, atol=8 / 2**20)
     plain = Reservoir(units=5, inputs=2)
-    with pytest.raises(ValueError, match="one grid"):
+    with pytest.raises(ValueError, match="different pairs of bits"):
         side_by_side([members[0], plain])
 
 
