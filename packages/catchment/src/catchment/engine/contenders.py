@@ -167,14 +167,14 @@ def season_of_clients(preprocessing: Preprocessing, clients: Clients) -> int | N
     return season_of(series)
 
 
-def naive_scores(model: Predictor, clients: Clients) -> dict[str, Scores]:
+def naive_scores(model: Predictor, clients: Clients) -> dict[str, Score]:
     """Return how the last value, and that of a season before, do where a model forecasts.
 
     Nothing for models of anything else than inputs ahead in time. The season is that of the same
     recordings.
     """
     prepare = model.preprocessing
-    if prepare.horizon is None or prepare.window is not None:
+    if not prepare.is_ahead:
         return {}
     told: Any = {"horizon": prepare.horizon, "washout": model.washout}
     dummies = {"last value": Dummy(how="persistence", **told)}
@@ -182,7 +182,8 @@ def naive_scores(model: Predictor, clients: Clients) -> dict[str, Scores]:
         name = f"seasonal naive ({season})"
         dummies[name] = Dummy(how="seasonal", season=season, **told)
     plans = {name: Plan(algorithm=one, preprocessing=prepare) for name, one in dummies.items()}
-    return {name: run_locally(plan, clients).state for name, plan in plans.items()}
+    found = {name: run_locally(plan, clients).state.total for name, plan in plans.items()}
+    return {name: total for name, total in found.items() if total is not None}
 
 
 def guess(algorithm: Dummy, *, workers: int | Workers | None = None) -> Contender:

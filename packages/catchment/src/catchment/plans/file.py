@@ -560,6 +560,7 @@ class PlanFile:
             maps[0],
             n_inputs,
             per_step=per_step,
+            ahead=self.preprocessing.is_ahead,
             hidden=self.is_secret,
             noisy=self.is_noisy,
             n_clients=n_clients,
