@@ -245,7 +245,7 @@ def test_the_default_forecast_is_lags_in_every_way_in_and_says_where_the_last_va
         assert alone.features.fingerprint == model.features.fingerprint
     wide = ct.Recording(rng.normal(size=(200, 20)))
     assert ct.fit(as_default, [wide]).features.n_features == 501
-    assert ct.fit("default", [ct.Recording(hours[:-1], hours[1:])]).features.reservoir is not None
+    assert ct.fit("default", [ct.Recording(wide.u[:-1], wide.u[1:])]).features.reservoir is not None
     best = ct.federate(
         ct.Pipeline(ct.Preprocessing(horizon=6), "auto"),
         {name: [ct.Recording(u)] for name, u in season.items()},
@@ -255,8 +255,8 @@ def test_the_default_forecast_is_lags_in_every_way_in_and_says_where_the_last_va
     Path("houses").mkdir()
     for name, u in season.items():
         Path("houses", f"{name}.csv").write_text("load\n" + "".join(f"{x}\n" for x in u))
-    data = '[data]\nfiles = "houses/*.csv"\ninputs = ["load"]\ntest = 0.25\ntest_of = "steps"\n'
-    Path("plan.toml").write_text(data + '[preprocessing]\nhorizon = [1, 6]\nscale = "federated"\n')
+    plan = '[data]\nfiles = "houses/*.csv"\ninputs = ["load"]\ntest = 0.25\ntest_of = "steps"\n'
+    Path("plan.toml").write_text(plan + '[preprocessing]\nhorizon = [1, 6]\nscale = "federated"\n')
     kept = run_plan(read_plan("plan.toml"), "run").model
     assert kept.features.fingerprint == model.features.fingerprint
 

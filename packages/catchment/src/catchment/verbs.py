@@ -592,23 +592,18 @@ def evaluate(
     plan = Plan(algorithm=Evaluation(model_under_test=model, device=device))
     done = run_locally(plan, placed(clients, model.classes), threads=threads, workers=workers)
     warn_of({EVALUATION: done.records})
-    if model.preprocessing.is_ahead:
-        _warn_of_naive(model, clients, done.result)
+    own: Any = done.result.total
+    if own is not None and model.preprocessing.horizon is not None:
+        from catchment.engine.contenders import naive_scores
+
+        naive = {one.value: name for name, one in naive_scores(model, clients).items()}
+        if naive and own.value > min(naive):
+            warnings.warn(
+                f"the forecast (NRMSE {own.value:.3g}) is no better than the {naive[min(naive)]} "
+                f"({min(naive):.3g}); try longer recordings, another map, or use the naive one",
+                stacklevel=2,
+            )
     return done.result
-
-
-def _warn_of_naive(model: Predictor, clients: Mapping[str, Source], scores: Scores) -> None:
-    """Warn of a forecast that is no better than the last value, or that of a season before."""
-    from catchment.engine.contenders import naive_scores
-
-    own, naive = scores.total, naive_scores(model, clients)
-    best = min(naive, key=lambda name: naive[name].value, default=None)
-    if own is not None and best is not None and own.value > naive[best].value:
-        warnings.warn(
-            f"the forecast (NRMSE {own.value:.3g}) is no better than the {best} "
-            f"({naive[best].value:.3g}); try longer recordings, another map, or use the naive one",
-            stacklevel=3,
-        )
 
 
 def calibrate(
@@ -764,7 +759,7 @@ def _offered(
             "a row_stride or to join an earlier run; use upload='statistics'"
         )
     how: Any = {"hidden": hidden, "noisy": noisy, "n_clients": n_clients}
-    how["ahead"] = pipeline.preprocessing.is_ahead
+    how["ahead"] = pipeline.preprocessing.horizon is not None
     offered = offered_maps(pipeline.known_map, **told, **how)
     if offered.several:
         given = {"ridge": ridge not in ("auto", "leave-one-client-out")}

@@ -173,8 +173,8 @@ def test_a_changed_recording_or_readout_of_a_forecast_is_found(
 @pytest.mark.parametrize(
     ("n_steps", "map_", "algorithm", "why"),
     [
-        (250, "default", "ridge", "exact Gram matrix: recordings have 250 rows"),
-        (60, "default", "ridge", "60 rows, not 10 times the 12 + 12"),
+        (250, "default", "ridge", "exact Gram matrix of lags: recordings have 250 rows"),
+        (60, "default", "ridge", "60 rows, under 10 times the 12 + 12"),
     ],
 )
 def test_shorter_recordings_have_the_exact_gram_of_the_default_lags(

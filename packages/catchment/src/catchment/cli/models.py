@@ -127,10 +127,8 @@ def evaluate(
             *(f"{figure:.4f}" for _, figure in metrics(score)),
             score.errors.n,
         )
-        for name, score in named.items()
+        for name, score in [*named.items(), *beside.items()]
     ]
-    for name, one in beside.items():
-        rows.append((name, *(f"{figure:.4f}" for _, figure in metrics(one)), one.errors.n))
     print_table(("", *metric_names, "rows"), rows, right=(*metric_names, "rows"))
 
 

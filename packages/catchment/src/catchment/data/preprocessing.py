@@ -182,11 +182,6 @@ class Preprocessing:
             return ()
         return (self.horizon,) if isinstance(self.horizon, int) else self.horizon
 
-    @property
-    def is_ahead(self) -> bool:
-        """Whether every step has what is ahead of it for a target: a forecast."""
-        return self.horizon is not None and self.window is None
-
     def predicted_of(self, channels: Sequence[str] | int) -> list[int]:
         """Return the numbers of the channels that a horizon predicts, of these or of so many.
 

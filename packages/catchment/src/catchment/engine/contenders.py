@@ -174,13 +174,12 @@ def naive_scores(model: Predictor, clients: Clients) -> dict[str, Score]:
     recordings.
     """
     prepare = model.preprocessing
-    if not prepare.is_ahead:
+    if prepare.horizon is None or prepare.window is not None:
         return {}
     told: Any = {"horizon": prepare.horizon, "washout": model.washout}
     dummies = {"last value": Dummy(how="persistence", **told)}
-    if (season := season_of_clients(prepare, clients)) is not None:
-        name = f"seasonal naive ({season})"
-        dummies[name] = Dummy(how="seasonal", season=season, **told)
+    if season := season_of_clients(prepare, clients):
+        dummies[f"seasonal naive ({season})"] = Dummy(how="seasonal", season=season, **told)
     plans = {name: Plan(algorithm=one, preprocessing=prepare) for name, one in dummies.items()}
     found = {name: run_locally(plan, clients).state.total for name, plan in plans.items()}
     return {name: total for name, total in found.items() if total is not None}

@@ -89,7 +89,7 @@ def suited(described: FeatureMap, preprocessing: Preprocessing) -> FeatureMap:
     if described.is_bound:
         return described
     made = described
-    if type(made) is DefaultMap and preprocessing.is_ahead:
+    if type(made) is DefaultMap and preprocessing.horizon is not None:
         made = DefaultForecast(made.columns, made.seed, made.bits)
     if made.inner_maps:
         made = made.with_inner([suited(one, preprocessing) for one in made.inner_maps])

@@ -349,14 +349,14 @@ class DefaultMap(FeatureMap):
 class DefaultForecast(DefaultMap):
     """What the default map is where a horizon is set.
 
-    >>> DefaultForecast().build(1, per_step=True).n_features
-    49
-    >>> DefaultForecast().meant(20, per_step=True).delays
-    25
+    >>> [DefaultForecast().meant(channels, per_step=True).delays for channels in (1, 20)]
+    [48, 25]
     """
 
     def meant(self, n_inputs: int, *, per_step: bool) -> FeatureMap:
         """Return the last values, fewer of each channel where there are many channels."""
+        if not per_step:  # windows with what is ahead of them
+            return super().meant(n_inputs, per_step=False)
         lags = min(LAGS, max(1, self.columns // n_inputs))
         return _named("nvar", lags, order=1, bits=self.bits)
 
@@ -406,10 +406,7 @@ class AutoMap(FeatureMap):
     def candidates(
         self, n_inputs: int, *, per_step: bool, ahead: bool = False
     ) -> tuple[FeatureMap, ...]:
-        """Return the descriptions to choose from, for a target per step or per recording.
-
-        Where what is ahead in time is predicted, the default map of that comes first.
-        """
+        """Return the descriptions to choose from; the first of a forecast is its default."""
         reservoir = _reservoir(self.seed, self.bits)
         if per_step:
             diagonal = _named("diagonal", UNITS, seed=self.seed, bits=self.bits)

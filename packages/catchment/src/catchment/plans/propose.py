@@ -211,7 +211,7 @@ def _forecaster(found: Survey, horizon: int) -> tuple[dict[str, Section], str]:
     lags = longest_lookback(steps * (1 - TESTED), horizon)
     about, long = f"recordings have {steps:g} rows", f"{LONG_SERIES} times the {{}} + {horizon}"
     if not lags:
-        return {}, f" (exact Gram matrix of lags: {about}, not {long.format(LOOKBACKS[-1])})"
+        return {}, f" (exact Gram matrix of lags: {about}, under {long.format(LOOKBACKS[-1])})"
     sections: dict[str, Section] = {
         "features": {
             "map": ("nvar", 'the last values; or "echo_state", a reservoir'),
@@ -220,8 +220,7 @@ def _forecaster(found: Survey, horizon: int) -> tuple[dict[str, Section], str]:
         },
         "learn": {"algorithm": ("yule_walker", "a few kilobytes of autocovariances each")},
     }
-    looked = f"{long.format(lags)} that are looked at or more"
-    return sections, f" ({lags} lags, from autocovariances: {about}, {looked})"
+    return sections, f" ({lags} lags, from autocovariances: {about}, {long.format(lags)} or more)"
 
 
 def _prepare(
