@@ -218,7 +218,7 @@ def page_pictures() -> None:
             seen = Image.open(shot).convert("RGB").resize((width, 500), Image.Resampling.LANCZOS)
             sheet.paste(seen, (left, 0))
             shot.unlink()
-        _few_colours(sheet).save(IMAGES / f"{name}.png", optimize=True)
+        _few_colors(sheet).save(IMAGES / f"{name}.png", optimize=True)
 
 
 def playground_picture() -> None:
@@ -241,10 +241,10 @@ def _photograph(name: str, url: str, width: int, height: int, *, dark: bool = Fa
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         IMAGES.mkdir(exist_ok=True)
         shown = Image.open(raw).convert("RGB").crop((0, 0, width, height))
-        _few_colours(shown).save(IMAGES / f"{name}.png", optimize=True)
+        _few_colors(shown).save(IMAGES / f"{name}.png", optimize=True)
 
 
-def _few_colours(image: Image.Image) -> Image.Image:
+def _few_colors(image: Image.Image) -> Image.Image:
     """Return the picture in 256 colors: the 64 that cover most, and 192 for the others.
 
     Each of the others counts by the root of its area: by area, the many shades of heat maps would

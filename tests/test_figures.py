@@ -179,7 +179,7 @@ def ted() -> list[str]:
         error[f"reservoir, peer's settings, ridge {how}"] for how in ("1e-6", "chosen")
     )
     peer = error["esnfed, settings of its experiment"]
-    return [f"is from {fixed:.3f} to {chosen:.3f},", f"the way from {peer:.3f} is"]
+    return [f"from {fixed:.3f} to {chosen:.3f};", f"from {peer:.3f} to {fixed:.3f} is"]
 
 
 def memory_and_clients() -> list[str]:

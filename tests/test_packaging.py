@@ -96,8 +96,8 @@ def test_a_wheel_holds_its_package_alone(wheels: dict[str, tuple[Path, Path]]) -
         assert f"{package}/py.typed" in kept
         assert not DATA.get(folder.name) or any(n.startswith(DATA[folder.name]) for n in kept)
         assert any(name.endswith("/licenses/LICENSE") for name in names)
-        licence = "Apache-2.0 AND (BSD-2-Clause OR CC0-1.0)" if "edge" in package else "Apache-2.0"
-        assert about["License-Expression"] == licence
+        license = "Apache-2.0 AND (BSD-2-Clause OR CC0-1.0)" if "edge" in package else "Apache-2.0"
+        assert about["License-Expression"] == license
         assert about["Description-Content-Type"] == "text/markdown"
         urls = {one.split(", ")[0] for one in about.get_all("Project-URL", [])}
         assert urls == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}

@@ -71,9 +71,9 @@ def sbom(dependencies: Mapping[str, list[str]]) -> dict[str, Any]:
 
     def component(name: str) -> dict[str, Any]:
         about = distribution(name).metadata
-        licence, *_ = about.get_all("License-Expression") or [None]
+        license, *_ = about.get_all("License-Expression") or [None]
         told = {"type": "library", "name": name, "version": distribution(name).version}
-        known = {"licenses": [{"expression": licence}]} if licence else {}
+        known = {"licenses": [{"expression": license}]} if license else {}
         return {**told, "bom-ref": purl(name), "purl": purl(name), **known}
 
     return {

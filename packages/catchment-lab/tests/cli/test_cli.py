@@ -70,7 +70,7 @@ def test_list_as_json(data: Path) -> None:
     assert rows["sunspots"]["bytes"] == (data / "sunspots" / "sunspots.csv").stat().st_size
     assert rows["sunspots"]["path"] == str(data / "sunspots")
     assert rows["fsdd"]["form"] is None
-    assert rows["fsdd"]["licence"] == "CC BY-SA 4.0"
+    assert rows["fsdd"]["license"] == "CC BY-SA 4.0"
 
 
 def test_path(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

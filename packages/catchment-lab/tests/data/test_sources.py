@@ -34,7 +34,7 @@ def test_every_entry_is_complete() -> None:
     for name, entry in CATALOGUE.items():
         assert entry.name == name
         words = (entry.description, entry.clients, entry.task, entry.home, entry.citation)
-        assert all((*words, entry.licence, entry.files, *entry.patterns))
+        assert all((*words, entry.license, entry.files, *entry.patterns))
 
 
 def test_unknown_names() -> None:

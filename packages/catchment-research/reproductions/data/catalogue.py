@@ -30,7 +30,7 @@ _IMAGES = (
         home="https://github.com/facebookresearch/qmnist",
         citation="LeCun et al., Gradient-Based Learning Applied to Document Recognition, 1998; "
         "Yadav and Bottou, Cold Case: The Lost MNIST Digits, NeurIPS 2019",
-        licence="labels BSD; images: none stated",
+        license="labels BSD; images: none stated",
         files="train-images-idx3-ubyte and t10k-images-idx3-ubyte of MNIST, and "
         "qmnist-train-labels-idx2-int and qmnist-test-labels-idx2-int, each plain or .gz",
         patterns=("qmnist-train-labels*",),
@@ -42,7 +42,7 @@ _IMAGES = (
         task="object, 10 classes",
         home="https://www.cs.toronto.edu/~kriz/cifar.html",
         citation="Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
-        licence="none stated; cite the report",
+        license="none stated; cite the report",
         files="cifar-10-binary.tar.gz, or unpacked with data_batch_1.bin ... test_batch.bin",
         patterns=("data_batch_1.bin",),
     ),
@@ -54,7 +54,7 @@ _IMAGES = (
         home="https://github.com/zalandoresearch/fashion-mnist",
         citation="Xiao et al., Fashion-MNIST: a Novel Image Dataset for Benchmarking Machine "
         "Learning Algorithms, 2017",
-        licence="MIT",
+        license="MIT",
         files="train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
         "t10k-labels-idx1-ubyte, each plain or .gz",
         patterns=("train-images?idx3-ubyte*",),
@@ -66,7 +66,7 @@ _IMAGES = (
         task="character, 62 classes",
         home="https://www.nist.gov/itl/products-and-services/emnist-dataset",
         citation="Cohen et al., EMNIST: Extending MNIST to Handwritten Letters, IJCNN 2017",
-        licence="none stated; cite the paper",
+        license="none stated; cite the paper",
         files="gzip.zip of EMNIST, or unpacked with emnist-byclass-train-images-idx3-ubyte.gz "
         "and the three files beside it",
         patterns=("emnist-byclass-train-images-idx3-ubyte*",),
@@ -78,7 +78,7 @@ _IMAGES = (
         task="character, 62 classes",
         home="https://leaf.cmu.edu",
         citation="Caldas et al., LEAF: A Benchmark for Federated Settings, 2018",
-        licence="none stated; cite the paper",
+        license="none stated; cite the paper",
         files="LEAF's data/train and data/test with their .json files, or emnist_all.sqlite or "
         "emnist_all.sqlite.lzma of TensorFlow Federated",
         patterns=("train/*.json", "emnist_*.sqlite", "emnist_*.sqlite.lzma"),
@@ -93,7 +93,7 @@ _TEXTS = (
         home="https://gluebenchmark.com/tasks",
         citation="Socher et al., Recursive Deep Models for Semantic Compositionality Over a "
         "Sentiment Treebank, EMNLP 2013",
-        licence="none stated; research",
+        license="none stated; research",
         files="SST-2.zip of GLUE, or unpacked with train.tsv and dev.tsv",
         patterns=("train.tsv",),
     ),
@@ -104,7 +104,7 @@ _TEXTS = (
         task="next word or character",
         home="https://github.com/karpathy/char-rnn",
         citation="the plays of William Shakespeare; 'tiny Shakespeare' selection of char-rnn",
-        licence="public domain",
+        license="public domain",
         files="input.txt of data/tinyshakespeare",
         patterns=("input.txt",),
     ),
@@ -115,7 +115,7 @@ _TEXTS = (
         task="next word",
         home="https://github.com/stdlib-js/datasets-sotu",
         citation="stdlib, State of the Union addresses",
-        licence="PDDL 1.0, contents CC0 1.0",
+        license="PDDL 1.0, contents CC0 1.0",
         files="the package's data/1790_george_washington_n.json ...",
         patterns=("[12][0-9][0-9][0-9]_*.json",),
     ),
@@ -126,7 +126,7 @@ _TEXTS = (
         task="next word",
         home="https://www.tensorflow.org/federated/api_docs/python/tff/simulation/datasets",
         citation="The TensorFlow Federated authors, Stack Overflow dataset, 2019",
-        licence="CC BY-SA 3.0",
+        license="CC BY-SA 3.0",
         files="stackoverflow.sqlite or stackoverflow.sqlite.lzma of TensorFlow Federated",
         patterns=("stackoverflow*.sqlite", "stackoverflow*.sqlite.lzma"),
     ),
@@ -141,7 +141,7 @@ _ENGINES = (
         home="https://www.nasa.gov/intelligent-systems-division",
         citation="Saxena et al., Damage Propagation Modeling for Aircraft Engine Run-to-Failure "
         "Simulation, PHM 2008",
-        licence="none stated; a US federal agency",
+        license="none stated; a US federal agency",
         files="train_FD001.txt, test_FD001.txt and RUL_FD001.txt of C-MAPSS",
         patterns=("train_FD001.txt",),
     ),
@@ -158,7 +158,7 @@ WESAD = Source(
     home="https://archive.ics.uci.edu/dataset/465",
     citation="Schmidt et al., Introducing WESAD, a Multimodal Dataset for Wearable Stress and "
     "Affect Detection, ICMI 2018",
-    licence="academic, non-commercial; see the home page",
+    license="academic, non-commercial; see the home page",
     files="WESAD.zip, or unpacked as S2/S2.pkl ... S17/S17.pkl",
     patterns=("S*/S*.pkl",),
 )

@@ -54,7 +54,7 @@ def test_the_verdict_is_that_of_the_figures(study: StudyResult) -> None:
     assert "interval over all sets includes 0: a search of recipes alone does as well" in PAGE
     better, _, n = ahead(study, "paper")
     assert better / n == 0.25, "a quarter of the cells"
-    assert settled(study, "wide") == (1, 0), "but one difference is settled"
+    assert settled(study, "wide") == (1, 0), "only one difference is settled"
     for one in study.sets:
         found = [
             paired(*pair(one, search, pool, share))

@@ -363,6 +363,7 @@ class Options(EngineOptions, total=False):
     seed: int
     row_stride: int
     adaptable: bool
+    deliver: bool
 
 
 @overload
@@ -418,7 +419,7 @@ def federate(
         By name: raw recordings; a function that returns them when the client is asked, so that
         only the clients being served are in memory; or a `EdgeClient`, which has its own and is
         sent the readout in the end.
-    protect
+    protections
         Changes to what leaves a client, in this order, such as `SecureAggregation(keys)` with
         `keys = generate_keys(clients)`.
     ridge
@@ -469,6 +470,10 @@ def federate(
     adaptable
         Whether the model carries the sum of all statistics, so that it can learn a new owner
         without labels: `run.model.adapt(recordings)`. Whoever has it can read the sum.
+    deliver
+        Whether clients are sent all that the run of a plan file sends, to be counted: what is
+        settled with every request, and in the end the model, `.stages["delivery"]`. Nothing that is
+        learned changes, and devices are sent the model in any case.
     onto
         An earlier run to whose sums these clients' are added: the model is that of all of them,
         and nobody of the earlier run is asked again. Its map and its preparation, as fitted then,
@@ -526,7 +531,7 @@ def _finish(made: Run, engines: LocalClients) -> None:
 
         log.info("%s", map_sentence(made.map_facts()))
     if engines.others[DELIVERY]:
-        _deliver(made, engines, made.kept)
+        _deliver(made, engines)
     if made.kept is not None:
         made.describe_in(made.kept)
         made.kept.save_model(made.model)
@@ -636,7 +641,7 @@ def calibrate(
     rows
         How many rows are drawn of each client. With 1, the coverage is promised for a row drawn of
         a new client; with all rows, which is what None means, it is that of most rows, about.
-    protect
+    protections
         Changes to what leaves a client, such as `SecureAggregation(keys)`.
     seed
         Names the rows that are drawn.
@@ -792,33 +797,34 @@ def _lags(preprocessing: Preprocessing, *, hidden: bool, **known: Any) -> Any:
 def _local(
     clients: Mapping[str, AnySource], protections: Sequence[Protection], options: Options
 ) -> LocalClients:
-    """Return the clients of this process; devices among them are sent the model."""
+    """Return the clients of this process, with those who are sent the model."""
     memories, watch = options.get("memories"), options.get("watch")
+    as_in_plans = options.get("deliver", False)
     if memories is None:
         memories = protections[-1].memories if protections else {}
     return LocalClients(
         clients=clients,
-        others={DELIVERY: devices_of(clients)},
+        others={DELIVERY: clients if as_in_plans else devices_of(clients)},
         threads=options.get("threads"),
         workers=options.get("workers"),
         memories=memories,
         units=options.get("units", ALL),
         watch=None if watch is None else lambda _, *counts: watch(*counts),
-        telling=False,
+        telling=as_in_plans,
     )
 
 
-def _deliver(made: Run, engines: LocalClients, folder: RunFolder | None) -> None:
-    """Send the model to the devices; whoever does not take it is named."""
-    from catchment.federation.delivery import Delivery, InMemory, sha256_of
+def _deliver(made: Run, engines: LocalClients) -> None:
+    """Send the model to whom it is for; who does not take it is named."""
+    from catchment.federation.delivery import Delivery, InMemory
 
-    content = to_bytes(made.model)
-    algorithm = Delivery(sha256=sha256_of(content), place=InMemory(content), content=content)
+    algorithm = Delivery.of(InMemory(to_bytes(made.model)))
     plan = Plan(algorithm=algorithm, limits=replace(made.workflow.limits, min_usable=0.0))
+    known = replace(made.known, maps=(), model=algorithm.sha256)  # a model brings its own
     try:
-        engines.run(DELIVERY, plan, made.known, folder)
+        engines.run(DELIVERY, plan, known, made.kept)
     except TooFewClientsError as error:
-        warnings.warn(f"no device has the model: {error}", RefusedClientsWarning, stacklevel=3)
+        warnings.warn(f"no client has the model: {error}", RefusedClientsWarning, stacklevel=3)
 
 
 def _sums_of(onto: Run, names: tuple[str, ...] | None, clients: Iterable[str]) -> RidgeState:

@@ -5,20 +5,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from catchment import federate
 from catchment.data import Recording
 from catchment.engine import LocalEngine, data_of, run_locally
-from catchment.features import EchoState, Reservoir
+from catchment.features import EchoState, Pipeline, Reservoir
 from catchment.federation import Plan, Request, RoundContext
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
+from catchment.federation.runs.read import messages_of, read_run
+from catchment.plans import parse_plan, run_plan
+from catchment.privacy import SecureAggregation, generate_keys
 from catchment.wire import NOTHING, Message
 
 FEATURES = EchoState.of(Reservoir(units=6, inputs=1, seed=1), washout=2)
 RIDGE = FederatedRidge(features=FEATURES, ridge=0.1, store_per_client=False)
+KEYS = generate_keys([f"{k:03d}" for k in range(10)])
 PLAN: Plan[Any, Any, Any] = Plan(algorithm=RIDGE)
 
 
@@ -98,6 +104,51 @@ def test_no_clients_are_named_as_the_mistake() -> None:
 def test_threads_below_one_are_refused() -> None:
     with pytest.raises(ValueError, match="threads is 0"):
         run_locally(PLAN, many(2), threads=0)
+
+
+@pytest.mark.parametrize("columns", ["auto", "echo_state"])
+def test_what_clients_are_sent_has_the_bytes_of_the_run_of_a_plan(
+    columns: str, tmp_path: Path
+) -> None:
+    text = f"""[data]
+    source = "wearables"
+    users = 4
+    test = 0.25
+    [features]
+    map = "{columns}"
+    [run]
+    baselines = []
+    """
+    file = parse_plan(text)
+    planned = run_plan(file, tmp_path / "plan", threads=1).run.rounds
+    held = file.load_data()
+    made = Pipeline(file.workflow(held.about).preprocessing, columns)
+    plain, run = (
+        federate(made, held.train, deliver=deliver, out=tmp_path / str(deliver), threads=1)
+        for deliver in (False, True)
+    )
+    for stage in ("scaling", "training"):
+        for mine, theirs in zip(run.stages[stage], planned[stage], strict=True):
+            assert (mine.bytes_down, mine.bytes_up) == (theirs.bytes_down, theirs.bytes_up)
+    (mine,), (theirs,) = run.stages["delivery"], planned["delivery"]
+    assert (
+        mine.bytes_up / 3 == theirs.bytes_up / 4
+    )  # in a plan the client that is tested has it, too
+    # A plan says which run a model is of, and the model of which columns.
+    assert 0 < theirs.bytes_down / 4 - mine.bytes_down / 3 < 400
+    content = (tmp_path / "True" / "model.safetensors").read_bytes()
+    assert mine.bytes_down > 3 * len(content)
+    assert content == (tmp_path / "False" / "model.safetensors").read_bytes()
+    assert "delivery" not in plain.stages
+    assert read_run(tmp_path / "True").rounds["delivery"] == (mine,)
+    given = {one.client for one in messages_of(tmp_path / "True") if one.stage == "delivery"}
+    assert given == set(held.train)
+
+
+def test_many_clients_and_those_who_hide_are_sent_the_model() -> None:
+    for n, how in ((300, {"workers": 2}), (10, {"protections": (SecureAggregation(KEYS),)})):
+        (sent,) = federate(FEATURES, many(n), deliver=True, **how).stages["delivery"]
+        assert (sent.n_used, sent.refused) == (n, ())
 
 
 def test_two_plans_one_after_the_other_are_two_runs() -> None:

@@ -1,7 +1,7 @@
 """How a node runs apps: only those that its owner chose, decided before anything of them is loaded.
 
 Stock Flower runs on a node whatever Python the server sends. Its own remedy, `--trusted-entities`,
-wants signatures and a licence from the SuperLink, which come from Flower's hub: a run that was
+wants signatures and a license from the SuperLink, which come from Flower's hub: a run that was
 started with `flwr run FOLDER` has neither, and every such app would be refused. So a node is
 started with `--isolation process`, which leaves running the app to somebody else, and these are
 the two programs that do it:

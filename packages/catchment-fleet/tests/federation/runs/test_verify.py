@@ -258,7 +258,7 @@ def test_another_readout_is_found_though_the_files_hash_is_right(run: Path) -> N
 def test_another_preparation_and_another_map_are_found(run: Path) -> None:
     model = load_model(run / MODEL)
     model.prepared_by(Preprocessing(scale="none")).save(run / MODEL)
-    assert {"model file", "preparation"} <= set(differing(verify_run(run)))
+    assert {"model file", "preprocessing"} <= set(differing(verify_run(run)))
     replace(model, before=Waves(9, 2)).save(run / MODEL)
     assert {"model file", "feature map"} <= set(differing(verify_run(run)))
 

@@ -119,7 +119,7 @@ def _entry(name: str, data: Path | None) -> dict[str, object]:
         "description": entry.description,
         "home": entry.home,
         "citation": entry.citation,
-        "licence": entry.licence,
+        "license": entry.license,
         "form": form,
         "path": None if place is None else str(place.directory),
         "bytes": None if place is None else place.n_bytes,

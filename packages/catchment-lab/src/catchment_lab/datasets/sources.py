@@ -30,7 +30,7 @@ class Source:
     task: str
     home: str
     citation: str
-    licence: str
+    license: str
     files: str  # the publisher's files, in words
     patterns: tuple[str, ...]  # names by which they are known
 
@@ -44,7 +44,7 @@ _SOURCES = (
         home="https://archive.ics.uci.edu/dataset/240",
         citation="Anguita et al., A Public Domain Dataset for Human Activity Recognition Using "
         "Smartphones, ESANN 2013",
-        licence="cite the paper; no commercial use",
+        license="cite the paper; no commercial use",
         files="'UCI HAR Dataset.zip', or unpacked with train/Inertial Signals/",
         patterns=("train/Inertial Signals/body_acc_x_train.txt",),
     ),
@@ -55,7 +55,7 @@ _SOURCES = (
         task="activity, 6 classes",
         home="https://github.com/mmalekzadeh/motion-sense",
         citation="Malekzadeh et al., Mobile Sensor Data Anonymization, IoTDI 2019",
-        licence="MIT",
+        license="MIT",
         files="A_DeviceMotion_data.zip, or unpacked as A_DeviceMotion_data/dws_1/sub_1.csv ...",
         patterns=("A_DeviceMotion_data/*/sub_*.csv",),
     ),
@@ -67,7 +67,7 @@ _SOURCES = (
         home="https://archive.ics.uci.edu/dataset/507",
         citation="Weiss et al., Smartphone and Smartwatch-Based Biometrics Using Activities of "
         "Daily Living, IEEE Access 2019",
-        licence="see the home page",
+        license="see the home page",
         files="wisdm-dataset.zip, or unpacked with watch/accel/data_1600_accel_watch.txt ...",
         patterns=("watch/accel/data_*_accel_watch.txt",),
     ),
@@ -78,7 +78,7 @@ _SOURCES = (
         task="activity, 6 classes",
         home="https://archive.ics.uci.edu/dataset/344",
         citation="Stisen et al., Smart Devices are Different, SenSys 2015",
-        licence="see the home page",
+        license="see the home page",
         files="'Activity recognition exp.zip', or unpacked with Phones_accelerometer.csv and "
         "Phones_gyroscope.csv",
         patterns=("Phones_accelerometer.csv",),
@@ -91,7 +91,7 @@ _SOURCES = (
         home="https://archive.ics.uci.edu/dataset/128",
         citation="Kudo et al., Multidimensional Curve Classification Using Passing-Through "
         "Regions, Pattern Recognition Letters 1999",
-        licence="see the home page",
+        license="see the home page",
         files="ae.train, ae.test, size_ae.train, size_ae.test; or JapaneseVowels_TRAIN.ts and "
         "JapaneseVowels_TEST.ts",
         patterns=("ae.train", "JapaneseVowels_TRAIN.ts"),
@@ -103,7 +103,7 @@ _SOURCES = (
         task="digit, 10 classes",
         home="https://github.com/Jakobovski/free-spoken-digit-dataset",
         citation="Jackson et al., Free Spoken Digit Dataset",
-        licence="CC BY-SA 4.0",
+        license="CC BY-SA 4.0",
         files="the repository or its zip, with recordings/7_jackson_32.wav ...",
         patterns=("[0-9]_*_*.wav",),
     ),
@@ -114,7 +114,7 @@ _SOURCES = (
         task="forecasting",
         home="Santa Fe Time Series Competition, data set A",
         citation="Weigend and Gershenfeld (eds.), Time Series Prediction, 1994",
-        licence="none stated",
+        license="none stated",
         files="A.dat and its continuation A.cont, one number per line",
         patterns=("a.dat",),
     ),
@@ -125,7 +125,7 @@ _SOURCES = (
         task="forecasting",
         home="https://www.sidc.be/SILSO/datafiles",
         citation="US National Geophysical Data Center; SILSO, Royal Observatory of Belgium",
-        licence="SILSO: CC BY-NC 4.0; sunspots.csv: public domain",
+        license="SILSO: CC BY-NC 4.0; sunspots.csv: public domain",
         files="SN_y_tot_V2.0.csv of SILSO, or sunspots.csv with columns YEAR,SUNACTIVITY",
         patterns=("SN_y_tot_V2.0.csv", "sunspots.csv"),
     ),

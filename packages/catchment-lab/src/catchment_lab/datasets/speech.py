@@ -1,7 +1,7 @@
 """Speech: the Free Spoken Digit Dataset, Japanese Vowels, and the logarithm of a mel filter bank.
 
 Frames are weighted by a Hann window; their power spectrum is summed by triangular filters whose
-centres are spaced evenly on the mel scale, m(f) = 2595 log10(1 + f / 700).
+centers are spaced evenly on the mel scale, m(f) = 2595 log10(1 + f / 700).
 """
 
 from __future__ import annotations

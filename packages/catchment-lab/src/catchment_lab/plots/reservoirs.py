@@ -66,7 +66,7 @@ def reservoir_graph(
     figure = Figure(figsize=(7, 6), layout="constrained", facecolor=colors.page)
     ax = figure.add_subplot()
     _dress(ax, colors, f"Reservoir graph: {layer.n_units} units, {layer.W.n_nonzero} connections")
-    scale, shade = Normalize(-g.limit, g.limit), _colourmap("weight", colors.diverging)
+    scale, shade = Normalize(-g.limit, g.limit), _colormap("weight", colors.diverging)
     faint = np.abs(g.weights) / g.limit
     lines = LineCollection(
         list(np.stack([g.positions[g.sources], g.positions[g.targets]], axis=1)),
@@ -91,7 +91,7 @@ def reservoir_graph(
     ax.spines[:].set_visible(False)
     if g.note:
         ax.set_xlabel(g.note, color=colors.muted)
-    _colourbar(figure, ax, ScalarMappable(scale, shade), colors, "weight")
+    _colorbar(figure, ax, ScalarMappable(scale, shade), colors, "weight")
     return figure
 
 
@@ -178,14 +178,14 @@ def states(
         x.T,
         aspect="auto",
         interpolation="nearest",
-        cmap=_colourmap("state", colors.diverging),
+        cmap=_colormap("state", colors.diverging),
         norm=Normalize(-limit, limit),
         extent=(-0.5 * step, (T - 0.5) * step, N - 0.5, -0.5),
     )
     _dress(axes[-1], colors, "", grid=False)
     axes[-1].set(xlabel=time_label, ylabel="unit")
     axes[-1].yaxis.set_major_locator(MaxNLocator(6, integer=True))
-    _colourbar(figure, axes[-1], image, colors, "state")
+    _colorbar(figure, axes[-1], image, colors, "state")
     return figure
 
 
@@ -209,14 +209,14 @@ def _paint(legend: Legend, colors: Theme) -> None:
         text.set(color=colors.text, fontsize=9)
 
 
-def _colourbar(figure: Figure, ax: Axes, drawn: ScalarMappable, colors: Theme, label: str) -> None:
+def _colorbar(figure: Figure, ax: Axes, drawn: ScalarMappable, colors: Theme, label: str) -> None:
     bar = figure.colorbar(drawn, ax=ax, shrink=0.85, aspect=28, pad=0.02)
     bar.set_label(label, color=colors.text)
     bar.ax.tick_params(colors=colors.muted, labelcolor=colors.text, labelsize=9)
     bar.outline.set_visible(False)
 
 
-def _colourmap(name: str, colors: Sequence[str]) -> Colormap:
+def _colormap(name: str, colors: Sequence[str]) -> Colormap:
     return LinearSegmentedColormap.from_list(name, list(colors))
 
 

@@ -324,7 +324,7 @@ def verify(
 ) -> None:
     """Recompute a run's hashes and compare them.
 
-    Exit code 1 if any differs. Weights, map and preparation, every client's statistics, their sum,
+    Exit code 1 if any differs. Weights, map, preprocessing, every client's statistics, their sum,
     the readout, and the certificate of what was forgotten; with the recordings at hand their
     statistics too.
     """

@@ -392,7 +392,7 @@ class Preprocessing:
         for name in settings:
             if name not in known:
                 raise ValueError(
-                    f"a preparation has no setting {name!r}; there are {', '.join(known)}"
+                    f"preprocessing has no setting {name!r}; there are {', '.join(known)}"
                 )
         scale = settings.get("scale", cls.scale)
         if isinstance(scale, Mapping):

@@ -108,6 +108,12 @@ class Delivery(Algorithm[Receipts, Receipts, tuple[str, ...]]):
     content: bytes = b""
     about: Mapping[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, place: InMemory, **about: str) -> Delivery:
+        """Return the delivery of the model that a server has."""
+        model = place.content
+        return cls(sha256=sha256_of(model), place=place, content=model, about=about)
+
     @property
     def requirements(self) -> Requirements:
         return Requirements(

@@ -283,10 +283,10 @@ class PlanRun:
         return replace(plan, protections=tuple(protections))
 
     def _deliver(self, known: StageInputs, place: InMemory) -> None:
-        known = replace(known, model=sha256_of(place.content))
         started = self.store.facts()["started"]
-        about = {"plan": known.workflow, "run": f"{self.store.folder.name} {started}"}
-        algorithm = Delivery(sha256=known.model, place=place, content=place.content, about=about)
+        run = f"{self.store.folder.name} {started}"
+        algorithm = Delivery.of(place, plan=known.workflow, run=run)
+        known = replace(known, model=algorithm.sha256)
         self._after(DELIVERY, Plan(algorithm=algorithm), known, "delivered")
 
     def _scores(self, known: StageInputs, place: InMemory) -> Scores:

@@ -1,6 +1,6 @@
 """Whether a run's folder holds what it says: all that can be computed again, compared.
 
-    settings -> fingerprint      recipe -> weights      map and preparation -> fingerprints
+    settings -> fingerprint      recipe -> weights      map, preprocessing -> fingerprints
     each client's statistics -> digest      their sum -> digest      recordings -> digest
     sum -> readout               certificate: before, removed, after
 
@@ -99,7 +99,7 @@ class Described:
 
     @property
     def preprocessing(self) -> str:
-        """The fingerprint of the preparation."""
+        """The fingerprint of the preprocessing."""
         return _fingerprint(self.plan.get("preprocessing"))
 
     @property
@@ -247,7 +247,7 @@ def verified(
     load
         Makes what predicts of a model's file.
     clients
-        The recordings of the training's clients, as they were before any preparation.
+        The recordings of the training's clients, as they were before any preprocessing.
     reason
         Why there are no recordings, where there are none.
     only
@@ -398,7 +398,7 @@ class _Said:
             self._weights(shared.features.reservoir)
         if self.told.features:
             self.compare("feature map", shared.features.fingerprint, self.told.features)
-        self.compare("preparation", shared.preprocessing.fingerprint, self.told.preprocessing)
+        self.compare("preprocessing", shared.preprocessing.fingerprint, self.told.preprocessing)
         return shared
 
     def _weights(self, reservoir: Reservoir) -> None:

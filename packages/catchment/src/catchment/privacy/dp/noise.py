@@ -22,7 +22,7 @@ costs in its own ledger (`catchment.privacy.ledger`), which refuses what is too 
 server says; its noise follows from a secret of its ledger, the session of secure aggregation and
 the vector, so that a round that is resumed has the same noise, and nothing is left to average.
 
-What is bounded is what the releases say about one client (or one sequence), whatever else is
+What is bounded is what the releases say about one client (or one recording), whatever else is
 known. It is not a promise that nothing is learned about a population that the client belongs to.
 """
 
@@ -88,7 +88,7 @@ COLLUDING = 0.2  # share of the clients that may work with the server, as for se
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """One upload per sequence of a client, made as they are asked for; does not travel."""
+    """One upload per recording of a client, made as they are asked for; does not travel."""
 
     uploads: Callable[[], Iterator[Upload]]
 
@@ -102,15 +102,15 @@ class Records:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordLevel(Algorithm[S, U, R]):
-    """An algorithm whose clients make one upload per sequence, for privacy per sequence.
+    """An algorithm whose clients make one upload per recording, for privacy per recording.
 
-    Every sequence is run by itself from a state of zero, so that no input of one reaches the
+    Every recording is run by itself from a state of zero, so that no input of one reaches the
     features of another. The protection sums the uploads on the client.
 
     Parameters
     ----------
     algorithm
-        Asked for one upload per sequence; its uploads must be ridge statistics.
+        Asked for one upload per recording; its uploads must be ridge statistics.
     """
 
     algorithm: Algorithm[S, U, R]
@@ -127,8 +127,8 @@ class RecordLevel(Algorithm[S, U, R]):
 
     def client_update(self, received: Message, data: Data, context: RoundContext) -> Records:
         def uploads() -> Iterator[Upload]:
-            for sequence in data():
-                yield self.algorithm.client_update(received, partial(list, [sequence]), context)
+            for one in data():
+                yield self.algorithm.client_update(received, partial(list, [one]), context)
 
         return Records(uploads)
 
@@ -163,7 +163,7 @@ class Amount:
     multiplier
         The noise in units of the sensitivity.
     sensitivity
-        How far one client, or sequence, moves the sum.
+        How far one client, or recording, moves the sum.
     n_parties
         Among how many the noise is shared out.
     discrete
@@ -241,8 +241,8 @@ class GaussianNoise(Protection):
     releases
         Rounds over which epsilon is spread; a plan with more rounds is refused.
     unit
-        What is hidden: whether a whole client took part, or one sequence (wrap the algorithm in
-        `RecordLevel`). A sequence-level bound says little for someone with many sequences.
+        What is hidden: whether a whole client took part, or one recording (wrap the algorithm in
+        `RecordLevel`). A bound per recording says little for someone with many recordings.
     replacement
         Whether the bound is also to hold when a client's data are replaced by others', which
         doubles the noise; else it holds for leaving the client out.
@@ -316,7 +316,7 @@ class GaussianNoise(Protection):
 
     @property
     def sensitivity(self) -> float:
-        """How far one client, or sequence, can move the sum: the clip's bound, or twice that."""
+        """How far one client, or recording, can move the sum: the clip's bound, or twice that."""
         return self.clip.bound * (2 if self.replacement else 1)
 
     def amount(self, *, whole: bool) -> Amount:
@@ -368,8 +368,9 @@ class GaussianNoise(Protection):
                 f"pass releases={plan.rounds}"
             )
         if (self.unit == "sequence") != plan.requirements.per_sequence:
+            kind = "recording" if self.unit == "sequence" else "client"
             raise ValueError(
-                f"privacy per {self.unit} does not fit {type(plan.algorithm).__name__}; "
+                f"privacy per {kind} does not fit {type(plan.algorithm).__name__}; "
                 "use unit='sequence' with RecordLevel, and only with it"
             )
         if self.distributed:
@@ -468,8 +469,8 @@ class GaussianNoise(Protection):
     def read_update(self, parts: Message, context: RoundContext, inner: Read) -> Clipped:
         """Return a vector ready to add; UploadError if it is longer than any client's may be.
 
-        A client counts once whatever it says. Of privacy per sequence the server checks the length
-        against the sequences that the client says it has, which the plan's limits bound; that it
+        A client counts once whatever it says. Of privacy per recording the server checks the length
+        against the recordings that the client says it has, which the plan's limits bound; that it
         has so many is not checked. Under secure aggregation only the number of clients is.
         """
         clipped = Clipped.from_message(parts)
