@@ -98,6 +98,10 @@ def test_fit_says_that_a_forecast_is_no_better_than_the_last_value_and_that_erro
         rows = "".join(f"{t},{value:.4f}\n" for t, value in enumerate(values))
         (path / f"house{k}.csv").write_text("time,load\n" + rows)
     said = catchment("fit", "loads", "--horizon", "6", folder=tmp_path)
+    command = [sys.executable, "-m", "catchment.cli", "evaluate", "runs/loads", "loads"]
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert again.stderr.startswith("warning: the forecast (NRMSE ")
+    assert "is no better than the last value (" in again.stderr
     assert "! the forecast is no better than the best of these; try longer recordings" in said
     assert "they drift; widen them by recordings of that time, catchment.calibrate(" in said
     model = load(tmp_path / "runs" / "loads" / "model.safetensors")

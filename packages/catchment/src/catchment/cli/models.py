@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,9 +100,11 @@ def evaluate(
 
     model = load_predictor(model_path, use)
     clients = read_clients(model, files)
-    with waiting("evaluating"):
+    with waiting("evaluating"), warnings.catch_warnings(record=True) as caught:
         scores = scored(model, clients, device=device)
         beside = naive_scores(model, clients)
+    for one in caught:
+        warn(str(one.message))
     assert scores.total is not None
     if not scores.total.errors.n:
         raise ValueError("no row has a target to compare with; fill in the column of targets")
