@@ -173,11 +173,11 @@ def test_a_changed_recording_or_readout_of_a_forecast_is_found(
 @pytest.mark.parametrize(
     ("n_steps", "map_", "algorithm", "why"),
     [
-        (250, "nvar", "ridge", "exact Gram matrix: recordings have 250 rows"),
-        (60, "default", "ridge", "too few for lags"),
+        (250, "default", "ridge", "exact Gram matrix of lags: recordings have 250 rows"),
+        (60, "default", "ridge", "60 rows, under 10 times the 12 + 12"),
     ],
 )
-def test_shorter_recordings_have_the_exact_gram_or_a_reservoir(
+def test_shorter_recordings_have_the_exact_gram_of_the_default_lags(
     tmp_path: Path, n_steps: int, map_: str, algorithm: str, why: str
 ) -> None:
     from catchment.cli import Asked, look

@@ -116,7 +116,7 @@ def evaluate(
         }
         told: dict[str, object] = {"total": figures.pop(""), "clients": figures}
         told["worst"] = {"client": worst, "value": value}
-        naive = {name: dict(metrics(one.total)) for name, one in beside.items() if one.total}
+        naive = {name: dict(metrics(one)) for name, one in beside.items()}
         print_json(told | ({"naive": naive} if naive else {}))
         return
     metric_names = [name for name, _ in metrics(scores.total)]
@@ -127,12 +127,8 @@ def evaluate(
             *(f"{figure:.4f}" for _, figure in metrics(score)),
             score.errors.n,
         )
-        for name, score in named.items()
+        for name, score in [*named.items(), *beside.items()]
     ]
-    for name, one in beside.items():
-        if one.total is not None:
-            figures_of = (f"{figure:.4f}" for _, figure in metrics(one.total))
-            rows.append((name, *figures_of, one.total.errors.n))
     print_table(("", *metric_names, "rows"), rows, right=(*metric_names, "rows"))
 
 
