@@ -12,6 +12,7 @@ import io
 import json
 import re
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,49 @@ def test_fit_uses_the_default_map_unless_asked() -> None:
     good_people(Path("people"), 3)
     assert "(map: default, " in typed("fit", "people", "--label", "activity").stdout
     assert read_run("runs/people").facts["map"] == "default"
+
+
+def test_the_default_forecast_is_lags_in_every_way_in_and_says_where_the_last_value_is_better() -> (
+    None
+):
+    rng, hours, known = np.random.default_rng(0), np.arange(400), ct.NVAR(48, order=1)
+    season = {
+        f"house{k}": 5 * np.sin((hours + k) * np.pi / 12) + rng.normal(size=400) for k in range(4)
+    }
+    walks = {name: np.cumsum(rng.normal(size=400)) for name in season}
+    for ahead in (1, (1, 6)):
+        as_default, as_lags = (
+            ct.Pipeline(ct.Preprocessing(horizon=ahead), one) for one in ("default", known)
+        )
+        for data, loses in ((season, False), (walks, True)):
+            train = {name: [ct.Recording(u[:300])] for name, u in data.items()}
+            test = {name: [ct.Recording(u[300:])] for name, u in data.items()}
+            model = ct.federate(as_default, train).model
+            lags = ct.federate(as_lags, train).model
+            assert np.array_equal(model.readout.weights, lags.readout.weights)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                ct.evaluate(model, test)
+            said = [str(one.message) for one in caught]
+            assert any("no better than the last value" in one for one in said) is loses
+        alone = ct.fit(as_default, train["house0"])
+        assert alone.features.fingerprint == model.features.fingerprint
+    wide = ct.Recording(rng.normal(size=(200, 20)))
+    assert ct.fit(as_default, [wide]).features.n_features == 501
+    assert ct.fit("default", [ct.Recording(wide.u[:-1], wide.u[1:])]).features.reservoir is not None
+    best = ct.federate(
+        ct.Pipeline(ct.Preprocessing(horizon=6), "auto"),
+        {name: [ct.Recording(u)] for name, u in season.items()},
+    )
+    assert "nvar, 49 features" in best.maps_tried
+
+    Path("houses").mkdir()
+    for name, u in season.items():
+        Path("houses", f"{name}.csv").write_text("load\n" + "".join(f"{x}\n" for x in u))
+    plan = '[data]\nfiles = "houses/*.csv"\ninputs = ["load"]\ntest = 0.25\ntest_of = "steps"\n'
+    Path("plan.toml").write_text(plan + '[preprocessing]\nhorizon = [1, 6]\nscale = "federated"\n')
+    kept = run_plan(read_plan("plan.toml"), "run").model
+    assert kept.features.fingerprint == model.features.fingerprint
 
 
 def series(n: int = 40) -> None:

@@ -569,6 +569,8 @@ def evaluate(
 ) -> Scores:
     """Return how well a model does on each client's raw recordings, and on all together.
 
+    A forecast that the last value, or that of a season before, outdoes comes with a warning.
+
     Parameters
     ----------
     model
@@ -595,6 +597,17 @@ def evaluate(
     plan = Plan(algorithm=Evaluation(model_under_test=model, device=device))
     done = run_locally(plan, placed(clients, model.classes), threads=threads, workers=workers)
     warn_of({EVALUATION: done.records})
+    own: Any = done.result.total
+    if own is not None and model.preprocessing.horizon is not None:
+        from catchment.engine.contenders import naive_scores
+
+        naive = {one.value: name for name, one in naive_scores(model, clients).items()}
+        if naive and own.value > min(naive):
+            warnings.warn(
+                f"the forecast (NRMSE {own.value:.3g}) is no better than the {naive[min(naive)]} "
+                f"({min(naive):.3g}); try longer recordings, another map, or use the naive one",
+                stacklevel=2,
+            )
     return done.result
 
 
@@ -751,6 +764,7 @@ def _offered(
             "a row_stride or to join an earlier run; use upload='statistics'"
         )
     how: Any = {"hidden": hidden, "noisy": noisy, "n_clients": n_clients}
+    how["ahead"] = pipeline.preprocessing.horizon is not None
     offered = offered_maps(pipeline.known_map, **told, **how)
     if offered.several:
         given = {"ridge": ridge not in ("auto", "leave-one-client-out")}

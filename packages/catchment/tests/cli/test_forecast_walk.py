@@ -98,6 +98,10 @@ def test_fit_says_that_a_forecast_is_no_better_than_the_last_value_and_that_erro
         rows = "".join(f"{t},{value:.4f}\n" for t, value in enumerate(values))
         (path / f"house{k}.csv").write_text("time,load\n" + rows)
     said = catchment("fit", "loads", "--horizon", "6", folder=tmp_path)
+    command = [sys.executable, "-m", "catchment.cli", "evaluate", "runs/loads", "loads"]
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert again.stderr.startswith("warning: the forecast (NRMSE ")
+    assert "is no better than the last value (" in again.stderr
     assert "! the forecast is no better than the best of these; try longer recordings" in said
     assert "they drift; widen them by recordings of that time, catchment.calibrate(" in said
     model = load(tmp_path / "runs" / "loads" / "model.safetensors")
@@ -173,11 +177,11 @@ def test_a_changed_recording_or_readout_of_a_forecast_is_found(
 @pytest.mark.parametrize(
     ("n_steps", "map_", "algorithm", "why"),
     [
-        (250, "nvar", "ridge", "exact Gram matrix: recordings have 250 rows"),
-        (60, "default", "ridge", "too few for lags"),
+        (250, "default", "ridge", "exact Gram matrix of lags: recordings have 250 rows"),
+        (60, "default", "ridge", "60 rows, under 10 times the 12 + 12"),
     ],
 )
-def test_shorter_recordings_have_the_exact_gram_or_a_reservoir(
+def test_shorter_recordings_have_the_exact_gram_of_the_default_lags(
     tmp_path: Path, n_steps: int, map_: str, algorithm: str, why: str
 ) -> None:
     from catchment.cli import Asked, look

@@ -15,9 +15,8 @@ from catchment import federate
 from catchment.data import Recording
 from catchment.engine import LocalEngine, data_of, run_locally
 from catchment.features import EchoState, Pipeline, Reservoir
-from catchment.federation import Plan, Request, RoundContext
+from catchment.federation import Plan, Request, RoundContext, messages_of, read_run
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
-from catchment.federation.runs.read import messages_of, read_run
 from catchment.plans import parse_plan, run_plan
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.wire import NOTHING, Message

@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,9 +100,11 @@ def evaluate(
 
     model = load_predictor(model_path, use)
     clients = read_clients(model, files)
-    with waiting("evaluating"):
+    with waiting("evaluating"), warnings.catch_warnings(record=True) as caught:
         scores = scored(model, clients, device=device)
         beside = naive_scores(model, clients)
+    for one in caught:
+        warn(str(one.message))
     assert scores.total is not None
     if not scores.total.errors.n:
         raise ValueError("no row has a target to compare with; fill in the column of targets")
@@ -116,7 +119,7 @@ def evaluate(
         }
         told: dict[str, object] = {"total": figures.pop(""), "clients": figures}
         told["worst"] = {"client": worst, "value": value}
-        naive = {name: dict(metrics(one.total)) for name, one in beside.items() if one.total}
+        naive = {name: dict(metrics(one)) for name, one in beside.items()}
         print_json(told | ({"naive": naive} if naive else {}))
         return
     metric_names = [name for name, _ in metrics(scores.total)]
@@ -127,12 +130,8 @@ def evaluate(
             *(f"{figure:.4f}" for _, figure in metrics(score)),
             score.errors.n,
         )
-        for name, score in named.items()
+        for name, score in [*named.items(), *beside.items()]
     ]
-    for name, one in beside.items():
-        if one.total is not None:
-            figures_of = (f"{figure:.4f}" for _, figure in metrics(one.total))
-            rows.append((name, *figures_of, one.total.errors.n))
     print_table(("", *metric_names, "rows"), rows, right=(*metric_names, "rows"))
 
 

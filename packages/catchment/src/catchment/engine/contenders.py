@@ -167,7 +167,7 @@ def season_of_clients(preprocessing: Preprocessing, clients: Clients) -> int | N
     return season_of(series)
 
 
-def naive_scores(model: Predictor, clients: Clients) -> dict[str, Scores]:
+def naive_scores(model: Predictor, clients: Clients) -> dict[str, Score]:
     """Return how the last value, and that of a season before, do where a model forecasts.
 
     Nothing for models of anything else than inputs ahead in time. The season is that of the same
@@ -178,11 +178,11 @@ def naive_scores(model: Predictor, clients: Clients) -> dict[str, Scores]:
         return {}
     told: Any = {"horizon": prepare.horizon, "washout": model.washout}
     dummies = {"last value": Dummy(how="persistence", **told)}
-    if (season := season_of_clients(prepare, clients)) is not None:
-        name = f"seasonal naive ({season})"
-        dummies[name] = Dummy(how="seasonal", season=season, **told)
+    if season := season_of_clients(prepare, clients):
+        dummies[f"seasonal naive ({season})"] = Dummy(how="seasonal", season=season, **told)
     plans = {name: Plan(algorithm=one, preprocessing=prepare) for name, one in dummies.items()}
-    return {name: run_locally(plan, clients).state for name, plan in plans.items()}
+    found = {name: run_locally(plan, clients).state.total for name, plan in plans.items()}
+    return {name: total for name, total in found.items() if total is not None}
 
 
 def guess(algorithm: Dummy, *, workers: int | Workers | None = None) -> Contender:

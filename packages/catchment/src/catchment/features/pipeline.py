@@ -18,7 +18,7 @@ import numpy as np
 from catchment.arrays import Array
 from catchment.data.preprocessing import RAW, Preprocessing
 from catchment.data.recording import Recording
-from catchment.features.recipes import FeatureMap, known_map
+from catchment.features.recipes import DefaultForecast, DefaultMap, FeatureMap, known_map
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +76,8 @@ class Pipeline:
 def suited(described: FeatureMap, preprocessing: Preprocessing) -> FeatureMap:
     """Return a map for recordings that are prepared like this.
 
-    Recordings that start anew after a gap share one weight among their parts. Weights in fixed
-    point are integers, so there "auto" is float64.
+    Of forecasts the default map is the last values. Recordings that start anew after a gap share
+    one weight among their parts. Weights in fixed point are integers, so there "auto" is float64.
 
     >>> from catchment import EchoState
     >>> suited(EchoState(20), Preprocessing(gaps="restart")).bits is None
@@ -86,9 +86,15 @@ def suited(described: FeatureMap, preprocessing: Preprocessing) -> FeatureMap:
     >>> suited(FeatureUnion(EchoState(20)), Preprocessing(gaps="restart")).maps[0].bits is None
     True
     """
-    if preprocessing.gaps != "restart" or described.is_bound:
+    if described.is_bound:
         return described
-    made = described.with_inner([suited(one, preprocessing) for one in described.inner_maps])
+    made = described
+    if type(made) is DefaultMap and preprocessing.horizon is not None:
+        made = DefaultForecast(made.columns, made.seed, made.bits)
+    if made.inner_maps:
+        made = made.with_inner([suited(one, preprocessing) for one in made.inner_maps])
+    if preprocessing.gaps != "restart":
+        return made
     changed: dict[str, Any] = {"bits": None} if vars(made).get("bits") == "auto" else {}
     return replace(made, **changed)
 

@@ -291,12 +291,16 @@ def _value(told: Any, arrays: Sequence[NDArray[Any]], classes: tuple[type, ...])
 
 
 UNITS = 200  # of the reservoir
+LAGS = 48  # of a forecast, where there are columns for them
 FEWEST = 84  # kernels of MiniRocket: with less room than that it had better have all columns
 
 
 @dataclass(frozen=True)
 class DefaultMap(FeatureMap):
     """Window statistics beside MiniRocket for windows, a reservoir of 200 units for steps.
+
+    Forecasts, whose preparation has a horizon, are linear in the last values: 48 of every channel,
+    or as many as there are columns for.
 
     Parameters
     ----------
@@ -342,6 +346,22 @@ class DefaultMap(FeatureMap):
 
 
 @dataclass(frozen=True)
+class DefaultForecast(DefaultMap):
+    """What the default map is where a horizon is set.
+
+    >>> [DefaultForecast().meant(channels, per_step=True).delays for channels in (1, 20)]
+    [48, 25]
+    """
+
+    def meant(self, n_inputs: int, *, per_step: bool) -> FeatureMap:
+        """Return the last values, fewer of each channel where there are many channels."""
+        if not per_step:  # windows with what is ahead of them
+            return super().meant(n_inputs, per_step=False)
+        lags = min(LAGS, max(1, self.columns // n_inputs))
+        return _named("nvar", lags, order=1, bits=self.bits)
+
+
+@dataclass(frozen=True)
 class AutoMap(FeatureMap):
     """One of a few maps, chosen on clients left out: by accuracy for classes, by error otherwise.
 
@@ -383,14 +403,17 @@ class AutoMap(FeatureMap):
         """Return the default map, for those who cannot choose."""
         return self.fallback
 
-    def candidates(self, n_inputs: int, *, per_step: bool) -> tuple[FeatureMap, ...]:
-        """Return the descriptions to choose from, for a target per step or per recording."""
+    def candidates(
+        self, n_inputs: int, *, per_step: bool, ahead: bool = False
+    ) -> tuple[FeatureMap, ...]:
+        """Return the descriptions to choose from; the first of a forecast is its default."""
         reservoir = _reservoir(self.seed, self.bits)
         if per_step:
             diagonal = _named("diagonal", UNITS, seed=self.seed, bits=self.bits)
             # Products of as many delays as there is room for; none if not even two fit.
             fitting = [k for k in range(2, 11) if comb(k * n_inputs + 2, 2) <= self.columns]
-            return (reservoir, diagonal, *(_named("nvar", k, bits=self.bits) for k in fitting[-1:]))
+            products = (_named("nvar", k, bits=self.bits) for k in fitting[-1:])
+            return (*([self.fallback] if ahead else []), reservoir, diagonal, *products)
         convolutions = _named("minirocket", self.columns, seed=self.seed, bits=self.bits)
         statistics = _named("window_statistics", bits=self.bits)
         if self.fallback.meant(n_inputs, per_step=False) == convolutions:

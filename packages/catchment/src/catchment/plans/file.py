@@ -233,15 +233,14 @@ def check(file: PlanFile) -> None:
     _check_weeks(file)
     if file.run.intervals or file.run.bands:
         _check_intervals(file)
+    classes = None if file.preprocessing.horizon is not None else _some_classes(file)
     if file.run.adapt or file.origin.some_labels:
-        classes = None if file.preprocessing.horizon is not None else _some_classes(file)
         check_adapting(file, classes)
     if file.plasticity and (file.candidates or file.map_name != "echo_state"):
         raise ValueError(
             '[plasticity] adapts one reservoir; use map = "echo_state" and leave out [[candidates]]'
         )
     # Built of tiny stand-ins: what is wrong with any setting shows now.
-    classes = None if file.preprocessing.horizon is not None else _some_classes(file)
     channels = _some_channels(file)
     _ = file.workflow(About(channels, classes, per_step=classes is None or normal)).fingerprint
     if file.is_noisy:
@@ -560,6 +559,7 @@ class PlanFile:
             maps[0],
             n_inputs,
             per_step=per_step,
+            ahead=self.preprocessing.horizon is not None,
             hidden=self.is_secret,
             noisy=self.is_noisy,
             n_clients=n_clients,

@@ -31,7 +31,6 @@ NICE = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0)
 LONG = 4  # windows that a recording of one label must have to be cut at all
 MARK = "# fit: "
 TESTED = 0.25  # of every recording that is forecast, its end
-GRAM = 3  # times as many rows as lags and horizon, for the Gram matrix of lags
 SCALES = {
     "federated": "scaled by federated moments",
     "own": "everyone scaled alone",
@@ -205,30 +204,23 @@ def _test(found: Survey, horizon: int | None) -> Section:
 def _forecaster(found: Survey, horizon: int) -> tuple[dict[str, Section], str]:
     """Return the map and the algorithm of a forecast, and why these.
 
-    Autocovariances where series are long enough that their ends do not matter, else the exact Gram
-    matrix of lags, and of short series the default map, as it was.
+    Autocovariances where series are long enough that their ends do not matter, else the default
+    map, whose exact Gram matrix of lags is as good for any length.
     """
     steps = float(np.median([one.steps for one in found.recordings] or [0]))
-    trained = steps * (1 - TESTED)
-    few, many = longest_lookback(trained, horizon, GRAM), longest_lookback(trained, horizon)
-    about = f"recordings have {steps:g} rows"
-    if not few:
-        need = f"{about}, too few for lags: {GRAM} times {LOOKBACKS[-1]} + {horizon}"
-        return {}, f" ({need})"
-    lags = many or few
+    lags = longest_lookback(steps * (1 - TESTED), horizon)
+    about, long = f"recordings have {steps:g} rows", f"{LONG_SERIES} times the {{}} + {horizon}"
+    if not lags:
+        return {}, f" (exact Gram matrix of lags: {about}, under {long.format(LOOKBACKS[-1])})"
     sections: dict[str, Section] = {
         "features": {
-            "map": ("nvar", 'the last values; or "default", a reservoir'),
+            "map": ("nvar", 'the last values; or "echo_state", a reservoir'),
             "order": (1, "of which forecasts are linear"),
             "delays": (lags, "how many values back, at most"),
-        }
+        },
+        "learn": {"algorithm": ("yule_walker", "a few kilobytes of autocovariances each")},
     }
-    long = f"{LONG_SERIES} times the {lags} + {horizon} that are looked at"
-    if not many:
-        sections["features"]["washout"] = (lags - 1, "until there are as many")
-        return sections, f" ({lags} lags, exact Gram matrix: {about}, fewer than {long})"
-    sections["learn"] = {"algorithm": ("yule_walker", "a few kilobytes of autocovariances each")}
-    return sections, f" ({lags} lags, from autocovariances: {about}, {long} or more)"
+    return sections, f" ({lags} lags, from autocovariances: {about}, {long.format(lags)} or more)"
 
 
 def _prepare(

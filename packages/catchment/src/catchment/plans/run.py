@@ -544,9 +544,8 @@ class Beside:
         """Return the baselines that stand beside the plan, by name; they take prepared data."""
         file, classes, features = self.file, self.held.about.classes, done.features
         forecast: tuple[str, ...] = ("mean",)
-        season = None
-        if file.preprocessing.horizon is not None:
-            season = season_of_clients(file.preprocessing, self.held.train)
+        ahead = file.preprocessing.horizon is not None
+        season = season_of_clients(file.preprocessing, self.held.train) if ahead else None
         if features.per_step:
             beside = ("persistence",) if season is None else ("persistence", "seasonal")
             forecast = (*beside, "autoregression")
@@ -554,10 +553,8 @@ class Beside:
         if file.algorithm == NORMAL_PLAN and not classes:
             usual = ()  # nothing is known that a guess could be compared with
         lags = {"lags": file.run.lags, "washout": features.washout}
-        told: dict[str, Any] = {
-            "horizon": file.preprocessing.horizon or 1,
-            "washout": features.washout,
-        }
+        told: dict[str, Any] = {"washout": features.washout}
+        told["horizon"] = file.preprocessing.horizon or 1
         n_inputs = file.preprocessing.n_inputs(len(self.held.about.channels))
         own: dict[str, Any] = {"features": features, "classes": classes}
         # With nobody to leave out, the ridge is kept.

@@ -709,7 +709,8 @@ def learn(
             raise ValueError("map 'auto' is chosen by 'gcv'; leave out ridge, or name a map")
         per_step = has_target_per_step(preprocessing, recordings[0])
         n_inputs = preprocessing.n_inputs(recordings[0].n_inputs)
-        among = described.candidates(n_inputs, per_step=per_step)
+        ahead = preprocessing.horizon is not None
+        among = described.candidates(n_inputs, per_step=per_step, ahead=ahead)
     found: list[tuple[float, Model]] = []
     for one in among:
         known = pipeline if one is described else Pipeline(preprocessing, one)
@@ -737,6 +738,4 @@ def has_target_per_step(preprocessing: Preprocessing, recording: Recording) -> b
     >>> has_target_per_step(Preprocessing(window=10), Recording([0.0, 1.0], [0.0, 1.0]))
     False
     """
-    if preprocessing.window is not None:
-        return False
-    return preprocessing.horizon is not None or bool(recording.per_step)
+    return preprocessing.window is None and bool(preprocessing.horizon or recording.per_step)

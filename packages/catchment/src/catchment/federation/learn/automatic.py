@@ -114,6 +114,7 @@ def offered_maps(
     n_inputs: int,
     *,
     per_step: bool,
+    ahead: bool = False,
     hidden: bool = False,
     noisy: bool = False,
     n_clients: int | None = None,
@@ -122,6 +123,8 @@ def offered_maps(
 
     Parameters
     ----------
+    ahead
+        Whether what is ahead in time is predicted.
     hidden
         Whether the server sees nothing but sums.
     noisy
@@ -143,7 +146,7 @@ def offered_maps(
     elif n_clients is not None and n_clients < 2:
         why = "'auto' leaves clients out, and there is one"
     else:
-        maps = described.candidates(n_inputs, per_step=per_step)
+        maps = described.candidates(n_inputs, per_step=per_step, ahead=ahead)
         return Offered(maps, several=len(maps) > 1)
     return Offered((described.fallback,), f"the default map is used: {why}")
 

@@ -378,13 +378,13 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
         return replace(self, lookback=best.lookback, trailing_mean=best.mean, ridge=best.ridge)
 
 
-def longest_lookback(n_steps: float, horizon: int, times: float = LONG) -> int:
+def longest_lookback(n_steps: float, horizon: int) -> int:
     """Return how far back series of so many steps may look, 0 if they are too short to.
 
     >>> longest_lookback(8_000, 24), longest_lookback(1_000, 24), longest_lookback(300, 24)
     (336, 48, 0)
     """
-    return next((L for L in LOOKBACKS if n_steps >= times * (L + horizon)), 0)
+    return next((L for L in LOOKBACKS if n_steps >= LONG * (L + horizon)), 0)
 
 
 def folds(by_client: Mapping[str, Autocovariances]) -> Mapping[Any, Autocovariances]:
