@@ -275,14 +275,13 @@ def _start(
         copies=settings.target_copies,
         rule=_adam(settings.target_rate),
     )
-    towards = Readout(readout.weights @ targets, readout.intercept @ targets)
     length = float(np.linalg.norm(targets, axis=1).mean())
     extra = {"target length": length, "ridge test": ridge.test}
     guard = None
     if job.variant.noise:
         guard = PromptNoise(bound=2 * length, multiplier=job.variant.noise)
         extra["epsilon of one question"] = guard.epsilon(1, DELTA)
-    begun = replace(whole, initial=values_of(whole.controller, towards), guard=guard)
+    begun = replace(whole, initial=values_of(whole.controller, readout, targets), guard=guard)
     cell = replace(ridge, job=job, trained=begun.controller.n_trained)
     if job.variant.method == "closed-form":
         test, development = (

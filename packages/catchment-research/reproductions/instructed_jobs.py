@@ -98,7 +98,7 @@ def _prompted(
         read_by, crossed = read.features.fingerprint, read.crossed
         if v.method != "scratch":
             B = state_targets(settings, server, projection, model, job.seed)
-            initial = values_of(controller, _towards(read.readout, B))
+            initial = values_of(controller, _told(read.readout), B)
     whole = PromptTraining(
         controller=controller,
         server=server,
@@ -163,10 +163,10 @@ def _at(whole: PromptTraining, rate: float, values: Arrays | None) -> PromptTrai
     return replace(whole, local=Adam(learning_rate=rate, tau=1e-8), initial=values)
 
 
-def _towards(readout: Readout, B: Array) -> Readout:
-    """Return the readout of bottlenecks: activities and strengths, times what says each."""
+def _told(readout: Readout) -> Readout:
+    """Return the readout's activities and strengths."""
     pick = np.r_[:6, len(readout.intercept) - 3 : len(readout.intercept)]
-    return Readout(readout.weights[:, pick] @ B, readout.intercept[pick] @ B)
+    return Readout(readout.weights[:, pick], readout.intercept[pick])
 
 
 def state_targets(

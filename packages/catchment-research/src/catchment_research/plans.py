@@ -148,6 +148,8 @@ class Prompt:
         Of the projection from the one to the other.
     scale
         Size of its entries; the spread of the model's own embeddings if not given.
+    start
+        "closed_form" solves the controller in the first round by ridge regression, from sums.
     train_projection
         Whether the projection is trained, too, as it was published: all of it then travels in every
         round, and with every example its whole prompt.
@@ -169,6 +171,7 @@ class Prompt:
     length: int = 4
     seed: int = 0
     scale: float | None = None
+    start: Literal["zero", "closed_form"] = "zero"
     train_projection: bool = False
     learning_rate: float = 0.01
     epochs: int = 1
@@ -213,7 +216,11 @@ class Prompt:
         )
         context = tuple(int(token) for token in model.tokens(self.context))
         return RecordingPrompts(
-            training=training, classes=classes, language_model=where, context=context
+            training=training,
+            classes=classes,
+            language_model=where,
+            context=context,
+            ridge="gcv" if self.start == "closed_form" else None,
         )
 
 

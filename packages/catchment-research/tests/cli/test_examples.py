@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import catchment
+from catchment.federation.runs.read import messages_of
 from catchment.plans import example_plan, parse_plan, run_plan
 from catchment_research.learn import Adagrad
 from catchment_research.partial import Freeze, NetworkModel, RecordingTraining, Schedule
@@ -16,9 +17,9 @@ from catchment_research.prompt import PromptModel
 from tests.prompt.tiny import tiny_model
 
 
-def accuracy(text: str, folder: Path) -> float:
+def accuracy(text: str, folder: Path, run: str = "run") -> float:
     """Return the accuracy of a plan's model."""
-    done = run_plan(parse_plan(text, base=folder), folder / "run", threads=1)
+    done = run_plan(parse_plan(text, base=folder), folder / run, threads=1)
     assert done.scores.total is not None
     return done.scores.total.value
 
@@ -103,9 +104,29 @@ def test_settings_for_nobody_are_refused(table: str, tmp_path: Path) -> None:
         run_plan(parse_plan(text), tmp_path / "run")
 
 
+def test_a_plan_starts_prompts_in_closed_form(tmp_path: Path) -> None:
+    tiny_model(tmp_path / "tiny")
+    said = 'words = {upstairs = "climbing", downstairs = "descending", cycling = "jogging"}'
+    text = example_plan("prompt").replace('"stories260k"', f'"tiny"\n{said}')
+    text = text.replace("rounds = 5", "rounds = 1\nbaselines = []").replace(
+        "users = 4", "users = 3"
+    )
+    text = text.replace("= 4\n", "= 1\n")
+    begun, trained = (
+        accuracy(text.replace('"closed_form"', f'"{start}"'), tmp_path, start)
+        for start in ("closed_form", "zero")
+    )
+    assert begun > trained + 0.1
+    assert {one.purpose for one in messages_of(tmp_path / "closed_form")} >= {"ridge-statistics"}
+
+
 def test_a_plan_trains_the_projection_of_prompts(tmp_path: Path) -> None:
     tiny_model(tmp_path / "tiny")
-    text = example_plan("prompt").replace('"stories260k"', '"tiny"').replace("= 25", "= 1")
+    text = (
+        example_plan("prompt")
+        .replace('"stories260k"', '"tiny"')
+        .replace("rounds = 5", "rounds = 2")
+    )
     text = text.replace("users = 4", "users = 2\nwindows_per_user = 8")
     said = 'words = {upstairs = "climbing", downstairs = "descending", cycling = "jogging"}'
     text = text.replace("bottleneck = 16", said + "\nbottleneck = 16")

@@ -14,7 +14,6 @@ from catchment_research.prompt import (
     LanguageServer,
     closed_form_start,
     label_targets,
-    ridge_data,
     softmax,
     values_of,
 )
@@ -86,9 +85,9 @@ def test_what_cannot_be_regressed_is_refused() -> None:
     with pytest.raises(ValueError, match="there are no contexts"):
         label_targets(LanguageServer(MODEL, PROJECTION, WORDS), PROJECTION, [])
     with pytest.raises(ValueError, match="no signal"):
-        ridge_data([Example(0)], np.eye(3))
+        closed_form_start(CONTROLLER, {"a": [Example(0)]}, np.eye(3, 6))
     bare = EdgeController(
         projection=PROJECTION, features=features().of(features().reservoir, pool="last")
     )
     with pytest.raises(ValueError, match="bias=True"):
-        values_of(bare, Readout(np.zeros((16, 6)), np.zeros(6)))
+        values_of(bare, Readout(np.zeros((15, 3)), np.ones(3)), np.eye(3, 6))

@@ -18,10 +18,11 @@ from scipy.special import softmax
 from torch import nn
 
 from catchment import Array
-from catchment.data import RAW, Preprocessing, Recording
+from catchment.data import RAW, Preprocessing, Recording, with_labels
 from catchment.errors import FingerprintError, IntegrityError
 from catchment.federation import Data, RoundContext
 from catchment.readout import (
+    OfRecordings,
     Stored,
     around,
     around_of,
@@ -30,7 +31,7 @@ from catchment.readout import (
 )
 from catchment.wire import Message
 from catchment_research.learn.optimizers import Arrays
-from catchment_research.learn.recordings import OfRecordings, OnRecordings, with_labels
+from catchment_research.learn.recordings import OnRecordings
 from catchment_research.partial.freeze import Freeze, PartialNetwork
 from catchment_research.partial.networks import NETWORKS
 from catchment_research.partial.training import Change, Examples, FederatedTraining, Moved, Trained

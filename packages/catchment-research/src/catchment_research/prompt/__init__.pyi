@@ -42,7 +42,7 @@ from catchment_research.prompt.language import (
     softmax as softmax,
 )
 from catchment_research.prompt.prompt_model import labeled as labeled, served as served
-from catchment_research.prompt.start import ridge_data as ridge_data, values_of as values_of
+from catchment_research.prompt.start import values_of as values_of
 
 __all__ = [
     "Answers",

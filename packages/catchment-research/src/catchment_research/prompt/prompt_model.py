@@ -10,15 +10,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from catchment import Array
-from catchment.data import RAW, Preprocessing, Recording
+from catchment.data import RAW, Preprocessing, Recording, with_labels
 from catchment.errors import IntegrityError
-from catchment.federation import Data, RoundContext
+from catchment.federation import Data, RoundContext, Tally
+from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.readout import (
+    OfRecordings,
+    RidgeStatistics,
     Stored,
     around,
     around_of,
@@ -27,18 +30,21 @@ from catchment.readout import (
     stored_map,
     typed,
 )
-from catchment.wire import Message
+from catchment.wire import NOTHING, Message
 from catchment_research.learn.optimizers import Arrays
-from catchment_research.learn.recordings import OfRecordings, OnRecordings, TrainedSum, with_labels
+from catchment_research.learn.recordings import OnRecordings, TrainedSum
 from catchment_research.prompt.controller import EdgeController, Example, Projection
 from catchment_research.prompt.exchange import LanguageLink, LanguageServer
 from catchment_research.prompt.language import find_model
 from catchment_research.prompt.split import Controlled, Prompter, PromptTraining
+from catchment_research.prompt.start import label_targets, regression, values_of
 
 if TYPE_CHECKING:
     from catchment_research.prompt.causal import TransformersLM
 
 KIND = "prompt"
+Sent = RidgeStatistics | TrainedSum
+Read = Tally[RidgeStatistics] | TrainedSum
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -172,7 +178,7 @@ def prompt_model_of(held: Stored, use: Iterable[Callable[..., Any]] = ()) -> Pro
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RecordingPrompts(OnRecordings[Controlled, TrainedSum, PromptModel]):
+class RecordingPrompts(OnRecordings[Controlled, Any, PromptModel]):
     """Train a prompt to make a language model name the class of recordings or windows.
 
     Parameters
@@ -185,24 +191,52 @@ class RecordingPrompts(OnRecordings[Controlled, TrainedSum, PromptModel]):
         Where the model lies, for those who use the prompt.
     context
         Tokens that follow every prompt.
+    ridge
+        Of a first round that solves the controller's start in closed form (`closed_form_start`); it
+        starts at zero if not given.
     """
 
     training: PromptTraining
     classes: tuple[str, ...]
     language_model: str
     context: tuple[int, ...] = ()
+    ridge: float | Literal["gcv"] | None = field(default=None, metadata={"later": True})
+
+    def first(self, context: RoundContext) -> FederatedRidge | None:
+        """Return what this round solves if it is the first one; None if it trains."""
+        features = self.training.controller.features
+        if self.ridge is None or context.round > 0 or features is None:
+            return None
+        return regression(features, self.ridge, classes=self.classes)
+
+    def broadcast(self, state: Controlled, context: RoundContext) -> Message:
+        return NOTHING if self.first(context) else self.training.broadcast(state, context)
+
+    def client_updates(
+        self, received: Message, clients: Sequence[tuple[Data, RoundContext]]
+    ) -> Sequence[Sent]:
+        first = self.first(clients[0][1])
+        if first is not None:
+            return first.client_updates(received, clients)
+        return super().client_updates(received, clients)
 
     def examples(self, recordings: Iterable[Recording]) -> list[Example]:
         return labeled(recordings, len(self.classes), self.context)
 
-    def client_update(self, received: Message, data: Data, context: RoundContext) -> TrainedSum:
-        made: TrainedSum = self.client_updates(received, [(data, context)])[0]
-        return made
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Sent:
+        return self.client_updates(received, [(data, context)])[0]
 
-    def server_update(
-        self, state: Controlled, total: TrainedSum, context: RoundContext
-    ) -> Controlled:
-        return self.training.server_update(state, total, context)
+    def read_update(self, parts: Message, context: RoundContext) -> Read:
+        return (self.first(context) or self.training).read_update(parts, context)
+
+    def server_update(self, state: Controlled, total: Any, context: RoundContext) -> Controlled:
+        first, training = self.first(context), self.training
+        if first is None:
+            return training.server_update(state, total, context)
+        readout = first.result(first.server_update(RidgeState(), total, context)).readout
+        targets = label_targets(training.server, training.controller.projection, [self.context])
+        values = values_of(training.controller, readout, targets)
+        return Controlled(values, training.optimizer.start(values))
 
     def result(self, state: Controlled) -> PromptModel:
         return PromptModel(

@@ -6,7 +6,7 @@ so mixtures are trained, to say the word that has the largest part in them:
 
     b = B'(e_y + s n),    n normal,    label: the place of the largest entry of e_y + s n
 
-W_out is then the ridge regression of targets B on features: one round of exact sums
+W_out is then the ridge regression of labels on features, times B: one round of exact sums
 (`FederatedRidge`), under any protection, the labels inside the statistics. The model says what the
 ridge readout of the same features would, as far as it can be steered at all.
 """
@@ -14,6 +14,7 @@ ridge readout of the same features would, as far as it can be steered at all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from catchment import Array, Integers
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import IntegrityError
+from catchment.features import FeatureMap
 from catchment.federation import Plan, Protection
 from catchment.federation.learn import FederatedRidge
 from catchment.readout import Readout
@@ -86,32 +88,23 @@ def label_targets(
     return values[0]
 
 
-def ridge_data(examples: Sequence[Example], targets: Array) -> list[Recording]:
-    """Return a client's examples for ridge regression; each has its label's target (k,).
+def regression(features: FeatureMap, ridge: float | Literal["gcv"], **known: Any) -> FederatedRidge:
+    """Return the round whose readout tells classes by features; a constant one is the intercept."""
+    settings: Any = {"ridge": ridge, "store_per_client": False, "intercept": features.constant}
+    return FederatedRidge(features=features, **settings, **known)
 
-    >>> rows = ridge_data([Example(1, np.zeros((4, 2)))], np.eye(3))
-    >>> rows[0].y
-    array([0., 1., 0.])
+
+def values_of(controller: EdgeController, readout: Readout, targets: Array) -> Arrays:
+    """Return a controller's values that give the readout's mixtures of targets (L, k).
+
+    The readout's intercept goes to the constant feature, which the controller must have then.
     """
-    rows = []
-    for example in examples:
-        if example.u is None:
-            raise ValueError("an example has no signal for the reservoir; pass u (steps, channels)")
-        rows.append(Recording(example.u, targets[example.label], per_step=False))
-    return rows
-
-
-def values_of(controller: EdgeController, readout: Readout) -> Arrays:
-    """Return a controller's values that give the readout's outputs as bottlenecks.
-
-    The readout's intercept goes to the constant feature, which the controller must have.
-    """
-    features = controller.features
-    if features is None or not features.constant:
-        raise ValueError("the controller has no constant feature; pass features with bias=True")
-    W_out = readout.weights.T.copy()
-    one = next(k for k, name in enumerate(features.names()) if "bias" in name)
-    W_out[:, one] += readout.intercept
+    features, W_out = controller.features, (readout.weights @ targets).T
+    if readout.intercept.any():
+        if features is None or not features.constant:
+            raise ValueError("the controller has no constant feature; pass features with bias=True")
+        one = next(k for k, name in enumerate(features.names()) if "bias" in name)
+        W_out[:, one] += readout.intercept @ targets
     return (W_out, *controller.start()[1:])
 
 
@@ -134,10 +127,10 @@ def closed_form_start(
     """
     if controller.features is None:
         raise ValueError("a constant prompt has nothing to regress on; begin at zero")
-    algorithm = FederatedRidge(features=controller.features, ridge=ridge, store_per_client=False)
-    plan = Plan(algorithm=algorithm, protections=protections)
-    result = run_locally(plan, {name: ridge_data(held, targets) for name, held in clients.items()})
-    readout = result.state.readout
-    if readout is None:
-        raise ValueError("no client sent statistics")
-    return values_of(controller, readout)
+    L, held = len(targets), {}
+    for name, examples in clients.items():
+        if any(one.u is None for one in examples):
+            raise ValueError("an example has no signal for the reservoir; pass u (steps, channels)")
+        held[name] = [Recording.labeled(one.u, one.label, L) for one in examples]
+    plan = Plan(algorithm=regression(controller.features, ridge), protections=protections)
+    return values_of(controller, run_locally(plan, held).model.readout, targets)

@@ -59,7 +59,7 @@ from catchment.data.preprocessing import (
     Prepared as Prepared,
     check_continuable as check_continuable,
 )
-from catchment.data.recording import trusted as trusted
+from catchment.data.recording import trusted as trusted, with_labels as with_labels
 from catchment.data.scaling import (
     Moments as Moments,
     exact_sums as exact_sums,

@@ -94,6 +94,7 @@ from catchment.readout.model import (
     solved_model as solved_model,
 )
 from catchment.readout.online import BLOCK as BLOCK
+from catchment.readout.predictor import OfRecordings as OfRecordings
 from catchment.readout.ridge_choice import (
     chosen_readout as chosen_readout,
     ridge_grid as ridge_grid,
