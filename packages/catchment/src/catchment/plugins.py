@@ -61,7 +61,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "research": {
         "algorithms": ("aligned conjugate_gradients ensemble gradient partial prompt stacking"),
         "plasticity": "fedip moments",
-        "protections": "rounded",
+        "protections": "stochastic_quantization",
         "models": "network prompt",
     },
 }

@@ -212,7 +212,7 @@ def test_a_plan_file_sends_a_part_of_a_network_in_few_bits(folder: Path) -> None
     pytest.importorskip("torch")
     settings = 'network = "my_networks:small"\nfreeze = ["3.bias"]\n'
     part = 'dropout = ["1", "3"]\ndropout_share = [0.5]\n'
-    bits = '[[protections]]\nname = "rounded"\nbits = 4\n'
+    bits = '[[protections]]\nname = "stochastic_quantization"\nbits = 4\n'
     up = {}
     for name, text in (("whole", ""), ("part", part), ("bits", bits), ("both", part + bits)):
         file = read_plan(write_plan(folder, "partial", settings + text))

@@ -62,6 +62,7 @@ OLD_WORDS = {
     "algorithm=normal": "anomaly",
     "name=secure_sum": "secure_aggregation",
     "name=smallest": "low_rank",
+    "name=rounded": "stochastic_quantization",
     "head=gaussian": "lda",
     "head=unit": "cosine",
     "name=gaussian": "lda",
