@@ -208,11 +208,11 @@ def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
                 f"the reservoirs have {', '.join(map(str, sorted(found)))} {name}; "
                 f"only reservoirs of equally many {name} stand side by side"
             )
-    grids = {(reservoir.bits, reservoir.input_range) for reservoir in reservoirs}
-    if len(grids) > 1:
+    pairs = {(reservoir.bits, reservoir.input_range) for reservoir in reservoirs}
+    if len(pairs) > 1:
         raise ValueError(
-            f"the reservoirs have {len(grids)} different grids or input ranges; only reservoirs of "
-            "one grid stand side by side"
+            f"the reservoirs have {len(pairs)} different pairs of bits and input range; only "
+            "reservoirs of one pair stand side by side"
         )
     ((bits, input_range),) = grids
     cuts = [reservoir.cut for reservoir in reservoirs]
