@@ -214,7 +214,7 @@ def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
             f"the reservoirs have {len(pairs)} different pairs of bits and input range; only "
             "reservoirs of one pair stand side by side"
         )
-    ((bits, input_range),) = grids
+    ((bits, input_range),) = pairs
     cuts = [reservoir.cut for reservoir in reservoirs]
     # Long enough for all, and none if one member has none.
     cut = (0, 0) if (0, 0) in cuts else (max(L for L, _ in cuts), max(M for _, M in cuts))
