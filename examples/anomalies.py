@@ -35,11 +35,7 @@ def main() -> None:
         )
         detector = ct.federate(ct.Plan(algorithm=algorithm, rounds=2), clients).result
         alarms = np.zeros(len(new), dtype=bool)
-        stream, step = detector.stream(), detector.washout
-        for part in np.array_split(new, 40):
-            found = stream.alarms(part)
-            alarms[step : step + len(found)] = found
-            step += len(found)
+        alarms[detector.washout :] = detector.predict(new)
         faulty = np.zeros(len(new), dtype=bool)
         faulty[begin : end + 3] = True
         false, seen = alarms[~faulty].mean(), alarms[begin:end].mean()

@@ -24,7 +24,7 @@ import catchment as ct
 from catchment.arrays import Array
 from catchment.engine import run_locally
 from catchment.federation import Plan
-from catchment.federation.learn import FederatedRidge, mixed
+from catchment.federation.learn import FederatedRidge
 from catchment.parallel import single_blas_thread
 from catchment.readout import PersonalModels
 
@@ -62,10 +62,10 @@ class Fleet:
         plan = Plan(algorithm=self.algorithm)
         done = run_locally(plan, new, memories=self.memories, onto=self.state)
         self.state = done.state
-        own = {
-            name: mixed(done.state.total, sums, [0.5], RIDGE)[0]
-            for name, sums in done.state.by_client.items()
-        }
+        every, own = done.state.total.floats, {}
+        for name, sums in done.state.by_client.items():  # as if a pump had as many rows as all
+            equal = sums.floats.scaled(every.weight / sums.weight)
+            own[name] = (every.scaled(0.5) + equal.scaled(0.5)).solve(RIDGE)
         return PersonalModels(done.result, own)
 
 

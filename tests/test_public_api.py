@@ -48,8 +48,8 @@ FACES = {
     ),
     "catchment.federation.learn": (
         "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge "
-        "FederatedScaling FederatedYuleWalker PersonalReadouts ReadoutAveraging SHARES "
-        "UnknownThreshold group_of add_client mixed personalize state_without_class "
+        "FederatedScaling FederatedYuleWalker PersonalReadouts ReadoutAveraging "
+        "UnknownThreshold group_of own_readout personalize state_without_class "
         "towards unlearn unlearn_rows"
     ),
     "catchment.federation.measure": (
@@ -70,7 +70,7 @@ FACES = {
     "catchment.readout": (
         "Autocovariances autocovariances ClassCounts Counts Detector ErrorSums Forecast LDA "
         "FixedPoint Intervals KnownClasses Model "
-        "MahalanobisDetector OnlineAdaptation OnlineRidge OpenSetModel PersonalModels Predictor "
+        "MahalanobisDetector OnlineAdaptation OpenSetModel PersonalModels Predictor "
         "Readout RidgeChoice RidgeStatistics CosineHead accumulate accuracy choose_by_blocks "
         "choose_by_gcv forecasts log_edges nrmse "
         "predictive_variance train SelfTraining self_train"

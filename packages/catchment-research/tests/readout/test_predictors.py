@@ -57,7 +57,7 @@ KINDS: dict[str, tuple[Any, int]] = {
     "stacking": (StackedEnsemble(ensemble=ENSEMBLE), 2),
     "aligned": (AlignedRidge(ridge=RIDGE, alpha=0.5), 1),
     "personal": (PersonalReadouts(ridge=RIDGE), 2),
-    "mixed": (PersonalReadouts(ridge=RIDGE, method="mixed"), 2),
+    "other": (PersonalReadouts(ridge=RIDGE, n_blocks=3), 2),
 }
 
 
@@ -162,7 +162,7 @@ def test_a_file_of_an_unknown_kind_or_for_another_loader_is_refused(tmp_path: Pa
 
 def test_evaluation_refuses_a_client_that_was_given_another_model() -> None:
     plan = Plan(algorithm=Evaluation(model_under_test=trained("personal")))
-    other = Evaluation(model_under_test=trained("mixed"))
+    other = Evaluation(model_under_test=trained("other"))
     context = RoundContext(0, ("p0",), client="p0")
     sent = plan.algorithm.broadcast(plan.algorithm.start(), context)
     with pytest.raises(IntegrityError, match="another model"):

@@ -12,7 +12,6 @@ from sklearn.covariance import OAS, ShrunkCovariance
 
 import catchment as ct
 from catchment import Array
-from catchment.data import Scaler
 from catchment.engine import run_locally
 from catchment.errors import FederationError, UploadError
 from catchment.federation import RoundContext
@@ -208,32 +207,3 @@ def test_counts_that_no_rows_can_have_are_refused() -> None:
 def test_too_few_rows_for_the_rate_are_told() -> None:
     with pytest.raises(FederationError, match="at least 9999"):
         trained(machines(3), false_positive_rate=1e-4)
-
-
-@pytest.mark.parametrize(
-    "settings", [{}, {"average": 7}, {"score": "error", "horizon": 3, "average": 4}]
-)
-def test_a_stream_has_the_scores_of_the_recording_in_one_piece(settings: dict[str, Any]) -> None:
-    model = trained(machines(3), **settings)
-    preprocessing = ct.Preprocessing(scale=Scaler(np.array([0.1, -0.1]), np.array([0.7, 0.7])))
-    model = model.prepared_by(preprocessing)
-    u = machines(4)["machine-3"][0].u.copy()
-    u[40:60, 1] = np.nan
-    stream = model.stream()
-    parts = [stream.update(part) for part in np.split(u, [1, 2, 9, 50, 51, 200])]
-    np.testing.assert_allclose(np.concatenate(parts), -model.score_samples(u), rtol=1e-12)
-    with pytest.raises(ValueError, match="rate"):
-        model.prepared_by(ct.Preprocessing(rate=9, scale="none")).stream()
-
-
-def test_windows_are_scored_as_they_fill() -> None:
-    features = ct.WindowStatistics().build(2, per_step=False)
-    preprocessing = ct.Preprocessing(window=20, step=10, scale="none")
-    algorithm = FederatedAnomalyDetector(features=features, false_positive_rate=0.1)
-    plan = ct.Plan(algorithm=algorithm, rounds=2, preprocessing=preprocessing)
-    model = ct.federate(plan, machines(6)).result
-    u = machines(7)["machine-6"][0].u
-    stream = model.stream()
-    parts = [stream.update(part) for part in np.split(u, [5, 33, 34, 150])]
-    np.testing.assert_allclose(np.concatenate(parts), -model.score_samples(u), rtol=1e-12)
-    assert model.score_samples(u).shape == (29,)

@@ -17,19 +17,16 @@ from catchment import Array
 from catchment.data import RAW, Recording
 from catchment.engine import run_locally
 from catchment.features import FeatureMap, Pipeline
-from catchment.federation import Plan, Rows
+from catchment.federation import Plan
 from catchment.federation.learn import (
-    SHARES,
     BalancedRidge,
     Candidates,
     FederatedRidge,
     ReadoutAveraging,
-    own_path,
 )
 from catchment.federation.measure import left_out_losses
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.readout import (
-    OnlineRidge,
     Readout,
     RidgeStatistics,
     accumulate,
@@ -123,10 +120,6 @@ WAYS: dict[str, Callable[[], Readout]] = {
             BalancedRidge(features=FEATURES, classes=NAMES, ridge=RIDGE, weights=(1.0, 1.0, 1.0))
         ).model.readout
     ),
-    "online": lambda: OnlineRidge.start(4, 3, ridge=RIDGE, standardize=True).update(Z, Y).readout(),
-    "window": lambda: (
-        OnlineRidge.start(4, 3, length=len(Z), ridge=RIDGE, standardize=True).update(Z, Y).readout()
-    ),
 }
 
 
@@ -195,21 +188,6 @@ def test_flags_solve_what_the_plan_solves() -> None:
     fitted = Ridge(alpha=RIDGE, solver="svd").fit(scaler.transform(z), y)
     wrong = fitted.predict(scaler.transform(own[0])) - own[1]
     assert losses["p0"] == pytest.approx((wrong**2).mean(), rel=1e-9)
-
-
-def test_mixing_everybody_and_oneself_divides_by_everybodys_spread() -> None:
-    total = accumulate(FEATURES, ALL)
-    shared = solve_readout(total, RIDGE, scale=np.std(Z, axis=0))
-    z, y = rows(PEOPLE["p1"])
-    path = own_path(shared, Rows.of(FEATURES, PEOPLE["p1"]).blocks(3), total, standardize=True)
-    found, share = path(accumulate(FEATURES, PEOPLE["p1"]))[5], SHARES[5]
-    scaler = StandardScaler().fit(Z)
-    weight = np.r_[np.full(len(Z), share), np.full(len(z), (1 - share) * len(Z) / len(z))]
-    fitted = Ridge(alpha=RIDGE, solver="svd").fit(
-        scaler.transform(np.vstack([Z, z])), np.vstack([Y, y]), sample_weight=weight
-    )
-    expected = fitted.predict(scaler.transform(Z))
-    np.testing.assert_allclose(found(Z), expected, atol=1e-9)
 
 
 def test_leverage_is_that_of_standardized_rows() -> None:

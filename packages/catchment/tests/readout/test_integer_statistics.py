@@ -581,7 +581,6 @@ def ridge(**settings_: Any) -> FederatedRidge:
         (learn.BalancedRidge(features=SUMMARY, classes=CLASSES), True),
         (learn.Candidates(features=(SUMMARY,), classes=CLASSES, store_per_client=False), True),
         (learn.PersonalReadouts(ridge=ridge(ridge=0.1)), True),
-        (learn.PersonalReadouts(ridge=ridge(ridge=0.1), method="mixed"), True),
         (learn.ReadoutAveraging(features=SUMMARY, classes=CLASSES), False),
     ],
 )

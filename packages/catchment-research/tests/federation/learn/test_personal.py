@@ -1,18 +1,15 @@
-"""Readouts of one's own: the two paths against augmented least squares, and no harm done."""
+"""Readouts of one's own: the path against augmented least squares, and no harm done."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
-from operator import add
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import lstsq
-from sklearn.linear_model import Ridge
 from sklearn.metrics import accuracy_score
 
 from catchment import Array
@@ -20,10 +17,7 @@ from catchment.data import ACTIVITIES, Recording, synthetic_wearables
 from catchment.features import EchoState, Reservoir
 from catchment.federation import Rows, first_part
 from catchment.federation.learn import (
-    SHARES,
     STRENGTHS,
-    mixed,
-    own_path,
     own_readout,
     personalize,
     smallest_good_step,
@@ -68,23 +62,6 @@ def test_the_path_leads_from_the_shared_readout_to_ones_own() -> None:
     np.testing.assert_allclose(far.intercept, shared.intercept, rtol=1e-9)
     np.testing.assert_allclose(near(z), own.solve(0.0)(z), rtol=1e-7, atol=1e-9)
     assert list(STRENGTHS) == sorted(STRENGTHS, reverse=True)
-
-
-@settings(max_examples=25)
-@given(seed=seeds, share=st.floats(0.0, 1.0))
-def test_mixtures_are_scikit_learns_weighted_ridge(seed: int, share: float) -> None:
-    z, y, _ = problem(seed, 90)
-    mine, others = slice(0, 20), slice(20, None)
-    own = RidgeStatistics.from_states(z[mine], y[mine])
-    total = RidgeStatistics.from_states(z[others], y[others])
-    (ours,) = mixed(total, own, [share], 0.5)
-    weight = np.full(90, share)
-    weight[mine] = (1 - share) * 70 / 20
-    theirs = Ridge(alpha=0.5, solver="svd").fit(z, y, sample_weight=weight)
-    np.testing.assert_allclose(ours(z), theirs.predict(z), rtol=1e-7, atol=1e-8)
-    assert list(SHARES) == sorted(SHARES, reverse=True)
-    with pytest.raises(ValueError, match="both sides"):
-        mixed(total, own - own, [0.5])
 
 
 def test_blocks_are_in_time_and_have_every_class() -> None:
@@ -185,17 +162,14 @@ def shared_model(names: list[str], share: float | None = None) -> Model:
 
 
 NEW = sorted(PEOPLE)[4:]
-METHODS: list[Any] = ["towards", "mixed"]
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_it_helps_new_people_on_average(method: Any) -> None:
+def test_it_helps_new_people_on_average() -> None:
     model = shared_model(sorted(PEOPLE)[:4])
-    total = model.statistics if method == "mixed" else None
     gains, moved = [], 0
     for name in NEW:
         earlier, later = first_part(PEOPLE[name], 0.5)
-        own = own_readout(POOLED, model.readout, earlier, total=total, classes=True)
+        own = own_readout(POOLED, model.readout, earlier, classes=True)
         truth = [ACTIVITIES[int(np.asarray(s.y).argmax())] for s in later]
         mine = replace(model, readout=own.readout, statistics=None)
         shared, personal = (accuracy_score(truth, one.classify(later)) for one in (model, mine))
@@ -205,61 +179,23 @@ def test_it_helps_new_people_on_average(method: Any) -> None:
     assert np.mean(gains) > 0
 
 
-def test_members_are_not_helped_by_what_they_leave_out() -> None:
-    model = shared_model(NEW, 0.5)
-    assert model.statistics is not None
-    earlier, _ = first_part(PEOPLE[NEW[0]], 0.5)
-    total = model.statistics
-    own = own_readout(POOLED, model.readout, earlier, total=total, member=True, classes=True)
-    blocks = [b.statistics() for b in Rows.of(POOLED, earlier).blocks()]
-    mine = reduce(add, blocks)
-    rest = mine - blocks[0]
-    known = model.statistics - blocks[0]
-    ridge = float(np.asarray(model.readout.ridge))
-    block = Rows.of(POOLED, earlier).blocks()[0]
-    kept = Rows.of(POOLED, earlier).blocks()
-    path = own_path(model.readout, kept, model.statistics, member=True)
-    for ours, expected in zip(path(rest), mixed(known, rest, SHARES, ridge), strict=True):
-        np.testing.assert_allclose(ours(block.z), expected(block.z), rtol=1e-8, atol=1e-9)
-    assert own.errors.shape == (1 + len(SHARES),)
-
-
-def test_each_error_is_that_of_a_readout_fitted_without_the_block_by_scikit_learn() -> None:
+def test_each_error_is_that_of_a_readout_fitted_without_the_block() -> None:
     """The choice is made on rows that the readout has not seen: compared with explicit folds."""
     rng = np.random.default_rng(7)
     z = rng.normal(size=(60, 4))
     y = z @ rng.normal(size=(4, 2)) + 0.7 * rng.normal(size=(60, 2))
-    others = RidgeStatistics.from_states(rng.normal(size=(90, 4)), rng.normal(size=(90, 2)))
-    shared = replace(others.solve(0.5), ridge=0.5)
-    blocks = rows_of(z, y).blocks(4)
-    mine = reduce(add, (block.statistics() for block in blocks))
-    path = own_path(shared, blocks, others + mine, member=True)
-    found = personalize(shared, blocks, path, classes=False)
+    shared = Readout(rng.normal(size=(4, 2)), rng.normal(size=2))
+    path = partial(towards, shared=shared, strengths=STRENGTHS)
+    found = personalize(shared, rows_of(z, y).blocks(4), path, classes=False)
     fold = rows_of(z, y).folds(4)
-    squares = np.zeros(1 + len(SHARES))
+    squares = np.zeros(1 + len(STRENGTHS))
+    V = np.vstack([shared.weights, shared.intercept])
     for k in range(4):
         out, rest = fold == k, fold != k
         squares[0] += ((shared(z[out]) - y[out]) ** 2).sum()
-        for step, share in enumerate(SHARES, start=1):
-            # Everybody's rows without the fold, and one's own rows weighed as many as those.
-            n = others.n_rows + rest.sum()
-            extra = (1 - share) * n / rest.sum()
-            known = _weighted_ridge(others, z[rest], y[rest], share, share + extra)
-            squares[step] += ((known.predict(z[out]) - y[out]) ** 2).sum()
+        Z, new = (np.column_stack([one, np.ones(len(one))]) for one in (z[rest], z[out]))
+        for step, strength in enumerate(STRENGTHS, start=1):
+            pull = np.sqrt(strength * (Z**2).sum() / Z.shape[1])
+            weights = lstsq(np.vstack([Z, pull * np.eye(5)]), np.vstack([y[rest], pull * V]))[0]
+            squares[step] += ((new @ weights - y[out]) ** 2).sum()
     np.testing.assert_allclose(found.errors, squares / 60, rtol=1e-6)
-
-
-def _weighted_ridge(
-    others: RidgeStatistics, z: Array, y: Array, their_weight: float, own_weight: float
-) -> Any:
-    """Return scikit-learn's ridge of others' rows, drawn again, and one's own rows."""
-    rng = np.random.default_rng(7)
-    rng.normal(size=(60, 4))
-    rng.normal(size=(4, 2))
-    rng.normal(size=(60, 2))
-    their_z, their_y = rng.normal(size=(90, 4)), rng.normal(size=(90, 2))
-    np.testing.assert_allclose(their_z.sum(axis=0), others.feature_sum)
-    weight = np.repeat([their_weight, own_weight], [90, len(z)])
-    return Ridge(alpha=0.5, solver="svd").fit(
-        np.vstack([their_z, z]), np.vstack([their_y, y]), sample_weight=weight
-    )

@@ -33,7 +33,6 @@ from catchment.readout.model import (
     PersonalModels as PersonalModels,
     train as train,
 )
-from catchment.readout.online import OnlineRidge as OnlineRidge
 from catchment.readout.predictor import Predictor as Predictor
 from catchment.readout.ridge_choice import (
     RidgeChoice as RidgeChoice,
@@ -93,7 +92,6 @@ from catchment.readout.model import (
     simplex_projection as simplex_projection,
     solved_model as solved_model,
 )
-from catchment.readout.online import BLOCK as BLOCK
 from catchment.readout.predictor import OfRecordings as OfRecordings
 from catchment.readout.ridge_choice import (
     chosen_readout as chosen_readout,
@@ -159,7 +157,6 @@ __all__ = [
     "MahalanobisDetector",
     "Model",
     "OnlineAdaptation",
-    "OnlineRidge",
     "OpenSetModel",
     "PersonalModels",
     "Predictor",

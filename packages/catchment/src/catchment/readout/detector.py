@@ -18,10 +18,6 @@ e = y - W'z - b and centered moments n S_e = Y'Y - W'C - C'W + W'G W.
 
 A score above the threshold is an alarm. The threshold was chosen so that rows of normal recordings
 are above it at a stated rate: as often on new ones, as far as they are like those it was set by.
-
-A stream carries what the map remembers from segment to segment. Its scores are those of the
-recording in one piece, to rounding (to the bit for maps in fixed point); windows are scored when
-they are whole, and preparation that needs all of a recording, such as resampling, is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, final
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge
@@ -43,9 +39,8 @@ from catchment.arrays import (
     check_fields,
     check_type,
 )
-from catchment.data.preprocessing import Waiting, check_continuable, prepared_segment
 from catchment.data.recording import Recording
-from catchment.features.base import Carried, FeatureMap
+from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline
 from catchment.readout.device import refuse_device
 from catchment.readout.heads import shrunk_covariance
@@ -233,19 +228,14 @@ class Scoring(Structure):
 
     def scores(self, features: FeatureMap, prepared: Sequence[Recording]) -> list[Array]:
         """Return the scores (n,) of each prepared recording, from step washout + `lag` on."""
-        rows = features.rows([one.u for one in prepared])
-        found = map(self.of_rows, rows, (one.u for one in prepared))
-        return [averaged(scores, self.average) for scores in found]
-
-    def of_rows(self, z: Array, u: Array) -> Array:
-        """Return the scores (n,) of a recording's feature rows (rows, F) and its inputs (T, I).
-
-        Of the rows themselves, or of the errors of the forecasts made of them.
-        """
-        if self.readout is None:
-            return self.normal.scores(z)
-        known = max(len(z) - self.horizon, 0)
-        return self.normal.scores(u[len(u) - known :] - self.readout(z[:known]))
+        found = features.rows([one.u for one in prepared])
+        for k, one in enumerate(prepared):
+            z, u = found[k], one.u
+            if self.readout is not None:  # the errors of the forecasts that are made of the rows
+                known = max(len(z) - self.horizon, 0)
+                z = u[len(u) - known :] - self.readout(z[:known])
+            found[k] = averaged(self.normal.scores(z), self.average)
+        return found
 
 
 def averaged(scores: Array, n_rows: int) -> Array:
@@ -373,10 +363,6 @@ class Detector(Predictor):
         y[..., 1 - self._anomaly] = 1.0
         return replace(prepared, y=y, per_step=self.per_step, classes=None)
 
-    def stream(self) -> DetectorStream:
-        """Return what scores a recording as its steps come in; see `DetectorStream`."""
-        return DetectorStream(self)
-
     def stored(self) -> Stored:
         """Return what a file holds of the detector."""
         (facts, tensors), scoring = stored_before(self), self.scoring
@@ -410,69 +396,3 @@ def detector_of(held: Stored, use: Own = ()) -> Detector:
         normal_class=str(facts["normal_class"]),
         **before_of(held, use),
     )
-
-
-@final
-class DetectorStream:
-    """Scores of one recording whose steps come in bit by bit; `Detector.stream` makes one.
-
-    >>> import catchment as ct
-    >>> from catchment.federation.learn import FederatedAnomalyDetector
-    >>> rng = np.random.default_rng(0)
-    >>> clients = {name: [Recording(rng.normal(size=(400, 1)))] for name in ("a", "b")}
-    >>> features = ct.NVAR(delays=2, order=1).build(1, per_step=True)
-    >>> plan = ct.Plan(algorithm=FederatedAnomalyDetector(features=features), rounds=2)
-    >>> stream = ct.federate(plan, clients).result.stream()
-    >>> stream.update(np.array([0.1, 0.3])).shape, stream.alarms(np.array([0.2, 7.0, 0.1]))
-    ((2,), array([False,  True,  True]))
-    """
-
-    def __init__(self, detector: Detector) -> None:
-        check_continuable(detector.preprocessing)
-        self.detector = detector
-        # A horizon of the preparation is for targets, which a stream does not need.
-        self._prepare = replace(detector.preprocessing, horizon=None)
-        self._windows = detector.preprocessing.window is not None
-        if not self._windows:
-            detector.features.refuse_segments()
-            if not detector.per_step:
-                raise ValueError(
-                    "the map gives one row for a whole recording; cut recordings into windows, or "
-                    "use a map with a row per step"
-                )
-        self._waiting: Waiting | None = None
-        self._carried = Carried()
-        self._rows = np.empty((0, detector.features.n_features))  # whose forecasts are to come true
-        self._before = np.empty(0)  # scores that the next ones are averaged with
-
-    def update(self, u: Array) -> Array:
-        """Return the scores (n,) that the next steps (T, I) of the recording give.
-
-        There are fewer than steps while the washout lasts, a forecast is to come true, or a channel
-        waits for its first value.
-        """
-        new = Recording(u)
-        waiting = Waiting.at_first(new) if self._waiting is None else self._waiting
-        segments, self._waiting = prepared_segment(self._prepare, new, waiting, ends=False)
-        detector = self.detector
-        if self._windows:
-            found = detector.scoring.scores(detector.features, segments)
-        else:
-            found = [self._scores(segment.u) for segment in segments]
-        return np.concatenate([np.empty(0), *found])
-
-    def alarms(self, u: Array) -> Booleans:
-        """Return which of the rows (n,) that the next steps (T, I) give are alarms."""
-        return np.asarray(self.update(u) > self.detector.threshold)
-
-    def _scores(self, u: Array) -> Array:
-        scoring = self.detector.scoring
-        carried, features = self._carried, self.detector.features
-        new, arrays = features.go_on(u, carried.steps, carried.arrays)
-        self._carried = Carried(carried.steps + len(u), arrays)
-        z = np.concatenate([self._rows, new])
-        self._rows = z[max(len(z) - scoring.lag, 0) :]
-        together = np.concatenate([self._before, scoring.of_rows(z, u)])
-        found = averaged(together, scoring.average)[len(self._before) :]
-        self._before = together[max(len(together) - scoring.average + 1, 0) :]
-        return found

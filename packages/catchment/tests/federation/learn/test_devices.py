@@ -15,9 +15,9 @@ from catchment.engine import run_locally
 from catchment.errors import UploadError
 from catchment.features import FeatureMap
 from catchment.federation import Plan, RoundContext, describe, read_run
-from catchment.federation.learn import FederatedRidge, add_client, automatic_ridge, unlearn
+from catchment.federation.learn import FederatedRidge, automatic_ridge, unlearn
 from catchment.plans import parse_plan, run_plan, verify_run
-from catchment.readout import VARIABLE, Model, accumulate
+from catchment.readout import VARIABLE, Model
 from catchment.wire import NOTHING
 from tests.features.echo_state.devices import one_thread  # noqa: F401  # a fixture
 
@@ -97,8 +97,8 @@ def test_a_client_leaves_and_another_joins() -> None:
     assert rest.total is not None
     assert state.total is not None
     assert rest.total.n_rows < state.total.n_rows
-    late = accumulate(features, clients(10)["c9"], deterministic=False)
-    assert "c9" in add_client(ridge, state, "c9", late).by_client
+    late = {"c9": clients(10)["c9"]}
+    assert "c9" in run_locally(Plan(algorithm=ridge), late, onto=state).state.by_client
 
 
 def test_settings_that_cannot_be() -> None:

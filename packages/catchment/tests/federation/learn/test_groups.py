@@ -21,7 +21,6 @@ from catchment.federation.learn import (
     N_GROUPS,
     FederatedRidge,
     RidgeState,
-    add_client,
     group_of,
     unlearn,
     unlearn_rows,
@@ -201,7 +200,8 @@ def test_no_client_is_forgotten_by_name_but_by_what_it_sends_again() -> None:
     never = run({name: data for name, data in CLIENTS.items() if name != "sensor-3"})
     assert without.total == never.total
     np.testing.assert_array_equal(without.choice.errors, never.choice.errors)  # type: ignore[union-attr]
-    back = add_client(algorithm, without, "sensor-3", again)
+    late = {"sensor-3": CLIENTS["sensor-3"]}
+    back = run_locally(Plan(algorithm=algorithm), late, onto=without).state
     assert back.total == state.total
     assert back.by_group == state.by_group
     assert state.flags == ()

@@ -20,7 +20,6 @@ from catchment.federation.learn import (
     Certificate,
     FederatedRidge,
     RidgeState,
-    add_client,
     statistics_hash,
     unlearn,
     unlearn_rows,
@@ -176,48 +175,18 @@ def test_forgetting_by_a_factor_and_unlearning_a_client_go_together() -> None:
 
 
 def test_a_late_client_is_there_as_if_from_the_start() -> None:
-    early = run(RIDGE, without("client-004"))
-    late = accumulate(FEATURES, SERIES["client-004"])
-    joined = add_client(RIDGE, early, "client-004", late)
     straight = run(RIDGE, SERIES)
-    assert RIDGE.save_state(joined).to_bytes() == RIDGE.save_state(straight).to_bytes()
-    assert joined.readout is not None
-    assert straight.readout is not None
-    assert joined.readout.weights.tobytes() == straight.readout.weights.tobytes()
-    first = add_client(RIDGE, RidgeState(), "client-004", late)
-    assert first.total == late
-
-
-def test_joining_and_being_forgotten_leaves_everything_as_it_was() -> None:
-    before = run(RIDGE, without("client-002"))
-    late = accumulate(FEATURES, SERIES["client-002"])
-    after = unlearn(RIDGE, add_client(RIDGE, before, "client-002", late), "client-002").state
-    assert RIDGE.save_state(after).to_bytes() == RIDGE.save_state(before).to_bytes()
-
-
-def test_a_client_joins_the_last_round_of_a_window() -> None:
-    algorithm = replace(RIDGE, increments=4, window=2)
-    state = run(algorithm, without("client-004"), rounds=4)
-    late = accumulate(FEATURES, SERIES["client-004"])
-    joined = add_client(algorithm, state, "client-004", late)
-    assert state.total is not None
-    assert joined.total is not None
-    assert joined.total.n_rows == state.total.n_rows + late.n_rows
-    assert joined.recent[-1].by_client["client-004"] == late
-    same_model(algorithm.load_state(algorithm.save_state(joined)), joined)
-
-
-def test_who_is_there_already_or_brings_other_features_cannot_join() -> None:
-    state = run(RIDGE, SERIES)
-    mine = accumulate(FEATURES, SERIES["client-001"])
-    with pytest.raises(FederationError, match="a client counts once"):
-        add_client(RIDGE, state, "client-001", mine)
-    with pytest.raises(UploadError) as caught:
-        add_client(RIDGE, state, "new", replace(mine, fingerprint="other"))
-    assert caught.value.code == "fingerprint"
-    with pytest.raises(UploadError) as caught:
-        add_client(RIDGE, state, "new", replace(mine, gram=-mine.gram))
-    assert caught.value.code == "moments"
+    late = {"client-004": SERIES["client-004"]}
+    plan = Plan(algorithm=RIDGE)
+    for earlier in (
+        run(RIDGE, without("client-004")),
+        unlearn(RIDGE, straight, "client-004").state,
+    ):
+        joined = run_locally(plan, late, onto=earlier).state
+        assert RIDGE.save_state(joined).to_bytes() == RIDGE.save_state(straight).to_bytes()
+        assert joined.readout is not None
+        assert straight.readout is not None
+        assert joined.readout.weights.tobytes() == straight.readout.weights.tobytes()
 
 
 def in_fixed_point(
@@ -266,9 +235,6 @@ def test_in_fixed_point_unlearning_is_an_equality_of_hashes(
     assert certificate.confirms(before.total, again, accumulate(algorithm.features, clients[gone]))
     assert not certificate.confirms(before.total, again, parts[0])
     assert after + before.by_client[gone] == before.total
-    joined = add_client(algorithm, unlearned.state, gone, before.by_client[gone])
-    assert joined.total is not None
-    assert joined.total.digest() == certificate.before
 
 
 def test_in_fixed_point_a_server_that_keeps_only_the_sum_forgets_to_the_last_bit() -> None:

@@ -8,8 +8,7 @@ from catchment.federation.learn.classes import (
 )
 from catchment.federation.learn.personal import (
     PersonalReadouts as PersonalReadouts,
-    SHARES as SHARES,
-    mixed as mixed,
+    own_readout as own_readout,
     personalize as personalize,
     towards as towards,
 )
@@ -18,7 +17,6 @@ from catchment.federation.learn.scaling import FederatedScaling as FederatedScal
 from catchment.federation.learn.sums import group_of as group_of
 from catchment.federation.learn.unlearning import (
     Certificate as Certificate,
-    add_client as add_client,
     unlearn as unlearn,
     unlearn_rows as unlearn_rows,
 )
@@ -37,8 +35,6 @@ from catchment.federation.learn.candidates import (
 from catchment.federation.learn.classes import among_by_class as among_by_class
 from catchment.federation.learn.personal import (
     STRENGTHS as STRENGTHS,
-    own_path as own_path,
-    own_readout as own_readout,
     smallest_good_step as smallest_good_step,
 )
 from catchment.federation.learn.scaling import SentMoments as SentMoments
@@ -68,11 +64,9 @@ __all__ = [
     "FederatedYuleWalker",
     "PersonalReadouts",
     "ReadoutAveraging",
-    "SHARES",
     "UnknownThreshold",
-    "add_client",
     "group_of",
-    "mixed",
+    "own_readout",
     "personalize",
     "state_without_class",
     "towards",

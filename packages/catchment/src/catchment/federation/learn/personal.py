@@ -1,15 +1,12 @@
 """Readouts of one's own, computed on the client from the shared model and its own statistics.
 
-With own statistics G_k, C_k and the shared readout W, two ways lead from shared to own:
+With own statistics G_k, C_k and the shared readout W the way from shared to own is
 
-    towards   (G_k + strength I) W_k = C_k + strength W
-    mixed     (a G + (1 - a) w G_k + ridge I) W_k = a C + (1 - a) w C_k,    w = n / n_k
+    (G_k + strength I) W_k = C_k + strength W
 
-The first needs only the shared readout, which the client has anyway. The second also needs the
-summed statistics G, C, and moves least where the others' data say most. In the first the constant
-counts as a feature, so that the path begins at the shared readout itself. Where a ridge is to act
-on features divided by their spread, all this happens to such features: in the first way divided by
-the client's own spread, which it knows, in the second by everybody's.
+which needs only the shared readout, and the client has that anyway. The constant counts as a
+feature, so that the path begins at the shared readout itself. Where a ridge is to act on features
+divided by their spread, all this happens to features divided by the client's own, which it knows.
 
 How far to go is chosen on the client by leaving out segments of its own data: no step at all,
 which is the shared readout, or else the smallest step whose error is within a standard error of
@@ -22,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Annotated, ClassVar, Literal
 
@@ -36,20 +33,14 @@ from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.sums import RidgeState, learned, read_letter, shared_letter
+from catchment.federation.learn.sums import RidgeState, learned, read_shared, shared_message
 from catchment.federation.rows import N_BLOCKS, Rows, augmented
 from catchment.readout.model import PersonalModels
-from catchment.readout.solve import (
-    for_raw_features,
-    rescaled,
-    scale_of,
-    solve_readout,
-)
+from catchment.readout.solve import for_raw_features, rescaled, scale_of
 from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.wire import GATHERED, NOTHING, Kind, Message, Structure, Summable
 
 STRENGTHS = tuple(float(x) for x in np.geomspace(1e3, 1e-4, 15))
-SHARES = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.0)
 
 Path = Callable[[RidgeStatistics], list[Readout]]
 
@@ -122,9 +113,6 @@ class PersonalReadouts(
     ----------
     ridge
         The shared readout.
-    method
-        "towards": ridge towards the shared readout; "mixed": everybody's statistics and one's own,
-        for which everybody's sum is sent to all, and which needs one ridge for all outputs.
     n_blocks
         Segments of a client's data that are left out in turn, to choose how far to go.
 
@@ -141,13 +129,11 @@ class PersonalReadouts(
     """
 
     ridge: FederatedRidge
-    method: Literal["towards", "mixed"] = "towards"
+    method: Literal["towards"] = "towards"  # the one way there is: plans and fingerprints name it
     n_blocks: Annotated[int, Ge(2)] = N_BLOCKS
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.method == "mixed" and self.ridge.per_output:
-            raise ValueError("mixing needs one ridge for all outputs; leave out per_output")
         if self.ridge.carries:
             raise ValueError(
                 'increments is "new", and clients that keep no old data have none to choose a '
@@ -171,21 +157,17 @@ class PersonalReadouts(
     def broadcast(self, state: PersonalState, context: RoundContext) -> Message:
         if self._is_shared(context):
             return NOTHING
-        total = state.shared.total if self.method == "mixed" else None
-        return shared_letter(learned(state.shared.readout), total)
+        return shared_message(learned(state.shared.readout))
 
     def client_update(
         self, received: Message, data: Data, context: RoundContext
     ) -> RidgeStatistics | OwnReadout:
         if self._is_shared(context):
             return self.ridge.client_update(received, data, context)
-        shared, total = read_letter(received, self.method)
         own = own_readout(
             self.ridge.features,
-            shared,
+            read_shared(received)[0],
             list(data()),
-            total=total,
-            member=True,
             classes=self.ridge.classes is not None,
             standardize=self.ridge.standardized,
             n_blocks=self.n_blocks,
@@ -228,8 +210,6 @@ def own_readout(
     shared: Readout,
     recordings: Sequence[Recording],
     *,
-    total: RidgeStatistics | None = None,
-    member: bool = False,
     classes: bool = False,
     standardize: bool | None = None,
     n_blocks: int = N_BLOCKS,
@@ -238,38 +218,14 @@ def own_readout(
 
     Parameters
     ----------
-    total
-        Everybody's statistics, to mix with; without them the readout is drawn to the shared one.
-    member
-        Whether the recordings are among everybody's.
     standardize
         Whether features are divided by their spread first; as the map says if not given.
     """
     blocks = Rows.of(features, recordings).blocks(n_blocks)
     divided = features.standardize if standardize is None else standardize
-    path = own_path(shared, blocks, total, member=member, standardize=divided)
+    scale = scale_of(reduce(add, (block.statistics() for block in blocks)), divided)
+    path = partial(towards, shared=shared, strengths=STRENGTHS, scale=scale)
     return personalize(shared, blocks, path, classes=classes)
-
-
-def own_path(
-    shared: Readout,
-    blocks: Sequence[Rows],
-    total: RidgeStatistics | None = None,
-    *,
-    member: bool = False,
-    standardize: bool = False,
-) -> Path:
-    """Return the way from the shared readout to a client's own, as `own_readout` takes it."""
-    mine = reduce(add, (block.statistics() for block in blocks))
-    if total is None:
-        scale = scale_of(mine, standardize)
-        return lambda own: towards(own, shared, STRENGTHS, scale=scale)
-    scale = scale_of(total, standardize)
-    if not member:
-        return lambda own: mixed(total, own, SHARES, shared.ridge, scale=scale)
-    others = (total - (mine if total.fixed is not None else mine.floats)).floats
-    # A segment that is left out must not come back in with everybody's statistics.
-    return lambda own: mixed(others + own.floats, own, SHARES, shared.ridge, scale=scale)
 
 
 def towards(
@@ -310,42 +266,6 @@ def towards(
         solved = Q @ ((inner + pull * anchor) / (values + pull)[:, None])
         readouts.append(Readout(solved[:-1], solved[-1]))
     return readouts
-
-
-def mixed(
-    total: RidgeStatistics,
-    own: RidgeStatistics,
-    shares: Sequence[float],
-    ridge: float | Array = 1e-6,
-    *,
-    scale: Array | None = None,
-) -> list[Readout]:
-    """Return the readouts of mixtures of everybody's statistics and one's own, one per share.
-
-    Parameters
-    ----------
-    total
-        Statistics of all clients; it does not matter whether this one is among them.
-    own
-        Statistics of the client; weighed as if it had as many rows as all.
-    shares
-        Weights of the total, from 1, which is the shared solution, to 0, which is one's own.
-    ridge
-        Of the shared solution.
-    scale
-        (F,) what features are divided by before the ridge acts.
-
-    >>> one = RidgeStatistics.from_states(np.array([[1.0], [-1.0]]), np.array([[2.0], [-2.0]]))
-    >>> all_ = RidgeStatistics.from_states(np.array([[1.0], [-1.0]]), np.zeros((2, 1)))
-    >>> [float(r.weights[0, 0].round(9)) for r in mixed(all_, one, [1.0, 0.5], 0.0)]
-    [0.0, 1.0]
-    """
-    if own.weight <= 0 or total.weight <= 0:
-        raise ValueError("a mixture needs rows on both sides; add data first")
-    own, total = own.floats, total.floats
-    equal = own.scaled(total.weight / own.weight)
-    mixtures = (total.scaled(a) + equal.scaled(1.0 - a) for a in shares)
-    return [solve_readout(mixture, ridge, scale=scale) for mixture in mixtures]
 
 
 def personalize(shared: Readout, blocks: Sequence[Rows], path: Path, *, classes: bool) -> Personal:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catchment.federation.algorithm import Data, RoundContext
-from catchment.federation.learn.sums import read_letter, shared_letter
+from catchment.federation.learn.sums import read_shared, shared_message
 from catchment.federation.rows import targets_of
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.statistics import RidgeStatistics
@@ -56,7 +56,7 @@ def letter(state: RidgeState, context: RoundContext) -> Message:
     """Return what clients are told: nothing at first, then the readout and its sum."""
     if context.round == 0 or state.readout is None or state.total is None:
         return NOTHING
-    return shared_letter(state.readout, state.total)
+    return shared_message(state.readout, state.total)
 
 
 def named_sums(
@@ -66,7 +66,7 @@ def named_sums(
     from catchment.readout.adapt import self_train
 
     features, K = ridge.features, len(ridge.classes or ())
-    shared, total = read_letter(received, "mixed")
+    shared, total = read_shared(received, summed=True)
     assert total is not None
     prepared = list(data())
     rows = features.rows([one.u for one in prepared], threads=1)

@@ -212,19 +212,21 @@ def readout_figures(readout: Readout | None, choice: RidgeChoice | None = None) 
     return named | {"ridge": float(np.mean(choice.best)), "held-out error": error}
 
 
-def shared_letter(readout: Readout, total: RidgeStatistics | None) -> Message:
-    """Return what clients are told to make readouts of their own from."""
+def shared_message(readout: Readout, total: RidgeStatistics | None = None) -> Message:
+    """Return what clients are told to make readouts, or names for rows, of their own from."""
     named = {"readout": readout.parts()}
     return join("shared", named if total is None else {**named, "total": total.parts()})
 
 
-def read_letter(received: Message, method: str) -> tuple[Readout, RidgeStatistics | None]:
-    """Return the shared readout and, to mix with, everybody's statistics."""
+def read_shared(
+    received: Message, *, summed: bool = False
+) -> tuple[Readout, RidgeStatistics | None]:
+    """Return the shared readout and, if it is to come too, everybody's statistics."""
     named = split(received, "shared")
-    if named.keys() != {"readout", *(["total"] if method == "mixed" else [])}:
-        raise IntegrityError("the server did not send what the plan's method needs")
+    if named.keys() != {"readout", *(["total"] if summed else [])}:
+        raise IntegrityError("the server did not send what the plan needs")
     shared = Readout.from_message(named["readout"])
-    return shared, RidgeStatistics.from_message(named["total"]) if "total" in named else None
+    return shared, RidgeStatistics.from_message(named["total"]) if summed else None
 
 
 Sum = RidgeStatistics | StatisticsSet

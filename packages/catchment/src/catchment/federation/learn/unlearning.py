@@ -30,7 +30,7 @@ from operator import add
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.federation.algorithm import Additive, Algorithm, RoundContext, Tally
+from catchment.federation.algorithm import Additive, Algorithm, Tally
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.anomaly import DetectorState
 from catchment.federation.learn.ridge import FederatedRidge
@@ -264,37 +264,6 @@ def unlearn_rows(
     certificate = certified(client, what, before, after, rows, how, *about)
     rest = RidgeState(after, by_client, by_group=by_group)
     return Unlearned(algorithm.solved(rest), certificate)
-
-
-def add_client(
-    algorithm: FederatedRidge, state: RidgeState, client: str, statistics: RidgeStatistics
-) -> RidgeState:
-    """Return the state with a client that comes late, as if it had been there from the start.
-
-    Parameters
-    ----------
-    client
-        Its name; one that is already there is refused.
-    statistics
-        What it would have sent in a round.
-    """
-    check_statistics(
-        statistics,
-        fingerprint=algorithm.statistics_name,
-        n_targets=len(algorithm.classes) if algorithm.classes else None,
-    )
-    if client in state.by_client:
-        raise FederationError(f"{client} is already in the sum; a client counts once")
-    if algorithm.store_per_client == "groups":
-        groups = Tally.in_group(statistics, group_of(client))
-        return algorithm.server_update(state, groups, RoundContext(0, (client,)))
-    kept = {client: statistics} if algorithm.store_per_client else {}
-    by_client = {**state.by_client, **kept}
-    total = statistics if state.total is None else state.total + statistics
-    if state.recent:
-        last = state.recent[-1] + Tally(statistics, kept)
-        return algorithm.solved(RidgeState(total, by_client, recent=(*state.recent[:-1], last)))
-    return algorithm.solved(RidgeState(total, by_client))
 
 
 def statistics_hash(statistics: Structure) -> str:
