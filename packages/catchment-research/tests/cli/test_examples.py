@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import catchment
-from catchment.federation.runs.read import messages_of
+from catchment.federation import messages_of
 from catchment.plans import example_plan, parse_plan, run_plan
 from catchment_research.learn import Adagrad
 from catchment_research.partial import Freeze, NetworkModel, RecordingTraining, Schedule

@@ -86,17 +86,16 @@ def suited(described: FeatureMap, preprocessing: Preprocessing) -> FeatureMap:
     >>> suited(FeatureUnion(EchoState(20)), Preprocessing(gaps="restart")).maps[0].bits is None
     True
     """
-    if described.is_bound:
+    restarts = preprocessing.gaps == "restart"
+    if described.is_bound or not (restarts or preprocessing.horizon is not None):
         return described
     made = described
     if type(made) is DefaultMap and preprocessing.horizon is not None:
         made = DefaultForecast(made.columns, made.seed, made.bits)
     if made.inner_maps:
         made = made.with_inner([suited(one, preprocessing) for one in made.inner_maps])
-    if preprocessing.gaps != "restart":
-        return made
     changed: dict[str, Any] = {"bits": None} if vars(made).get("bits") == "auto" else {}
-    return replace(made, **changed)
+    return replace(made, **changed) if restarts else made
 
 
 def as_pipeline(value: Pipeline | FeatureMap | str, preprocessing: Preprocessing = RAW) -> Pipeline:
