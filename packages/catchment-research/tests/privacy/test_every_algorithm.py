@@ -38,7 +38,7 @@ def hideable(case: Case) -> Plan[Any, Any, Any] | None:
     """Return a case's plan as it may be hidden in a sum, or None if it needs its clients."""
     algorithm: Any = case.plan.algorithm
     names = {field.name for field in fields(algorithm)}
-    if "store_per_client" in names and not getattr(algorithm, "halvings", 0):
+    if "store_per_client" in names:
         by_clients = getattr(algorithm, "ridge", None) == "leave-one-client-out"
         algorithm = replace(
             algorithm, **{k: v for k, v in CHANGES.items() if k != "ridge" or by_clients}

@@ -57,7 +57,7 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
     weights
         "balanced" gives every class that occurs the same total weight; "rows" every row, which is
         the plain ridge from sums that tell its classes apart; or one factor per class.
-    ridge, per_output, store_per_client
+    ridge, store_per_client
         As for `FederatedRidge`.
     """
 
@@ -67,7 +67,6 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
     ridge: float | Literal["auto", "leave-one-client-out", "leave-one-group-out", "gcv"] = (
         "leave-one-client-out"
     )
-    per_output: bool = False
     store_per_client: bool = True
 
     def __post_init__(self) -> None:
@@ -85,7 +84,6 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
         return FederatedRidge(
             features=self.features,
             ridge=self.ridge,
-            per_output=self.per_output,
             classes=self.classes,
             store_per_client=self.store_per_client,
         )

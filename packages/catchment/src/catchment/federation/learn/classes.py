@@ -69,8 +69,6 @@ def among(state: object, before: Classes, after: Classes) -> RidgeState:
             f"the earlier run left a {type(state).__name__}, which is no sum of statistics; only a "
             "ridge's can be added to"
         )
-    if state.recent:
-        raise FederationError("the earlier run has a window of rounds; run it again with everybody")
     about: dict[str, Any] = {"begun": state.begun, "missed": state.missed}
     if before == after:
         return RidgeState(state.total, state.by_client, by_group=state.by_group, **about)
@@ -196,11 +194,6 @@ def state_without_class(
         raise FederationError("nothing has been learned yet; there is no class to remove")
     if isinstance(algorithm, BalancedRidge):
         return _without_sums(algorithm, state, k)
-    if state.recent or algorithm.forgetting < 1:
-        raise FederationError(
-            "with a window or with forgetting rows no longer weigh what they did; run the plan "
-            f"again without {name}"
-        )
     if rows is None:
         rows = {client: state.by_client[client] for client in _holders_alone(state, k, name)}
     by_client, by_group, total = dict(state.by_client), dict(state.by_group), state.total

@@ -68,6 +68,7 @@ from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout, unpack
 from catchment.wire import NOTHING, Message
+from catchment.wire.kept import GONE
 
 TRAINING = "training"
 Ridge = FederatedRidge | BalancedRidge
@@ -109,32 +110,41 @@ class Described:
         inner: Mapping[str, Any] = self.settings["ridge"]["FederatedRidge"]
         return inner
 
+    @property
+    def is_of_before(self) -> bool:
+        """Whether it had a setting that is gone, such as a window, so that its sums are others."""
+        gone = GONE.get("FederatedRidge" if self.name == "AlignedRidge" else self.name, {})
+        return any(self._of_ridge.get(name, plain) != plain for name, plain in gone.items())
+
     def learned(self, model: Model, parts: Message) -> tuple[Any, Any] | None:
         """Return the algorithm whose state is a sum of statistics, and the state that was kept.
 
-        None if it is another, or if candidates raced over several rounds; of several maps that were
-        tried in one round it is the ridge of the one that won. The map and the classes are those of
-        the model: settings know them by their fingerprint.
+        None if it is another, or one with a setting that is gone; of several maps that were tried
+        it is the ridge of the one that won. The map and the classes are those of the model:
+        settings know them by their fingerprint.
         """
         known: dict[str, Any] = {"features": model.features, "classes": model.classes}
         if self.name == "Candidates":
             race: Race = Candidates(features=(model.features,), classes=model.classes).load_state(
                 parts
             )
-            if self.settings["halvings"] or race.total is None or race.best is None:
-                return None
-            if not race.by_client:
+            if race.total is None or race.best is None or not race.by_client or self.is_of_before:
                 return None
             known |= {"standardize": self.settings.get("standardize", "auto")}
-            ridge = FederatedRidge(**known, per_output=self.settings["per_output"])
+            ridge = FederatedRidge(**known)
             own = {name: sent.members[race.best] for name, sent in race.by_client.items()}
             return ridge, RidgeState(race.total.members[race.best], own)
         if self.name == "FederatedYuleWalker":
             return lags_of_run(model, self.settings, parts)
         if self.name not in ("FederatedRidge", "AlignedRidge", "BalancedRidge"):
             return None
+        if self.is_of_before:
+            return None
+        gone = GONE["FederatedRidge"]
         plain: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in self._of_ridge.items()
+            k: tuple(v) if isinstance(v, list) else v
+            for k, v in self._of_ridge.items()
+            if k not in gone
         }
         if plain.get("head") is not None:
             ((name, settings),) = plain["head"].items()  # by the name of its class
@@ -293,7 +303,6 @@ class _Trained:
     @property
     def why_not_again(self) -> str:
         """Why what clients sent cannot be computed again, nothing if it can."""
-        settings = self.told.settings
         for protection in self.told.protections:
             rounds = isinstance(self.algorithm, FederatedYuleWalker) or protection not in HARMLESS
             if rounds and protection != "SecureAggregation":
@@ -302,8 +311,6 @@ class _Trained:
             return "every client has a reservoir of its own"
         if self.told.plan.get("client_fraction", 1.0) != 1:
             return "only a share of the clients was asked in each round"
-        if settings.get("forgetting", 1.0) != 1 or settings.get("window") is not None:
-            return "old rounds fade from the sum"
         return ""
 
     def again(self, name: str, data: Data) -> Sum:
