@@ -70,10 +70,10 @@ FACES = {
     "catchment.readout": (
         "Autocovariances autocovariances ClassCounts Counts Detector ErrorSums Forecast LDA "
         "FixedPoint Intervals KnownClasses Model "
-        "MahalanobisDetector OnlineAdaptation OpenSetModel PersonalModels Predictor "
+        "MahalanobisDetector OpenSetModel PersonalModels Predictor "
         "Readout RidgeChoice RidgeStatistics CosineHead accumulate accuracy choose_by_blocks "
         "choose_by_gcv forecasts log_edges nrmse "
-        "predictive_variance train SelfTraining self_train"
+        "train SelfTraining self_train"
     ),
     "catchment.report": "write_report",
     "catchment.wire": (

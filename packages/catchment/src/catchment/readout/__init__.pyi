@@ -1,9 +1,5 @@
 from catchment.readout.accumulation import accumulate as accumulate
-from catchment.readout.adapt import (
-    OnlineAdaptation as OnlineAdaptation,
-    SelfTraining as SelfTraining,
-    self_train as self_train,
-)
+from catchment.readout.adapt import SelfTraining as SelfTraining, self_train as self_train
 from catchment.readout.detector import (
     Detector as Detector,
     MahalanobisDetector as MahalanobisDetector,
@@ -19,7 +15,6 @@ from catchment.readout.intervals import (
     Counts as Counts,
     Intervals as Intervals,
     log_edges as log_edges,
-    predictive_variance as predictive_variance,
 )
 from catchment.readout.metrics import (
     ClassCounts as ClassCounts,
@@ -81,7 +76,7 @@ from catchment.readout.heads import (
     spread_targets as spread_targets,
 )
 from catchment.readout.integers import Whole as Whole
-from catchment.readout.intervals import error_counts as error_counts, leverage as leverage
+from catchment.readout.intervals import error_counts as error_counts
 from catchment.readout.low_rank import (
     independent_rows as independent_rows,
     whole_gram as whole_gram,
@@ -156,7 +151,6 @@ __all__ = [
     "LDA",
     "MahalanobisDetector",
     "Model",
-    "OnlineAdaptation",
     "OpenSetModel",
     "PersonalModels",
     "Predictor",
@@ -172,7 +166,6 @@ __all__ = [
     "forecasts",
     "log_edges",
     "nrmse",
-    "predictive_variance",
     "self_train",
     "train",
 ]
