@@ -17,7 +17,6 @@ from catchment.engine import run_locally
 from catchment.features import NVAR, EchoState, Reservoir
 from catchment.federation import LowRankUpload, Plan, Protection
 from catchment.federation.learn import (
-    BalancedRidge,
     Candidates,
     FederatedAnomalyDetector,
     FederatedRidge,
@@ -35,6 +34,7 @@ from catchment_research import StochasticQuantization
 from catchment_research.learn import (
     Adam,
     AlignedRidge,
+    BalancedRidge,
     ConjugateGradients,
     Ensemble,
     GradientAveraging,

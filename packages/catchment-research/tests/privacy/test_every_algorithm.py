@@ -12,10 +12,10 @@ from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.features import EchoState, Reservoir
 from catchment.federation import LowRankUpload, Plan, Requirements
-from catchment.federation.learn import BalancedRidge, Candidates, FederatedRidge
+from catchment.federation.learn import Candidates, FederatedRidge
 from catchment.privacy import Clip, GaussianNoise, RecordLevel, SecureAggregation, generate_keys
 from catchment.wire import serialize
-from catchment_research.learn import AlignedRidge, ReservoirEnsemble
+from catchment_research.learn import AlignedRidge, BalancedRidge, ReservoirEnsemble
 from tests.contracts.cases import Case, cases
 
 pytestmark = pytest.mark.slow

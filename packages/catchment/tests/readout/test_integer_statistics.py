@@ -572,7 +572,6 @@ def ridge(**settings_: Any) -> FederatedRidge:
         (ridge(ridge="leave-one-client-out", standardize=True), True),
         (ridge(ridge=0.1, increments=2), True),
         (learn.Candidates(features=(SUMMARY, Summary(8)), classes=CLASSES), True),
-        (learn.BalancedRidge(features=SUMMARY, classes=CLASSES), True),
         (learn.Candidates(features=(SUMMARY,), classes=CLASSES, store_per_client=False), True),
         (learn.PersonalReadouts(ridge=ridge(ridge=0.1)), True),
         (learn.ReadoutAveraging(features=SUMMARY, classes=CLASSES), False),

@@ -43,7 +43,6 @@ from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Data, RoundContext, Tally
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
-from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import Candidates, Race
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.sums import RidgeState, Sum, apart
@@ -71,8 +70,7 @@ from catchment.wire import NOTHING, Message
 from catchment.wire.kept import GONE
 
 TRAINING = "training"
-Ridge = FederatedRidge | BalancedRidge
-KeptState = RidgeState | ByClass | YuleWalkerState
+KeptState = RidgeState | YuleWalkerState
 # Each changes a message by itself; others weigh clients against each other, or hide them.
 HARMLESS = frozenset({"Float32", "FactorUpload", "LowRankUpload"})
 
@@ -94,7 +92,7 @@ class Described:
     @property
     def features(self) -> str:
         """The fingerprint of the map, where the model has just that one; nothing otherwise."""
-        if self.name not in ("FederatedRidge", "AlignedRidge", "BalancedRidge"):
+        if self.name not in ("FederatedRidge", "AlignedRidge"):
             return ""
         return _fingerprint(self._of_ridge.get("features"))
 
@@ -136,9 +134,7 @@ class Described:
             return ridge, RidgeState(race.total.members[race.best], own)
         if self.name == "FederatedYuleWalker":
             return lags_of_run(model, self.settings, parts)
-        if self.name not in ("FederatedRidge", "AlignedRidge", "BalancedRidge"):
-            return None
-        if self.is_of_before:
+        if self.name not in ("FederatedRidge", "AlignedRidge") or self.is_of_before:
             return None
         gone = GONE["FederatedRidge"]
         plain: dict[str, Any] = {
@@ -149,8 +145,7 @@ class Described:
         if plain.get("head") is not None:
             ((name, settings),) = plain["head"].items()  # by the name of its class
             plain["head"] = {one.__name__: one for one in HEADS.values()}[name](**settings)
-        made: Any = BalancedRidge if self.name == "BalancedRidge" else FederatedRidge
-        algorithm: Ridge = made(**{**plain, **known})
+        algorithm = FederatedRidge(**{**plain, **known})
         return algorithm, algorithm.load_state(parts)
 
 
@@ -286,7 +281,7 @@ class _Trained:
 
     told: Described
     model: Model
-    algorithm: Ridge | FederatedYuleWalker
+    algorithm: FederatedRidge | FederatedYuleWalker
     state: KeptState
     sums: Tally[Any]
     digests: Mapping[str, str]
@@ -501,7 +496,7 @@ class _Said:
         found = self.read(what, again, "it cannot be solved from the sum: ")
         if found is None:
             return
-        made: Any = found[0].weighted if isinstance(found[0], ByClass) else found[0]
+        made: Any = found[0]
         if isinstance(made, YuleWalkerState):
             distance = _lags_apart(made, readout, found[1])
         else:
