@@ -113,9 +113,9 @@ FACES = {
         "model_from_reservoirpy noiseless predict_with_feedback with_feedback"
     ),
     "catchment_research.learn": (
-        "Adagrad Adam AlignedRidge BalancedRidge ConjugateGradients Ensemble GradientAveraging Mean "
-        "Momentum ReservoirEnsemble ServerOptimizer StackedEnsemble Stacking Yogi among_by_class "
-        "joint_features"
+        "Adagrad Adam AlignedRidge BalancedRidge ConjugateGradients Ensemble GradientAveraging "
+        "Mean Momentum ReservoirEnsemble ServerOptimizer StackedEnsemble Stacking Yogi "
+        "among_by_class joint_features"
     ),
     "catchment_research.partial": (
         "Dropout Examples FederatedTraining FollowTheLeader Freeze LocalSteps Maker NetworkModel "
