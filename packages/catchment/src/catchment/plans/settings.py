@@ -175,7 +175,8 @@ class Setting(NamedTuple):
 def settings(kind: type) -> Mapping[str, Setting]:
     """Return the settings of a dataclass by their names in a file."""
     hints = get_type_hints(kind, include_extras=True)
-    of = ("map", "inner") if kind.__module__.startswith("catchment.features.") else ()
+    ours = issubclass(kind, FeatureMap) and kind.__module__.startswith("catchment")
+    of = ("map", "inner") if ours else ()
     shown = [f for f in fields(kind) if f.init and "hidden" not in f.metadata]
     shown = [f for f in shown if f.name not in HIDDEN.get(kind, ())]
     return {"of" if f.name in of else f.name: Setting(f, hints[f.name]) for f in shown}
