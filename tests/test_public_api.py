@@ -47,7 +47,7 @@ FACES = {
         "read_run"
     ),
     "catchment.federation.learn": (
-        "BalancedRidge Candidates Certificate FederatedAnomalyDetector FederatedRidge "
+        "Candidates Certificate FederatedAnomalyDetector FederatedRidge "
         "FederatedScaling FederatedYuleWalker PersonalReadouts ReadoutAveraging "
         "UnknownThreshold group_of own_readout personalize state_without_class "
         "towards unlearn unlearn_rows"
@@ -113,8 +113,9 @@ FACES = {
         "model_from_reservoirpy noiseless predict_with_feedback with_feedback"
     ),
     "catchment_research.learn": (
-        "Adagrad Adam AlignedRidge ConjugateGradients Ensemble GradientAveraging Mean "
-        "Momentum ReservoirEnsemble ServerOptimizer StackedEnsemble Stacking Yogi joint_features"
+        "Adagrad Adam AlignedRidge BalancedRidge ConjugateGradients Ensemble GradientAveraging "
+        "Mean Momentum ReservoirEnsemble ServerOptimizer StackedEnsemble Stacking Yogi "
+        "among_by_class joint_features"
     ),
     "catchment_research.partial": (
         "Dropout Examples FederatedTraining FollowTheLeader Freeze LocalSteps Maker NetworkModel "

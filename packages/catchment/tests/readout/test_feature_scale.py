@@ -19,7 +19,6 @@ from catchment.engine import run_locally
 from catchment.features import FeatureMap, Pipeline
 from catchment.federation import Plan
 from catchment.federation.learn import (
-    BalancedRidge,
     Candidates,
     FederatedRidge,
     ReadoutAveraging,
@@ -113,11 +112,6 @@ WAYS: dict[str, Callable[[], Readout]] = {
     "algorithm": lambda: planned(FederatedRidge(features=FEATURES, ridge=RIDGE)).model.readout,
     "increments": lambda: (
         planned(FederatedRidge(features=FEATURES, ridge=RIDGE, increments=3), 3).model.readout
-    ),
-    "equal classes": lambda: (
-        planned(
-            BalancedRidge(features=FEATURES, classes=NAMES, ridge=RIDGE, weights=(1.0, 1.0, 1.0))
-        ).model.readout
     ),
 }
 

@@ -54,7 +54,6 @@ from catchment.federation.checks import Limits
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
 from catchment.federation.learn.automatic import Ridge
 from catchment.federation.learn.averaging import ReadoutAveraging
-from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
@@ -77,7 +76,6 @@ ALGORITHMS = Named(
         "candidates": Candidates,
         "averaging": ReadoutAveraging,
         "personal": PersonalReadouts,
-        "balanced": BalancedRidge,
         "anomaly": FederatedAnomalyDetector,
         "yule_walker": FederatedYuleWalker,
     },
