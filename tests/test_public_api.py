@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 # Changing a line here changes what the library promises: say so in the changelog.
 FACES = {
     "catchment": (
-        "AutoMap Clip FeatureUnion DefaultMap DiagonalReservoir EchoState Encoder Evaluation "
+        "AutoMap Clip FeatureUnion DefaultMap DiagonalReservoir EchoState Evaluation "
         "FederatedRidge GaussianNoise Hydra Limits LogUniform MiniRocket MixedActivation Model "
         "NVAR Pipeline Plan Preprocessing RandomProjection RAW RandomFourierFeatures Readout "
         "Recording Reservoir RidgeStatistics Run Scores SecureAggregation Uniform "
@@ -32,13 +32,13 @@ FACES = {
     "catchment.cli": "app main",
     "catchment.data": (
         "ACTIVITIES Cached Clients Preprocessing RAW Recording Scaler contiguous "
-        "from_frame iid label_skew lorenz mackey_glass narma one_step "
+        "from_frame iid label_skew mackey_glass narma "
         "read split synthetic_wearables"
     ),
     "catchment.engine": ("LocalEngine centralized compare guess local_only run_locally trained"),
     "catchment.features": (
-        "AutoMap FeatureUnion DefaultMap DiagonalReservoir EchoState Encoder FeatureMap "
-        "Hydra Layers Linspace LogUniform LongTail MiniRocket MixedActivation NVAR Pipeline "
+        "AutoMap FeatureUnion DefaultMap DiagonalReservoir EchoState FeatureMap "
+        "Hydra Linspace LogUniform LongTail MiniRocket MixedActivation NVAR Pipeline "
         "RandomProjection RandomFourierFeatures Reservoir Uniform WindowStatistics AppendNorm"
     ),
     "catchment.federation": (
@@ -69,7 +69,7 @@ FACES = {
     "catchment.readout": (
         "Autocovariances autocovariances ClassCounts Counts Detector ErrorSums Forecast LDA "
         "FixedPoint Intervals KnownClasses Model "
-        "MahalanobisDetector OpenSetModel PersonalModels Predictor "
+        "MahalanobisDetector OnlineAdaptation OpenSetModel PersonalModels Predictor "
         "Readout RidgeChoice RidgeStatistics CosineHead accumulate accuracy choose_by_blocks "
         "choose_by_gcv forecasts log_edges nrmse "
         "train SelfTraining self_train"
@@ -82,8 +82,8 @@ FACES = {
         "plus deserialize split serialize"
     ),
     "catchment_edge": (
-        "AdaptCode CCode EdgeClient DeviceHello DevicePlan OnnxFile adapt_code c_code lags_c_code "
-        "to_c to_device to_onnx"
+        "AdaptCode CCode EdgeClient Encoder DeviceHello DevicePlan OnnxFile adapt_code c_code "
+        "lags_c_code to_c to_device to_onnx"
     ),
     "catchment_edge.client": "EdgeClient DeviceHello",
     "catchment_edge.training": "TrainingDevice device_of sensor_bytes task_of to_device",
