@@ -13,10 +13,8 @@ from catchment.data.recording import Recording as Recording
 from catchment.data.scaling import Scaler as Scaler
 from catchment.data.synthetic import (
     ACTIVITIES as ACTIVITIES,
-    lorenz as lorenz,
     mackey_glass as mackey_glass,
     narma as narma,
-    one_step as one_step,
     synthetic_wearables as synthetic_wearables,
 )
 
@@ -73,7 +71,6 @@ from catchment.data.steps import (
 )
 from catchment.data.synthetic import (
     CHANNELS as CHANNELS,
-    orbit as orbit,
     seeded_generator as seeded_generator,
     wearable_user as wearable_user,
 )
@@ -96,10 +93,8 @@ __all__ = [
     "from_frame",
     "iid",
     "label_skew",
-    "lorenz",
     "mackey_glass",
     "narma",
-    "one_step",
     "read",
     "split",
     "synthetic_wearables",
