@@ -53,9 +53,8 @@ FACES = {
         "towards unlearn unlearn_rows"
     ),
     "catchment.federation.measure": (
-        "Calibration Comparison Drift Evaluation Flag Dummy Outcome "
-        "RoundScores Row RowsFlag Score Scores autoregression drifts "
-        "constant_baseline round_scores"
+        "Calibration Comparison Evaluation Flag Dummy Outcome "
+        "Row RowsFlag Score Scores autoregression constant_baseline"
     ),
     "catchment.plans": (
         "AwaitedError Combined Contribution assist combine contribute kit Check Finished "
@@ -70,7 +69,7 @@ FACES = {
     "catchment.readout": (
         "Autocovariances autocovariances ClassCounts Counts Detector ErrorSums Forecast LDA "
         "FixedPoint Intervals KnownClasses Model "
-        "MahalanobisDetector OpenSetModel PersonalModels Predictor "
+        "MahalanobisDetector OnlineAdaptation OpenSetModel PersonalModels Predictor "
         "Readout RidgeChoice RidgeStatistics CosineHead accumulate accuracy choose_by_blocks "
         "choose_by_gcv forecasts log_edges nrmse "
         "train SelfTraining self_train"

@@ -28,7 +28,7 @@ from catchment.federation import Limits, Plan, read_run
 from catchment.federation.runs import lasting, say_bytes
 from catchment.plans import read_plan, run_plan
 from catchment.report import render
-from catchment.sklearn import TimeSeriesClassifier, YuleWalkerForecaster
+from catchment.sklearn import AnomalyDetector, TimeSeriesClassifier, YuleWalkerForecaster
 from examples.own.federated_pca import FederatedPCA
 from tests.commands import typed
 from tests.journeys.people import good_people, rows_of, write
@@ -284,6 +284,20 @@ def test_a_scale_for_each_recording_is_offered_where_lengths_and_levels_differ()
     assert "to scale each alone" not in again
     before, after = (float(re.findall(r"accuracy (\d\.\d+)", text)[0]) for text in (said, again))
     assert after > before + 0.1
+
+
+def test_the_anomaly_detector_alarms_about_as_often_as_it_says() -> None:
+    rates = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        wave = np.sin(np.arange(3000) / 5) + 0.1 * rng.normal(size=3000)
+        X = np.stack([wave, rng.normal(size=3000)], axis=1)
+        detector = AnomalyDetector(50, false_positive_rate=0.05).fit(X[:1500])
+        rates.append((detector.predict(X[1500:]) == -1).mean())
+        assert (detector.predict(X[1500:])[: detector.washout_] == 1).all()
+    assert 0.02 < np.mean(rates) < 0.08
+    assert detector.washout_ == 50
+    assert AnomalyDetector(10).fit(X[:100]).washout_ == 10
 
 
 def test_one_hot_targets_without_names_are_remarked_on() -> None:

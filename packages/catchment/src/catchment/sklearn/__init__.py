@@ -51,6 +51,8 @@ from catchment.sklearn.base import leave_one_out as leave_one_out
 from catchment.sklearn.base import steps_of as steps_of
 from catchment.sklearn.base import time_first as time_first
 from catchment.sklearn.classifier import (
+    AdaptiveClassifier,
+    AnomalyDetector,
     EchoStateClassifier,
     TimeSeriesClassifier,
 )
@@ -58,6 +60,8 @@ from catchment.sklearn.classifier import SequenceClassifier as SequenceClassifie
 from catchment.sklearn.regressor import EchoStateRegressor, YuleWalkerForecaster
 
 __all__ = [
+    "AdaptiveClassifier",
+    "AnomalyDetector",
     "EchoStateClassifier",
     "EchoStateFeatures",
     "EchoStateRegressor",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from copy import copy, deepcopy
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, OutlierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
@@ -18,7 +18,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from catchment.arrays import Array, Integers
 from catchment.data.frames import missing_values
 from catchment.features.recipes import AutoMap, FeatureMap, known_map
+from catchment.readout.adapt import SelfTraining, self_train
+from catchment.readout.detector import MahalanobisDetector
 from catchment.readout.model import Model, fitted_temperature
+from catchment.readout.statistics import RidgeStatistics
 from catchment.sklearn.base import (
     EchoStateEstimator,
     Given,
@@ -248,3 +251,195 @@ class TimeSeriesClassifier(SequenceClassifier):
                 "choose from in a search, such as GridSearchCV over map"
             )
         return described
+
+
+@dataclass(eq=False, repr=False)
+class AdaptiveClassifier(SequenceClassifier):
+    """Classes of whole sequences, by a readout that adapts to new samples without labels.
+
+    It is fitted as `TimeSeriesClassifier`, to the bit. `partial_fit_unlabeled` then takes sequences
+    of one new person or machine and corrects the readout by self-training
+    (`catchment.readout.SelfTraining`); `fit` and `partial_fit` forget them.
+
+    Parameters
+    ----------
+    map
+        A feature map with one row per recording, its description, or its name.
+    share, weight, iterations
+        As in `SelfTraining`.
+    length
+        Only so many of the last samples without labels count.
+    ridge, gaps, scale, layout, n_jobs
+        As in `TimeSeriesClassifier`.
+
+    Attributes
+    ----------
+    classes_
+        Labels, sorted.
+    fitted_model_
+        The `Model` before it adapted; it holds the training statistics.
+    model_
+        The `Model` that predicts.
+    n_unlabeled_
+        How many samples without labels count now.
+
+    >>> rng = np.random.default_rng(0)
+    >>> def wave(k, level): return np.sin(np.arange(50) / (3 + k % 2)) + level * rng.normal(size=50)
+    >>> X, y = [wave(k, 0.2) for k in range(40)], ["fast", "slow"] * 20
+    >>> new = [wave(k, 0.6) for k in range(40)]
+    >>> classifier = AdaptiveClassifier("window_statistics").fit(X, y)
+    >>> classifier.partial_fit_unlabeled(new).n_unlabeled_
+    40
+    """
+
+    map: FeatureMap | str = "default"
+    _: KW_ONLY
+    share: float = 0.9
+    weight: float = 0.1
+    iterations: int = 5
+    length: int = 2000
+
+    _description = TimeSeriesClassifier._description
+
+    def partial_fit_unlabeled(self, X: Inputs) -> Self:
+        """Adapt to more sequences, whose labels nobody knows; X is as in `predict`."""
+        check_is_fitted(self)
+        if self.length < 1:
+            raise ValueError(f"length is {self.length}; pass how many samples count, 1 or more")
+        rule = SelfTraining(share=self.share, weight=self.weight, iterations=self.iterations)
+        base: Model = self.fitted_model_
+        rows = self._rows(base.pipeline, self._given(X))
+        self.rows_: Array = np.concatenate([self.rows_, rows])[-self.length :]
+        how = {"standardize": base.features.standardize}
+        found = self_train(known_statistics(base), base.readout, self.rows_, rule, **how)
+        self.model_ = replace(base, readout=found.readout)
+        self.n_unlabeled_ = len(self.rows_)
+        return self
+
+    def _learn(
+        self,
+        given: Given,
+        labels: NDArray[Any],
+        weight: Array | None,
+        classes: NDArray[Any],
+        past: Model | None,
+    ) -> Self:
+        super()._learn(given, labels, weight, classes, past)
+        self.fitted_model_: Model = self.model_
+        self.rows_ = np.zeros((0, self.model_.features.n_features))
+        self.n_unlabeled_ = 0
+        return self
+
+
+PARTS = 5  # of the rows, left out in turn for the threshold
+WASHOUT = 50
+
+
+@dataclass(eq=False, repr=False)
+class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
+    """How unusual steps, or whole sequences, are: the Mahalanobis distance of reservoir features.
+
+    `catchment.sklearn` says what X may be; a pool of "auto" is none here, so that a matrix X is one
+    sequence and its steps are scored. The model of what is normal is the one that
+    `FederatedAnomalyDetector` learns from many clients' sums.
+
+    Parameters
+    ----------
+    false_positive_rate
+        Share of new normal samples that may count as anomalies. The threshold is taken from samples
+        of `fit` that are left out in turn, a fifth in a row at a time.
+    washout
+        Steps at the start of each sequence that are neither learned from nor judged, as the
+        reservoir has yet to forget its zeros; "auto" is 50, and at most a tenth of the shortest.
+    shrinkage
+        Of the covariance: a number from 0 to 1, or "auto"
+        (`catchment.readout.MahalanobisDetector`).
+    units, pool
+        As in `EchoStateRegressor`, and so are all others.
+
+    Attributes
+    ----------
+    washout_
+        The washout.
+    normal_
+        The `MahalanobisDetector`.
+    offset_
+        Samples whose `score_samples` is below it are anomalies.
+    pipeline_
+        The fitted `Pipeline`: preparation and map.
+    n_features_in_
+        Columns of X.
+
+    >>> u = np.sin(np.arange(400) / 5)[:, None]
+    >>> detector = AnomalyDetector(30).fit(u)
+    >>> u[300] += 2
+    >>> int(detector.score_samples(u).argmin()), int(detector.predict(u)[300])
+    (300, -1)
+    """
+
+    _: KW_ONLY
+    washout: int | Literal["auto"] = "auto"  # type: ignore[assignment]
+    false_positive_rate: float = 0.01
+    shrinkage: float | Literal["auto"] = "auto"
+
+    def fit(self, X: Inputs, y: object = None) -> Self:
+        """Learn what is normal; y is not used."""
+        rate = self.false_positive_rate
+        if not 0 < rate < 1:
+            raise ValueError(
+                f"false_positive_rate is {rate}; pass a share between 0 and 1, such as 0.01"
+            )
+        self.pooled_ = self.pool not in (None, "auto")
+        read = self._read(self._oriented(X, reset=True), pooled=self.pooled_, reset=True)
+        shortest = min(len(u) for u in read.inputs)
+        self.washout_ = min(WASHOUT, shortest // 10) if self.washout == "auto" else self.washout
+        given = self._fit_features(X)
+        features = self.pipeline_.features
+        rows = self._rows(self.pipeline_, given)[given.after(features.washout)]
+        if len(rows) < 2:
+            raise ValueError(
+                f"X has {len(rows)} sample{'' if len(rows) == 1 else 's'} after the washout; what "
+                "is normal takes two or more"
+            )
+        self.normal_ = self._normal(rows)
+        blocks = [block for block in np.array_split(np.arange(len(rows)), PARTS) if len(block)]
+        if len(rows) < 2 * PARTS:
+            scores = self.normal_.scores(rows)
+        else:
+            others = [self._normal(np.delete(rows, block, axis=0)) for block in blocks]
+            held = zip(others, blocks, strict=True)
+            scores = np.concatenate([other.scores(rows[block]) for other, block in held])
+        self.offset_ = float(np.quantile(-scores, rate))
+        return self
+
+    def _normal(self, rows: Array) -> MahalanobisDetector:
+        """Return what is normal for rows (n, F)."""
+        sums = RidgeStatistics.from_states(rows, np.zeros((len(rows), 1)))
+        standardize = self.pipeline_.features.standardize
+        return MahalanobisDetector.of(sums, self.shrinkage, standardize=standardize)
+
+    def _description(self) -> FeatureMap:  # type: ignore[override]
+        settled = copy(self)
+        settled.washout = self.washout_
+        return EchoStateEstimator._description(settled)
+
+    def score_samples(self, X: Inputs) -> NDArray[Any]:
+        """Return minus the scores (n,), arranged like X: the lower, the more unusual."""
+        given, scores = self._scores(X)
+        return given.arranged(-scores)
+
+    def decision_function(self, X: Inputs) -> NDArray[Any]:
+        """Return how far samples (n,) are above the offset; anomalies are below 0."""
+        given, scores = self._scores(X)
+        return given.arranged(-scores - self.offset_)
+
+    def predict(self, X: Inputs) -> NDArray[Any]:
+        """Return 1 for samples (n,) that are normal and -1 for anomalies, arranged like X."""
+        given, scores = self._scores(X)
+        return given.arranged(np.where(-scores < self.offset_, -1, 1))
+
+    def _scores(self, X: Inputs) -> tuple[Given, Array]:
+        check_is_fitted(self, "normal_")
+        given = self._given(X)
+        scores = self.normal_.scores(self._rows(self.pipeline_, given))
+        return given, np.where(given.after(self.pipeline_.features.washout), scores, 0.0)
