@@ -134,12 +134,12 @@ FACES = {
 MODULES = {
     "catchment.arrays",
     "catchment.errors",
-    "catchment.interop.aeon",
-    "catchment.interop.sktime",
     "catchment.parallel",
     "catchment.plugins",
     "catchment.sklearn",
     "catchment.verbs",
+    "catchment_lab.interop.aeon",
+    "catchment_lab.interop.sktime",
 }
 PUBLIC = MODULES | set(FACES)
 OURS = {path.name.replace("-", "_") for path in ROOT.glob("packages/*")}
