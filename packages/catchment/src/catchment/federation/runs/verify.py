@@ -1,6 +1,6 @@
 """Whether a run's folder holds what it says: all that can be computed again, compared.
 
-    settings -> fingerprint      recipe -> weights      map, preprocessing -> fingerprints
+    settings -> fingerprint      map, preprocessing -> fingerprints
     each client's statistics -> digest      their sum -> digest      recordings -> digest
     sum -> readout               certificate: before, removed, after
 
@@ -39,7 +39,6 @@ from catchment.errors import (
     UnknownMapError,
     UploadError,
 )
-from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Data, RoundContext, Tally
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
@@ -57,7 +56,7 @@ from catchment.federation.learn.yule_walker import (
     YuleWalkerState,
     lags_of_run,
 )
-from catchment.federation.runs.folder import MODEL, SEAL
+from catchment.federation.runs.folder import MODEL
 from catchment.federation.runs.read import Run, last_state, read_digests, read_run
 from catchment.plugins import plugin
 from catchment.readout.detector import Detector
@@ -260,7 +259,8 @@ def verified(
     """
     run = read_run(folder)
     said = _Said(run, described(run), load)
-    said.ledger()
+    for stage in run.stages:
+        said.compare(f"settings of {stage.name}", stage.sha256, stage.fingerprint)
     model = said.model()
     trained = said.trained(model)
     if model is not None and trained is not None:
@@ -373,18 +373,6 @@ class _Said:
         note = f"float64: compared to rounding, {distance:.0e} apart"
         self.checks.append(Check(what, outcome, note=note))
 
-    def ledger(self) -> None:
-        """Compare the rows of the database, and the settings of each stage, with their hashes."""
-        said = self.run.facts.get(SEAL, "")
-        if not said:
-            self.cannot("ledger", "the run keeps no hash of its database")
-        elif self.run.damage:
-            self.differs("ledger", "; ".join(self.run.damage), said)
-        else:
-            self.compare("ledger", said, said)
-        for stage in self.run.stages:
-            self.compare(f"settings of {stage.name}", stage.sha256, stage.fingerprint)
-
     def model(self) -> Model | None:
         """Compare the model's file and map, and return the model if it is one of a readout."""
         path, said = self.run.folder / MODEL, self.run.facts.get("model_sha256", "")
@@ -396,26 +384,10 @@ class _Said:
         shared = made and (made.model or made)
         if not isinstance(shared, Model):
             return None
-        if shared.features.reservoir is not None:
-            self._weights(shared.features.reservoir)
         if self.told.features:
             self.compare("feature map", shared.features.fingerprint, self.told.features)
         self.compare("preprocessing", shared.preprocessing.fingerprint, self.told.preprocessing)
         return shared
-
-    def _weights(self, reservoir: Reservoir) -> None:
-        """Draw the weights anew, and compare their fingerprint."""
-        what = "weights of the recipe"
-        if not reservoir.is_drawn:
-            given = reservoir.base is None
-            how = (
-                "the reservoir was given as matrices" if given else "gains and shifts were adapted"
-            )
-            self.cannot(what, f"{how}; the map's fingerprint has them")
-            return
-        found = self.read(what, lambda: replace(reservoir).fingerprint)
-        if found is not None:
-            self.compare(what, found, reservoir.known_fingerprint or found)
 
     def trained(self, model: Model | None) -> _Trained | None:
         """Compare the state's file, and return the sums in it if there are any."""
