@@ -495,12 +495,7 @@ def federate(
     check_client_names(clients)
     if isinstance(what, Plan):
         said = (*protections, ridge, upload, classes, head, onto)
-        if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:
-            raise ValueError(
-                "a plan says protections, ridge, upload, classes and limits itself; pass a map or "
-                "a pipeline with these, or the plan alone"
-            )
-        return _run_plan(what, clients, out, options)
+        return _run_plan(what, clients, out, options, said)
     pipeline = as_pipeline(what, Preprocessing())
     shared = shared_by(clients, pipeline.preprocessing, classes)
     if classes is None and not isinstance(clients, LazyClients):
@@ -537,8 +532,14 @@ def _run_plan(
     clients: Mapping[str, AnySource],
     out: str | Path | None,
     options: Mapping[str, Any],
+    said: tuple[object, ...],
 ) -> Result[S, R]:
     """Return what a plan of any algorithm gives, kept in a folder if there is one."""
+    if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:
+        raise ValueError(
+            "a plan says protections, ridge, upload, classes and limits itself; pass a map or "
+            "a pipeline with these, or the plan alone"
+        )
     with nullcontext() if out is None else RunFolder(out) as folder:
         keeper = None if folder is None else folder.keeper(TRAINING, plan)
         done = run_locally(plan, clients, keeper=keeper, **options)

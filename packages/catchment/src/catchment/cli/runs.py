@@ -71,12 +71,23 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
     if file.is_noisy:
         lines.append("other releases of the same data add to that; the plan's budget counts them")
     lines += [f"stands out: {flag}" for flag in done.flags]
+    if week:
+        lines += _changed(done)
     needed = own_classes([file.features, file.learn.get("network")])
     at, use = shlex.quote(str(folder)), "".join(f" --use {name}" for name in needed)
     lines += [f"run: {folder}", f"predict: catchment predict {at} FILES...{use}"]
     lines += [f"what left each client: catchment ledger {at}", f"report: catchment report {at}"]
     for line in filter(None, lines):
         typer.echo(line)
+
+
+def _changed(done: Run) -> list[str]:
+    """Return who changed at the last time that a run went on, or that it is too early to say."""
+    last = done.rounds["training"][-1]
+    if "drifted clients" not in last.figures:
+        return ["too early to tell who changes: earlier times are too few to compare with"]
+    found = [f"changed: {one}" for one in done.drifts if one.round == last.round]
+    return found or ["nobody changed more than is usual"]
 
 
 def run_json(done: Run, folder: Path, notices: Sequence[str] = ()) -> dict[str, object]:
@@ -94,6 +105,7 @@ def run_json(done: Run, folder: Path, notices: Sequence[str] = ()) -> dict[str, 
         "folds": [asdict(one) for one in folds_of_run(done.facts)],
         "comparison": [vars(row) for row in done.comparison or ()],
         "flags": [vars(flag) for flag in done.flags],
+        "drifts": [vars(drift) for drift in done.drifts],
         "used": last.n_used,
         "asked": last.n_asked,
         "refused": [asdict(one) for one in left_out(done.rounds)],

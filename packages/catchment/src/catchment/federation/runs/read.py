@@ -30,7 +30,7 @@ from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
 from catchment.federation.learn.sums import Digest
 from catchment.federation.measure.baselines import Comparison, Row
-from catchment.federation.measure.outliers import AnyFlag, Flag, rows_flags
+from catchment.federation.measure.outliers import AnyFlag, Drift, Flag, rows_flags
 from catchment.federation.messages import Record
 from catchment.federation.runs.folder import (
     DATABASE,
@@ -131,6 +131,11 @@ class Run:
     @property
     def metric(self) -> str:
         return self.facts.get("metric", "")
+
+    @property
+    def drifts(self) -> tuple[Drift, ...]:
+        """Whose new data stood out from their earlier ones, in any round."""
+        return tuple(Drift(**one) for one in json.loads(self.facts.get("drifts", "[]")))
 
     @property
     def latest(self) -> Mapping[str, tuple[Record, ...]]:
