@@ -32,7 +32,7 @@ FACES = {
     "catchment.cli": "app main",
     "catchment.data": (
         "ACTIVITIES Cached Clients Preprocessing RAW Recording Scaler contiguous "
-        "from_frame iid label_skew lorenz mackey_glass narma one_step "
+        "from_frame iid label_skew lorenz mackey_glass narma "
         "read split synthetic_wearables"
     ),
     "catchment.engine": ("LocalEngine centralized compare guess local_only run_locally trained"),

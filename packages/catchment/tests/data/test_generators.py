@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from catchment import Array
-from catchment.data import lorenz, mackey_glass, narma, one_step, seeded_generator
+from catchment.data import lorenz, mackey_glass, narma, seeded_generator
 
 # The first inputs of this seed drive NARMA-10 out of its basin within 2000 steps.
 DIVERGENT = 281
@@ -112,17 +112,3 @@ def test_settings_are_checked() -> None:
         lorenz(10, substeps=0)
     with pytest.raises(ValueError, match="seed is -1"):
         lorenz(10, seed=-1)
-
-
-def test_one_step_pairs_each_value_with_a_later_one() -> None:
-    series = lorenz(50)
-    task = one_step(series, horizon=3)
-    assert task.y is not None
-    np.testing.assert_array_equal(task.u, series[:47])
-    np.testing.assert_array_equal(task.y, series[3:])
-
-
-@pytest.mark.parametrize("horizon", [0, 5, -1])
-def test_one_step_refuses_a_horizon_outside_the_series(horizon: int) -> None:
-    with pytest.raises(ValueError, match="horizon is"):
-        one_step(np.arange(5.0), horizon=horizon)

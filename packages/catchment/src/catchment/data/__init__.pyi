@@ -16,7 +16,6 @@ from catchment.data.synthetic import (
     lorenz as lorenz,
     mackey_glass as mackey_glass,
     narma as narma,
-    one_step as one_step,
     synthetic_wearables as synthetic_wearables,
 )
 
@@ -99,7 +98,6 @@ __all__ = [
     "lorenz",
     "mackey_glass",
     "narma",
-    "one_step",
     "read",
     "split",
     "synthetic_wearables",

@@ -39,7 +39,6 @@ from catchment.arrays import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    as_matrix,
     check_type,
 )
 from catchment.data.recording import Recording
@@ -221,22 +220,6 @@ def orbit(
             p = p + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
         points.append(p)
     return np.array(points[warm_up:])
-
-
-def one_step(series: Any, horizon: int = 1) -> Recording:
-    """Return the forecasting task of a series (T, I): the target at t is the series at t + horizon.
-
-    >>> task = one_step([1.0, 2.0, 3.0, 4.0], horizon=2)
-    >>> task.u.ravel().tolist(), task.y.ravel().tolist()
-    ([1.0, 2.0], [3.0, 4.0])
-    """
-    values = as_matrix(series, "series")
-    if not 1 <= horizon < len(values):
-        raise ValueError(
-            f"horizon is {horizon} for a series of {len(values)} steps; "
-            "pass at least 1 and fewer than the steps"
-        )
-    return Recording(values[:-horizon], values[horizon:])
 
 
 def _mackey_glass_slope(x: float, delayed: float) -> float:
