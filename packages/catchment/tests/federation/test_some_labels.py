@@ -192,7 +192,7 @@ def test_nobody_with_labels_and_other_settings_are_refused(people: Clients) -> N
     none = {name: own for name, own in people.items() if name not in LABELED}
     with pytest.raises((ValueError, FederationError), match="add data first"):
         trained(ridge(people), none)
-    for settings in ({"head": LDA()}, {"increments": 2}, {"forgetting": 0.5}, {"classes": None}):
+    for settings in ({"head": LDA()}, {"increments": 2}, {"classes": None}):
         with pytest.raises(ValueError, match='labels is "some", which takes classes'):
             ridge(people, **settings)
 

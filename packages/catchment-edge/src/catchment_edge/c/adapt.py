@@ -71,7 +71,7 @@ def adapt_code(
     if statistics.fixed is None or statistics.fixed.bits > 15 or np.ndim(model.readout.ridge):
         raise ValueError(
             "the device keeps rows as integers of 16 bits and has one ridge for all outputs; use a "
-            "map in fixed point of up to 15 bits, such as the default, and per_output=False"
+            "map in fixed point of up to 15 bits, such as the default, and one ridge"
         )
     check_name(name)
     if not 1 <= rows <= 1024:

@@ -77,10 +77,10 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
     if week:
         lines += _changed(done)
     needed = own_classes([file.features, file.learn.get("network")])
-    use = "".join(f" --use {name}" for name in needed)
-    lines += [f"run: {folder}", f"predict: catchment predict {folder} FILES...{use}"]
-    lines.append(f"what left each client: catchment ledger {folder}")
-    for line in filter(None, [*lines, f"report: catchment report {folder}"]):
+    at, use = shlex.quote(str(folder)), "".join(f" --use {name}" for name in needed)
+    lines += [f"run: {folder}", f"predict: catchment predict {at} FILES...{use}"]
+    lines += [f"what left each client: catchment ledger {at}", f"report: catchment report {at}"]
+    for line in filter(None, lines):
         typer.echo(line)
 
 

@@ -568,15 +568,9 @@ class PlanFile:
         """Return [learn], which is a choice among candidates where "auto" has some."""
         if self.candidates or not offered.several:
             return self.learn
-        meant = {
-            "algorithm": ("ridge",),
-            "ridge": ("auto", "leave-one-client-out"),
-            "per_output": (True, False),
-        }
-        given = {k: v for k, v in self.learn.items() if v not in meant.get(k, ())}
-        refuse_settings(given)
-        kept = {k: bool(v) for k, v in self.learn.items() if k == "per_output"}
-        return {"algorithm": "candidates", **kept, **auto_choice(classes, n_clients, **kept)}
+        meant = {"algorithm": ("ridge",), "ridge": ("auto", "leave-one-client-out")}
+        refuse_settings([k for k, v in self.learn.items() if v not in meant.get(k, ())])
+        return {"algorithm": "candidates", **auto_choice(classes, n_clients)}
 
     def _protection(self, table: Table, where: str, identities: Mapping[str, str]) -> Any:
         kind, rest = chosen(PROTECTIONS, table, where)

@@ -32,11 +32,10 @@ if TYPE_CHECKING:
 
 def check_some_labels(ridge: FederatedRidge) -> None:
     """Raise ValueError if rows without labels cannot be named under these settings."""
-    plain = ridge.increments == 1 and ridge.forgetting == 1 and ridge.window is None
-    if ridge.classes is None or ridge.head is not None or not plain:
+    if ridge.classes is None or ridge.head is not None or ridge.increments != 1:
         raise ValueError(
-            'labels is "some", which takes classes, no other head, and one round of sums without '
-            "window or forgetting; leave these out"
+            'labels is "some", which takes classes, no other head, and one round of sums; leave '
+            "out head and increments"
         )
 
 

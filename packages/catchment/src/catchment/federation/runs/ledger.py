@@ -307,8 +307,7 @@ def in_words(run: Run, messages: list[SentMessage], *, more: bool = False) -> st
     """
     explained = explain(run)
     lines = [f"What left the clients of {run.facts.get('title') or run.folder.name}", ""]
-    damaged = f"DAMAGED: {'; '.join(run.damage)}" if run.damage else ""
-    for said in (map_sentence(run.facts), damaged, headline(run.rounds), thin_clients(run)):
+    for said in (map_sentence(run.facts), headline(run.rounds), thin_clients(run)):
         lines += [said, ""] if said else []
     for one in explained.up:
         lines += [f"{one.stage}: {one.purpose}", f"  {one.sentence()}"]

@@ -38,7 +38,6 @@ from catchment.federation.runs.folder import (
     PROGRESS,
     RunFolder,
     check_format,
-    damage,
     last_state_of,
     reading,
     records_of,
@@ -109,8 +108,8 @@ class Run:
 
     `scores` is by client and metric; the client "" is all of them together. `rows_by_client` says
     how many rows are behind each client's statistics, where the server knows. `kinds` says what
-    each kind of message holds and tells, where that is known. `damage` says what is not as it was
-    written. `served` is the client of whom the folder says how it is served, if it does.
+    each kind of message holds and tells, where that is known. `served` is the client of whom the
+    folder says how it is served, if it does.
     """
 
     folder: Path
@@ -127,7 +126,6 @@ class Run:
     rows_by_client: Mapping[str, int] = field(default_factory=dict)
     flags: tuple[AnyFlag, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
-    damage: tuple[str, ...] = ()
     served: str = ""
 
     @property
@@ -289,7 +287,6 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
             purpose: Kind(purpose, holds, tuple(json.loads(tells)))
             for purpose, holds, tells in database.execute("SELECT * FROM kinds")
         },
-        damage(database, facts),
         str(served[0]) if served else "",
     )
 
