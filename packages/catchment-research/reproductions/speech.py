@@ -20,6 +20,7 @@ import catchment as ct
 from catchment import Array, Run
 from catchment.data import model_directories
 from catchment.features import FeatureMap
+from catchment.plugins import plugin
 from catchment_lab import datasets as loaders
 from catchment_lab.datasets import Dataset, mel_bands
 from reproductions.places import locate
@@ -97,7 +98,8 @@ def methods(directory: Path | None = None) -> tuple[Method, ...]:
     sha256 = write_encoder(locate_networks(directory), path)
 
     def encoder(pool: str) -> FeatureMap:
-        made = ct.Encoder(path, sha256, layout="1T", pool=pool, bound=128.0)  # type: ignore[arg-type]
+        encode = plugin("maps", "encoder", needed_for="encoders")
+        made: FeatureMap = encode(path, sha256, layout="1T", pool=pool, bound=128.0)
         return Remembered(made.build(1, per_step=False, classes=True))
 
     raw = ct.Preprocessing(scale="none")

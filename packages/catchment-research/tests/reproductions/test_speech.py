@@ -17,6 +17,7 @@ import onnxruntime
 
 import catchment as ct
 from catchment.errors import MissingDataError
+from catchment_edge import Encoder
 from catchment_lab.datasets import Dataset
 from reproductions import speech
 from reproductions.speech_frames import MACHINE
@@ -56,7 +57,7 @@ def test_one_file_gives_what_the_two_networks_give(
 ) -> None:
     clip = 0.3 * np.random.default_rng(n).normal(size=n)
     path = tmp_path / "whole.onnx"
-    whole = ct.Encoder(path, write_encoder(networks, path), layout="1T", bits=None, bound=1e6)
+    whole = Encoder(path, write_encoder(networks, path), layout="1T", bits=None, bound=1e6)
     (z,) = whole.build(1, per_step=False).rows([clip[:, None]])
     np.testing.assert_allclose(z.reshape(7, 96), apart(networks, clip), atol=2e-2)
 
@@ -69,7 +70,7 @@ def test_the_first_clip_gives_the_published_figures(
     except MissingDataError:
         pytest.skip("the spoken digits are not on this machine")
     path = tmp_path / "whole.onnx"
-    whole = ct.Encoder(path, write_encoder(networks, path), layout="1T", bits=None, bound=1e6)
+    whole = Encoder(path, write_encoder(networks, path), layout="1T", bits=None, bound=1e6)
     z = whole.build(1, per_step=False).rows([first])[0].reshape(7, 96)
     assert z[3, :5].round(2).tolist() == [-11.50, 8.88, 8.33, -6.12, -13.34]
     lengths = [174.1, 176.6, 177.7, 159.3, 147.2, 134.2, 132.9]

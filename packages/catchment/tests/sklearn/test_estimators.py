@@ -183,19 +183,6 @@ def test_pooled_rows_of_a_matrix_are_sequences_of_one_input() -> None:
     assert_allclose(matrix.predict(X), theirs.predict(z), rtol=1e-8, atol=1e-9)
 
 
-def test_deviation_of_a_prediction_follows_the_formula() -> None:
-    u, y = wave()
-    ours = EchoStateRegressor(20, ridge=0.5, scale=False).fit(u, y)
-    mean, deviation = ours.predict(u, return_std=True)
-    z = states(u, units=20, seed=0)
-    centered = z - z.mean(axis=0)
-    inverse = np.linalg.inv(centered.T @ centered + 0.5 * np.eye(22))
-    freedom = 1 + np.trace(centered.T @ centered @ inverse)
-    noise = ((y - mean) ** 2).sum() / (len(y) - freedom)
-    leverage = 1 / len(y) + np.einsum("nf,fg,ng->n", centered, inverse, centered)
-    assert_allclose(deviation, np.sqrt(noise * (1 + leverage)), rtol=1e-6)
-
-
 def test_a_forecast_is_held_in_the_range_of_training_unless_it_is_let_go() -> None:
     s = np.cumsum(np.ones(300))[:, None] / 100  # grows for ever
     model = EchoStateRegressor(units=20, washout=20, ridge=1e-8, random_state=0)

@@ -30,6 +30,7 @@ from catchment.federation.algorithm import (
     Upload as Upload,
     WeightedSum as WeightedSum,
     Weighting as Weighting,
+    added_by_key as added_by_key,
     check_weight as check_weight,
     client_weight as client_weight,
 )

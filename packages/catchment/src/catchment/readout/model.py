@@ -200,7 +200,6 @@ class Model(Predictor):
         past: Recording | ArrayLike,
         horizon: int,
         *,
-        known: ArrayLike | None = None,
         limit: ArrayLike | Literal["training"] | None = "training",
     ) -> Array:
         """Return the next values (horizon, K) after a raw recording, in closed loop.
@@ -210,7 +209,7 @@ class Model(Predictor):
         """
         from catchment.readout.forecasting import forecast
 
-        return forecast(self, past, horizon, known=known, limit=limit)
+        return forecast(self, past, horizon, limit=limit)
 
     def adapt(self, new: New, rule: SelfTraining | None = None) -> Model:
         """Return the model after it has learned from its owner's raw recordings, without labels.

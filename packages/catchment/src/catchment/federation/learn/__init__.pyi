@@ -1,6 +1,5 @@
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector as FederatedAnomalyDetector
 from catchment.federation.learn.averaging import ReadoutAveraging as ReadoutAveraging
-from catchment.federation.learn.balanced import BalancedRidge as BalancedRidge
 from catchment.federation.learn.candidates import Candidates as Candidates
 from catchment.federation.learn.classes import (
     UnknownThreshold as UnknownThreshold,
@@ -32,7 +31,6 @@ from catchment.federation.learn.candidates import (
     clearly_less as clearly_less,
     nrmse_of as nrmse_of,
 )
-from catchment.federation.learn.classes import among_by_class as among_by_class
 from catchment.federation.learn.personal import (
     STRENGTHS as STRENGTHS,
     smallest_good_step as smallest_good_step,
@@ -55,7 +53,6 @@ from catchment.federation.learn.unlearning import (
 )
 
 __all__ = [
-    "BalancedRidge",
     "Candidates",
     "Certificate",
     "FederatedAnomalyDetector",

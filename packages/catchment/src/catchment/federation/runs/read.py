@@ -29,7 +29,7 @@ import numpy as np
 from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
 from catchment.federation.learn.sums import Digest
-from catchment.federation.measure.baselines import Comparison, Row
+from catchment.federation.measure.baselines import ADAPTED_ROW, Comparison, Row
 from catchment.federation.measure.outliers import AnyFlag, Drift, Flag, rows_flags
 from catchment.federation.messages import Record
 from catchment.federation.runs.folder import (
@@ -38,7 +38,6 @@ from catchment.federation.runs.folder import (
     PROGRESS,
     RunFolder,
     check_format,
-    damage,
     last_state_of,
     reading,
     records_of,
@@ -109,8 +108,8 @@ class Run:
 
     `scores` is by client and metric; the client "" is all of them together. `rows_by_client` says
     how many rows are behind each client's statistics, where the server knows. `kinds` says what
-    each kind of message holds and tells, where that is known. `damage` says what is not as it was
-    written. `served` is the client of whom the folder says how it is served, if it does.
+    each kind of message holds and tells, where that is known. `served` is the client of whom the
+    folder says how it is served, if it does.
     """
 
     folder: Path
@@ -127,12 +126,17 @@ class Run:
     rows_by_client: Mapping[str, int] = field(default_factory=dict)
     flags: tuple[AnyFlag, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
-    damage: tuple[str, ...] = ()
     served: str = ""
 
     @property
     def metric(self) -> str:
         return self.facts.get("metric", "")
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What was computed of raw data, outside the federation, to compare with."""
+        own = {self.facts.get("own_row"), ADAPTED_ROW}
+        return tuple(row.name for row in self.comparison or () if row.name not in own)
 
     @property
     def drifts(self) -> tuple[Drift, ...]:
@@ -283,7 +287,6 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
             purpose: Kind(purpose, holds, tuple(json.loads(tells)))
             for purpose, holds, tells in database.execute("SELECT * FROM kinds")
         },
-        damage(database, facts),
         str(served[0]) if served else "",
     )
 
