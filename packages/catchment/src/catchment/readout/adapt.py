@@ -163,7 +163,7 @@ def self_train(
             fingerprint=statistics.fingerprint,
             fixed=one.fixed,
         )
-        ridge = UNIT * np.asarray(readout.ridge)
+        ridge = UNIT * readout.ridge
         made = solve_readout(one + own, ridge, intercept=intercept, scale=scale)
         scores = made(z)
     made = replace(made, ridge=readout.ridge)
