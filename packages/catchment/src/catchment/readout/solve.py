@@ -554,16 +554,12 @@ class Spectrum:
             intercept,
         )
 
-    def weights(self, ridge: float, right: Array | None = None) -> Array:
-        """Return the weights (F, K) at a ridge.
-
-        Of another right side (F, K) than the cross moments if it is given.
-        """
+    def weights(self, ridge: float) -> Array:
+        """Return the weights (F, K) at a ridge."""
         inverse = self.inverse(ridge)
         if (inverse == 0).any():
             raise singular_error(self.values, ridge, None)
-        cross = self.cross if right is None else self.vectors.T @ right
-        return np.asarray(self.vectors @ (cross * inverse))
+        return np.asarray(self.vectors @ (self.cross * inverse))
 
     def squared_errors(self, ridge: float) -> Array:
         """Return the sum (K,) of squared training errors at a ridge."""
