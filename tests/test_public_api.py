@@ -53,8 +53,9 @@ FACES = {
         "towards unlearn unlearn_rows"
     ),
     "catchment.federation.measure": (
-        "Calibration Comparison Evaluation Flag Dummy Outcome "
-        "Row RowsFlag Score Scores autoregression constant_baseline"
+        "Calibration Comparison Drift Evaluation Flag Dummy Outcome "
+        "RoundScores Row RowsFlag Score Scores autoregression drifts "
+        "constant_baseline round_scores"
     ),
     "catchment.plans": (
         "AwaitedError Combined Contribution assist combine contribute kit Check Finished "

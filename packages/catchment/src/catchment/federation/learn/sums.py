@@ -22,7 +22,6 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
-from catchment.arrays import Array
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.algorithm import Tally, added_by_key
 from catchment.federation.measure import outliers
@@ -44,24 +43,15 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, eq=False)
-class RoundScores:
-    """What states of 0.3 say of clients whose new data were unlike their earlier ones; unused."""
-
-    round: int
-    clients: tuple[str, ...]
-    errors: Array
-    inputs: Array
-
-
-@dataclass(frozen=True, eq=False)
 class RidgeState:
     """The sum of all statistics so far, each client's own where they are kept, and the readout.
 
     `by_group` are the sums of groups of clients, where those are kept and no single clients.
-    `standardized` says whether the ridge acted on features divided by their spread. Where clients
-    carry their state, `begun` is the plan under which the sum was begun, and `missed` are clients
-    whose last answer did not come into it, as far as the server knows. `recent` and `history` are
-    of runs of 0.3 or before.
+    `recent` is of runs of 0.3 or before. `standardized` says whether the ridge acted on features
+    divided by their spread. Where clients carry their state, `begun` is the plan under which the
+    sum was begun, and `missed` are clients whose last answer did not come into it, as far as the
+    server knows; `history` is how unlike their earlier data the clients' new data were, round by
+    round (`catchment.federation.measure.outliers`).
     """
 
     total: RidgeStatistics | None = None
@@ -73,7 +63,7 @@ class RidgeState:
     begun: Annotated[str, LATER] = ""
     missed: Annotated[tuple[str, ...], LATER] = ()
     by_group: Annotated[Mapping[int, RidgeStatistics], LATER] = field(default_factory=dict)
-    history: Annotated[tuple[RoundScores, ...], LATER] = ()
+    history: Annotated[tuple[outliers.RoundScores, ...], LATER] = ()
 
     @cached_property
     def flags(self) -> tuple[outliers.AnyFlag, ...]:

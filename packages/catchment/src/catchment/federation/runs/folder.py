@@ -30,7 +30,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
@@ -552,6 +552,8 @@ def write_results(
         folder.insert("clients", kept.rows.items(), replace=True)
         folder.insert("flags", flags, replace=True)
         folder.insert("ridge_path", _path(kept, classes), replace=True)
+        if kept.drifts:
+            folder.write_facts({"drifts": json.dumps([asdict(one) for one in kept.drifts])})
         if scores is not None:
             _write_scores(folder, scores, classes)
 

@@ -403,8 +403,7 @@ def _kept(run: Run) -> list[str]:
     Only where all clients are in one process can it have more than what they sent.
     """
     kept = []
-    tested = [name for name in run.scores if name]
-    if tested:
+    if tested := [name for name in run.scores if name]:
         kept.append(f"the exact score of each of {_count(len(tested), 'test client')}")
     for one in json.loads(run.facts.get("drawn", "[]")):  # of a run of 0.3 or before
         kept.append(
@@ -416,11 +415,10 @@ def _kept(run: Run) -> list[str]:
             f"how {run.served}, a test client, is served and why: what its recordings are like in "
             "numbers, its confusions, and raw signals of its three worst recordings"
         )
-    beside = [row.name for row in run.comparison or () if row.name != run.facts.get("own_row")]
-    if beside:
+    if run.beside:
         kept.append(
             f"what was computed outside the federation, from clients' raw data and without "
-            f"its protections, to compare with: {', '.join(beside)}"
+            f"its protections, to compare with: {', '.join(run.beside)}"
         )
     return kept
 

@@ -29,8 +29,8 @@ import numpy as np
 from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
 from catchment.federation.learn.sums import Digest
-from catchment.federation.measure.baselines import Comparison, Row
-from catchment.federation.measure.outliers import AnyFlag, Flag, rows_flags
+from catchment.federation.measure.baselines import ADAPTED_ROW, Comparison, Row
+from catchment.federation.measure.outliers import AnyFlag, Drift, Flag, rows_flags
 from catchment.federation.messages import Record
 from catchment.federation.runs.folder import (
     DATABASE,
@@ -131,6 +131,17 @@ class Run:
     @property
     def metric(self) -> str:
         return self.facts.get("metric", "")
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What was computed of raw data, outside the federation, to compare with."""
+        own = {self.facts.get("own_row"), ADAPTED_ROW}
+        return tuple(row.name for row in self.comparison or () if row.name not in own)
+
+    @property
+    def drifts(self) -> tuple[Drift, ...]:
+        """Whose new data stood out from their earlier ones, in any round."""
+        return tuple(Drift(**one) for one in json.loads(self.facts.get("drifts", "[]")))
 
     @property
     def latest(self) -> Mapping[str, tuple[Record, ...]]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -135,11 +135,11 @@ class Described:
             return lags_of_run(model, self.settings, parts)
         if self.name not in ("FederatedRidge", "AlignedRidge") or self.is_of_before:
             return None
-        names = {one.name for one in fields(FederatedRidge)}
+        gone = GONE["FederatedRidge"]
         plain: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v
             for k, v in self._of_ridge.items()
-            if k in names
+            if k not in gone
         }
         if plain.get("head") is not None:
             ((name, settings),) = plain["head"].items()  # by the name of its class
