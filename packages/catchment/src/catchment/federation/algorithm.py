@@ -397,11 +397,6 @@ class Algorithm(ABC, Generic[S, U, R_co]):
         return _upload_type(type(self))
 
     @property
-    def sum_type(self) -> Any:
-        """The class of what is added, as `read_update` says; that of the uploads if it does not."""
-        return _said(_hints(type(self).read_update).get("return")) or self.upload_type
-
-    @property
     def state_type(self) -> Any:
         """The class of the state, as the methods say; that of the uploads if they do not."""
         hints = (
