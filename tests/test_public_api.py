@@ -49,7 +49,7 @@ FACES = {
     "catchment.federation.learn": (
         "Candidates Certificate FederatedAnomalyDetector FederatedRidge "
         "FederatedScaling FederatedYuleWalker PersonalReadouts ReadoutAveraging "
-        "UnknownThreshold group_of own_readout personalize state_without_class "
+        "UnknownThreshold group_of own_readout state_without_class "
         "towards unlearn unlearn_rows"
     ),
     "catchment.federation.measure": (

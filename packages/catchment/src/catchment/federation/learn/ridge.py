@@ -23,7 +23,6 @@ from catchment.federation.learn import some_labels
 from catchment.federation.learn.sums import (
     APART,
     RidgeState,
-    check_choice,
     chosen_ridge,
     group_of,
     learned,
@@ -107,7 +106,16 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self.ridge, self.store_per_client)
+        if self.ridge == "leave-one-client-out" and self.store_per_client is not True:
+            raise ValueError(
+                "choosing the ridge by clients needs store_per_client=True; "
+                "or pass 'leave-one-group-out' or 'gcv', or pass a number"
+            )
+        if self.ridge == "leave-one-group-out" and not self.store_per_client:
+            raise ValueError(
+                "choosing the ridge by groups needs store_per_client='groups', or True; "
+                "or choose by 'gcv', or pass a number"
+            )
         if self.labels == "some":
             some_labels.check_some_labels(self)
         if self.carries and not self.deterministic:

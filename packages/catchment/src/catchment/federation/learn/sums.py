@@ -87,20 +87,6 @@ class RidgeState:
         return RidgeState(total, added_by_key(self.by_client, new.by_client))
 
 
-def check_choice(ridge: float | str, store_per_client: bool | str) -> None:
-    """Raise ValueError if a ridge cannot be chosen so by what the server keeps."""
-    if ridge == "leave-one-client-out" and store_per_client is not True:
-        raise ValueError(
-            "choosing the ridge by clients needs store_per_client=True; "
-            "or pass 'leave-one-group-out' or 'gcv', or pass a number"
-        )
-    if ridge == "leave-one-group-out" and not store_per_client:
-        raise ValueError(
-            "choosing the ridge by groups needs store_per_client='groups', or True; "
-            "or choose by 'gcv', or pass a number"
-        )
-
-
 def left_out(
     ridge: float | str, by_client: Mapping[str, V], by_group: Mapping[int, V], *, classes: bool
 ) -> tuple[Any, list[V]]:
