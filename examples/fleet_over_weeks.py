@@ -1,4 +1,4 @@
-"""Twelve pumps over twenty weeks: one wears, one is used differently. What helps?
+"""Twelve pumps over twenty weeks: one wears, one is used differently. What helps, who notices?
 
     python examples/fleet_over_weeks.py [--quick] [--picture weeks.png] [--results weeks.json]
 
@@ -86,12 +86,15 @@ def models_of(shared: ct.Model, by_pump: Mapping[str, RidgeStatistics]) -> Perso
     return PersonalModels(replace(shared, readout=every.solve(RIDGE)), own)
 
 
-def weekly_errors(n_weeks: int) -> dict[str, list[dict[str, float]]]:
-    """Return NRMSE by pump ("" for all) in each week from the second on."""
+def weekly_errors(n_weeks: int) -> tuple[dict[str, list[dict[str, float]]], list[list[str]]]:
+    """Return NRMSE by pump ("" for all) in each week from the second on, and who drifted."""
     features = ct.EchoState(40, washout=20).build(2, per_step=True)
-    fleet = Fleet(FederatedRidge(features=features, ridge=RIDGE, increments="new"))
+    fleet = Fleet(
+        FederatedRidge(features=features, ridge=RIDGE, increments="new", false_positive_rate=0.02)
+    )
     errors: dict[str, list[dict[str, float]]] = {}
     models: dict[str, PersonalModels] = {}
+    changed: list[list[str]] = []
     past: list[Array] = []
     first: list[ct.Model] = []
     for week in range(1, n_weeks + 1):
@@ -106,7 +109,9 @@ def weekly_errors(n_weeks: int) -> dict[str, list[dict[str, float]]]:
         models = fleet.learn(new)
         first = first or [model.model for model in models.values()]
         past += [one.y for (one,) in new.values() if one.y is not None]
-    return errors
+        found = fleet.algorithm.drifts(fleet.state)
+        changed.append([f"{one.client} ({one.kind})" for one in found if one.round == week - 1])
+    return errors, changed[1:]
 
 
 def _scores(scores: ct.Scores) -> dict[str, float]:
@@ -123,33 +128,41 @@ def _mean_errors(new: Mapping[str, list[ct.Recording]], past: Array) -> dict[str
     }
 
 
-def print_table(errors: dict[str, list[dict[str, float]]]) -> None:
-    """Print week by week what each way erred."""
+def print_table(errors: dict[str, list[dict[str, float]]], changed: list[list[str]]) -> None:
+    """Print week by week what each way erred, and who was noticed."""
     names = [name for name in errors if name.startswith(("shared", "personal"))]
-    print("NRMSE of each week, predicted before it is learned from")
+    print("NRMSE of each week, predicted before it is learned from; who was noticed to change")
     print("week    " + "".join(f"{name:>27}" for name in names))
-    n_weeks = len(errors[names[0]])
-    for k in range(n_weeks):
-        print(f"{k + 2:4}    " + "".join(f"{errors[name][k]['']:27.4f}" for name in names))
+    for k, noticed in enumerate(changed):
+        cells = "".join(f"{errors[name][k]['']:27.4f}" for name in names)
+        print(f"{k + 2:4}    {cells}  {', '.join(noticed)}")
     for who in ("", f"pump {WORN}", f"pump {MOVED}"):
-        print(f"\nmean NRMSE of {who or 'all pumps'}, weeks {WEARS_FROM} to {n_weeks + 1}")
+        print(f"\nmean NRMSE of {who or 'all pumps'}, weeks {WEARS_FROM} to {len(changed) + 1}")
         for name, weeks in errors.items():
             print(f"{name:30}  {np.mean([one[who] for one in weeks[WEARS_FROM - 2 :]]):.4f}")
 
 
-def draw(errors: dict[str, list[dict[str, float]]], path: Path) -> None:
-    """Draw the errors of all pumps and of the one that wears."""
+def draw(errors: dict[str, list[dict[str, float]]], changed: list[list[str]], path: Path) -> None:
+    """Draw the errors of all pumps and of the one that wears, with what was noticed."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
+    weeks = np.arange(2, len(changed) + 2)
     shown = [name for name in errors if name.startswith(("shared", "personal"))]
-    weeks = np.arange(2, len(errors[shown[0]]) + 2)
     for axes, who in zip(figure.subplots(1, 2), ("", f"pump {WORN}"), strict=True):
         for name in shown:
             style = "-" if "forgetting" in name else ":"
             color = "#0072b2" if name.startswith("personal") else "#d55e00"
             values = [one[who] for one in errors[name]]
             axes.plot(weeks, values, style, color=color, label=name)
+        noticed = [
+            week
+            for week, found in zip(weeks, changed, strict=True)
+            if any(text.startswith(f"{who} (") or not who for text in found)
+        ]
+        said = f"{who or 'a pump'} is noticed"
+        for week in noticed:
+            axes.axvline(week, color="0.8", zorder=0, label=said if week == noticed[0] else "")
         axes.set(
             title=f"{who}, which wears from week 9 on" if who else "all pumps",
             xlabel="week",
@@ -168,13 +181,13 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="write all errors into this JSON file")
     asked = parser.parse_args()
     with single_blas_thread():  # many small systems: threads would only wait for each other
-        errors = weekly_errors(15 if asked.quick else WEEKS)
-    print_table(errors)
+        errors, changed = weekly_errors(15 if asked.quick else WEEKS)
+    print_table(errors, changed)
     if asked.results:
-        kept = {"weeks from": 2, "NRMSE": errors}
+        kept = {"weeks from": 2, "NRMSE": errors, "changed": changed}
         asked.results.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     if asked.picture:
-        draw(errors, asked.picture)
+        draw(errors, changed, asked.picture)
 
 
 if __name__ == "__main__":

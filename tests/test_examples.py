@@ -118,6 +118,8 @@ def test_fleet_over_weeks(tmp_path: Path) -> None:
             for name in ("personal", "shared")
         )
         assert own < 0.85 * shared
+    noticed = dict(re.findall(r"^ +(\d+) .*?\d {2}(pump.*)$", done.stdout, re.MULTILINE))
+    assert noticed == {"14": "pump 7 (inputs)", "15": "pump 3 (errors), pump 7 (inputs)"}
     assert (tmp_path / "weeks.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -49,12 +49,13 @@ FACES = {
     "catchment.federation.learn": (
         "Candidates Certificate FederatedAnomalyDetector FederatedRidge "
         "FederatedScaling FederatedYuleWalker PersonalReadouts ReadoutAveraging "
-        "UnknownThreshold group_of own_readout personalize state_without_class "
+        "UnknownThreshold group_of own_readout state_without_class "
         "towards unlearn unlearn_rows"
     ),
     "catchment.federation.measure": (
-        "Calibration Comparison Evaluation Flag Dummy Outcome "
-        "Row RowsFlag Score Scores autoregression constant_baseline"
+        "Calibration Comparison Drift Evaluation Flag Dummy Outcome "
+        "RoundScores Row RowsFlag Score Scores autoregression drifts "
+        "constant_baseline round_scores"
     ),
     "catchment.plans": (
         "AwaitedError Combined Contribution assist combine contribute kit Check Finished "
@@ -134,12 +135,12 @@ FACES = {
 MODULES = {
     "catchment.arrays",
     "catchment.errors",
-    "catchment.interop.aeon",
-    "catchment.interop.sktime",
     "catchment.parallel",
     "catchment.plugins",
     "catchment.sklearn",
     "catchment.verbs",
+    "catchment_lab.interop.aeon",
+    "catchment_lab.interop.sktime",
 }
 PUBLIC = MODULES | set(FACES)
 OURS = {path.name.replace("-", "_") for path in ROOT.glob("packages/*")}

@@ -11,6 +11,8 @@ import importlib.util
 import io
 import json
 import re
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -77,6 +79,49 @@ def test_elapsed_milliseconds_in_one_file_are_asked_about() -> None:
     assert any(
         "p2.csv has a row every 50 s, the others 20 Hz: are its times mill" in x for x in lines
     )
+
+
+def test_elapsed_milliseconds_are_not_filled_up_to_the_rate_of_the_others() -> None:
+    good_people(Path("people"), 5)
+    write(Path("new.csv"), [[f"{1000 * float(t):.0f}", *rest] for t, *rest in rows_of(9)])
+    Path("people/p2.csv").write_text(Path("new.csv").read_text())
+    said = typed("fit", "people", *QUICK).stdout
+    assert "trained on 4 of 5 people" in said
+    assert "p2: a recording of 480 steps" in said
+    refused = typed("predict", "runs/people", "new.csv", code=2).stderr
+    assert "new.csv: a recording of 480 steps over 23950 s would have 479001 steps" in refused
+    assert "check that its times are seconds" in refused
+
+
+def test_a_file_without_a_value_has_no_prediction_and_a_pause_none() -> None:
+    good_people(Path("people"), 3)
+    typed("fit", "people", *QUICK)
+    write(Path("silent.csv"), [[t, "", "", label] for t, *_, label in rows_of(9)])
+    said = typed("predict", "runs/people", "silent.csv", code=2).stderr
+    assert "silent.csv: every step of 1 recordings lacks an input" in said
+    rows = rows_of(9)
+    write(Path("new.csv"), rows)
+    whole = predicted("runs/people", "new.csv")
+    for row in rows[240:]:
+        row[0] = f"{float(row[0]) + 3600:.3f}"
+    write(Path("paused.csv"), rows)
+    assert predicted("runs/people", "paused.csv") == whole
+
+
+def test_a_fit_that_was_killed_says_how_to_go_on_and_does() -> None:
+    good_people(Path("people"), 3)
+    program = "from catchment.cli import main; main()"
+    words = [sys.executable, "-c", program, "fit", "people", *QUICK]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
+        while killed.poll() is None and not Path("runs/people/model.safetensors").exists():
+            time.sleep(0.01)
+        killed.kill()
+    said = typed("fit", "people", *QUICK, code=2).stderr
+    (command,) = re.findall(r"if it was cut short: catchment (run .*--resume), or", said)
+    typed(*command.split())
+    typed("fit", "people", *QUICK, "--out", "again", "--plan", "again.toml")
+    models = [Path(one, "model.safetensors").read_bytes() for one in ("runs/people", "again")]
+    assert models[0] == models[1]
 
 
 @pytest.mark.long

@@ -17,9 +17,10 @@ from typing import Literal
 import numpy as np
 
 from catchment import Array
-from catchment.data import ACTIVITIES, CHANNELS, Recording, cohorts, scale_each, synthetic_wearables
+from catchment.data import ACTIVITIES, CHANNELS, Recording, cohorts, synthetic_wearables
 from catchment_lab.datasets import Dataset, cut
 from catchment_lab.datasets import load as load_library
+from catchment_research import scale_each
 from reproductions.data.compact import wesad_statistics
 from reproductions.data.wesad import read as read_wesad
 from reproductions.places import find, load, locate

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import catchment as ct
-from catchment.federation import RunFolder
+from catchment.federation import RunFolder, read_run
 from catchment.federation.learn import RidgeState
 from catchment.federation.runs import MODEL, StageKeeper, last_state
 from catchment.plans import NOTHING_NEW, Finished, PlanFile, parse_plan, read_plan, run_plan
@@ -102,7 +102,6 @@ def test_every_monday(tmp_path: Path) -> None:
     assert total_of(tmp_path).digest() == of_all_files(tmp_path)
     assert [len(third.run.rounds[s]) for s in ("training", "delivery", "evaluation")] == [3, 3, 2]
     assert third.run.facts["week"] == "3"
-    assert third.run.damage == ()
     assert set(third.scores.by_client) == {"pump 2", "pump 4"}
 
 
@@ -140,7 +139,6 @@ def test_a_week_that_is_stopped_goes_on(
     assert total_of(tmp_path).digest() == of_all_files(tmp_path)
     assert [len(done.run.rounds[s]) for s in ("training", "evaluation")] == [2, 1]
     assert done.scores.total is not None
-    assert done.run.damage == ()
 
 
 def test_files_that_get_longer(tmp_path: Path) -> None:
@@ -163,9 +161,15 @@ def test_files_that_get_longer(tmp_path: Path) -> None:
     assert "ended after 30 steps and has 60 now" in reason
 
 
-def test_readouts_of_their_own_are_refused(tmp_path: Path) -> None:
-    write_week(tmp_path, 1)
-    personal = PLAN.replace('increments = "new"', 'algorithm = "personal"\nincrements = "new"')
+def test_who_drifted_is_kept_and_readouts_of_their_own_are_refused(tmp_path: Path) -> None:
+    text = PLAN.replace("ridge = 0.1", "ridge = 0.1\nfalse_positive_rate = 0.2")
+    file = plan_in(tmp_path, text)
+    for week in (1, 2, 3, 4):
+        write_week(tmp_path, week)
+        done = go(tmp_path, file)
+    assert "drifted clients" in done.run.rounds["training"][-1].figures
+    assert read_run(tmp_path / "run").drifts == done.run.drifts
+    personal = text.replace('increments = "new"', 'algorithm = "personal"\nincrements = "new"')
     with pytest.raises(ValueError, match="keep no old data"):
         run_plan(plan_in(tmp_path, personal), tmp_path / "other", threads=1)
 
@@ -227,10 +231,16 @@ def test_the_guide_has_the_figures_that_were_measured() -> None:
             f"{np.mean([week[who] for week in weeks[7:]]):.3f}" for who in ("", "pump 3", "pump 7")
         ]
         assert (f"| {name} | {' | '.join(means)} |" if "so far" not in name else means[0]) in page
+    named = {
+        text.split(" (")[0]: k + 2
+        for k, who in reversed([*enumerate(kept["changed"])])
+        for text in who
+    }
+    assert named == {"pump 7": 14, "pump 3": 15}
 
 
 def test_the_guide_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_page(WEEKS_GUIDE)
     page = Path("runs/plan/report.html").read_text(encoding="utf-8")
-    assert "NRMSE" in page
+    assert "Clients that changed" in page

@@ -225,8 +225,7 @@ def fit(
     if as_json:
         print_json(proposed | _outcome_json(done, folder, seconds, warned))
         return
-    for line in _outcome(done, folder, seconds, warned):
-        typer.echo(line)
+    typer.echo("\n".join(_outcome(done, folder, seconds, warned)))
 
 
 def _proposed(
@@ -286,8 +285,9 @@ def _refuse_to_overwrite(plan: Path, folder: Path, again: str) -> None:
         )
     if is_begun(folder):
         raise ValueError(
-            f"{folder} holds a run already; keep it and choose another folder (--out), or replace "
-            f"it: {again}"
+            f"{folder} holds a run already; keep it and choose another folder (--out), go on with "
+            f"it if it was cut short: catchment run {plan} --out {folder} --resume, or replace it: "
+            f"{again}"
         )
 
 

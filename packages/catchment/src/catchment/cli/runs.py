@@ -51,6 +51,7 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
     file
         The plan that was run.
     """
+    from catchment.federation.measure.baselines import ADAPTED_ROW
     from catchment.federation.messages import counts
     from catchment.federation.runs.ledger import bounds_of, map_sentence, thin_clients
     from catchment.federation.runs.read import folds_sentence
@@ -64,19 +65,32 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
     if done.comparison is not None:
         print_comparison(done.comparison)
     lines = [folds_sentence(done.facts, done.scores, done.metric)]
-    if file.protections and len(done.comparison or ()) > 1:
-        own = done.facts["own_row"]
-        lines.append(f"rows but {own!r} are from raw data, outside the federation's protections")
+    if "adapted" in done.facts:
+        lines.insert(0, f"{ADAPTED_ROW}: {done.facts['adapted']}")
+    if file.protections and done.beside:
+        own = " and ".join(repr(r.name) for r in done.comparison or () if r.name not in done.beside)
+        lines.append(f"rows but {own} are from raw data, outside the federation's protections")
     lines += [f"privacy of the {bound}" for bound in bounds_of(done)]
     if file.is_noisy:
         lines.append("other releases of the same data add to that; the plan's budget counts them")
     lines += [f"stands out: {flag}" for flag in done.flags]
+    if week:
+        lines += _changed(done)
     needed = own_classes([file.features, file.learn.get("network")])
     at, use = shlex.quote(str(folder)), "".join(f" --use {name}" for name in needed)
     lines += [f"run: {folder}", f"predict: catchment predict {at} FILES...{use}"]
     lines += [f"what left each client: catchment ledger {at}", f"report: catchment report {at}"]
     for line in filter(None, lines):
         typer.echo(line)
+
+
+def _changed(done: Run) -> list[str]:
+    """Return who changed at the last time that a run went on, or that it is too early to say."""
+    last = done.rounds["training"][-1]
+    if "drifted clients" not in last.figures:
+        return ["too early to tell who changes: earlier times are too few to compare with"]
+    found = [f"changed: {one}" for one in done.drifts if one.round == last.round]
+    return found or ["nobody changed more than is usual"]
 
 
 def run_json(done: Run, folder: Path, notices: Sequence[str] = ()) -> dict[str, object]:
@@ -94,6 +108,7 @@ def run_json(done: Run, folder: Path, notices: Sequence[str] = ()) -> dict[str, 
         "folds": [asdict(one) for one in folds_of_run(done.facts)],
         "comparison": [vars(row) for row in done.comparison or ()],
         "flags": [vars(flag) for flag in done.flags],
+        "drifts": [vars(drift) for drift in done.drifts],
         "used": last.n_used,
         "asked": last.n_asked,
         "refused": [asdict(one) for one in left_out(done.rounds)],

@@ -57,13 +57,8 @@ from catchment.data.preprocessing import (
     Prepared as Prepared,
     check_continuable as check_continuable,
 )
-from catchment.data.recording import trusted as trusted, with_labels as with_labels
-from catchment.data.scaling import (
-    Moments as Moments,
-    exact_sums as exact_sums,
-    root as root,
-    scale_each as scale_each,
-)
+from catchment.data.recording import trusted as trusted
+from catchment.data.scaling import Moments as Moments, exact_sums as exact_sums, root as root
 from catchment.data.steps import (
     calendar_columns as calendar_columns,
     count_steps as count_steps,

@@ -55,7 +55,7 @@ from catchment.wire.structure import members_of
 
 if TYPE_CHECKING:
     from catchment.data.preprocessing import Preprocessing
-    from catchment.federation.measure.outliers import AnyFlag
+    from catchment.federation.measure.outliers import AnyFlag, Drift
     from catchment.readout.ridge_choice import RidgeChoice
 
 # What a client holds is its algorithm's business: sequences for reservoirs, examples for networks.
@@ -245,8 +245,9 @@ class Kept:
 
     `rows` says how many rows are behind each client's message, where the server knows; `flags` are
     the clients that stand out, by their loss or by their rows; `choice` is the path of ridges, if
-    one was chosen; `maps` is what each feature map scored on clients left out, if several were
-    tried, and `chosen` the name of the best.
+    one was chosen; `maps` is what each feature map scored on clients left out, or in the way that
+    `by` says, if several were tried, and `chosen` the name of the best; `drifts` are clients whose
+    new data stood out from their earlier ones, where they hand in what is new.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -254,6 +255,8 @@ class Kept:
     choice: RidgeChoice | None = None
     maps: Mapping[str, float] = field(default_factory=dict)
     chosen: str = ""
+    by: str = ""
+    drifts: tuple[Drift, ...] = ()
 
 
 class Algorithm(ABC, Generic[S, U, R_co]):
@@ -392,11 +395,6 @@ class Algorithm(ABC, Generic[S, U, R_co]):
     def upload_type(self) -> Any:
         """The class of what clients send, as `client_update` or `server_update` say."""
         return _upload_type(type(self))
-
-    @property
-    def sum_type(self) -> Any:
-        """The class of what is added, as `read_update` says; that of the uploads if it does not."""
-        return _said(_hints(type(self).read_update).get("return")) or self.upload_type
 
     @property
     def state_type(self) -> Any:

@@ -27,6 +27,7 @@ from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
 from catchment.features.base import Carried, FeatureMap
 from catchment.federation.algorithm import Data, Memory, RoundContext, Tally
+from catchment.federation.measure.outliers import round_scores
 from catchment.readout.accumulation import accumulate
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.statistics import RidgeStatistics
@@ -35,6 +36,7 @@ from catchment.wire import Fact, Kind, Message, Structure, deserialize, join, sp
 
 if TYPE_CHECKING:
     from catchment.federation.learn.sums import RidgeState
+    from catchment.federation.learn.yule_walker import YuleWalkerState
 
 KIND = "increments"
 SUMS: Any = RidgeStatistics | Autocovariances
@@ -146,7 +148,7 @@ class Progress:
         )
 
 
-def asked_after(state: RidgeState, context: RoundContext) -> Message:
+def asked_after(state: RidgeState | YuleWalkerState, context: RoundContext) -> Message:
     """Return which sum increments are added to, as clients are told."""
     after = "" if state.total is None else state.total.digest()
     return Asked(state.begun or context.plan, after, state.missed).parts()
@@ -320,16 +322,24 @@ def with_increments(
     before: RidgeState,
     after: RidgeState,
     total: Tally[RidgeStatistics],
+    came: Mapping[str, RidgeStatistics],
     context: RoundContext,
     kept: bool | str,
 ) -> RidgeState:
-    """Return a solved state with whom it missed."""
-    after = replace(after, begun=before.begun or context.plan)
+    """Return a solved state with whom it missed, and how unlike their earlier data new ones are."""
+    after, history = replace(after, begun=before.begun or context.plan), before.history
     if kept == "groups":
         return after
+    if before.total is not None and before.readout is not None:
+        # Rounds are counted on where a run begins with the sums of an earlier one.
+        at = max(context.round, history[-1].round + 1 if history else 1)
+        sums = came or {"": total.total}, before.by_client or {"": before.total}
+        scores = round_scores(*sums, before.total, before.readout, at)
+        history += (scores,) if scores.clients else ()
     # Without names nobody can be missed: answers are then taken to be in the sum.
     asked = {*before.missed, *(context.cohort if kept else ())}
-    return replace(after, missed=tuple(sorted(asked.difference(total.by_client))))
+    missed = tuple(sorted(asked.difference(total.by_client)))
+    return replace(after, missed=missed, history=history)
 
 
 def unread(found: Iterable[Recording], memory: Memory) -> list[Recording]:

@@ -259,11 +259,10 @@ def check_adapting(file: PlanFile, classes: tuple[str, ...] | None, *, asked: bo
         return
     several = bool(file.candidates) or file.map_name == "auto"
     asks = file.is_secret and file.learn.get("ridge") == "leave-one-client-out"
-    if not ridge or several or asks or file.is_noisy or file.run.rounds is not None:
+    if not ridge or several or asks or file.run.rounds is not None:
         raise ValueError(
-            'labels = "some" is for a ridge on one map, without gaussian_noise, with the rounds '
-            'that it needs, and with secure_aggregation for ridge = "gcv" or a number; leave out '
-            "what is at odds"
+            'labels = "some" is for a ridge on one map, with the rounds that it needs, and with '
+            'secure_aggregation for ridge = "gcv" or a number; leave out what is at odds'
         )
 
 

@@ -91,7 +91,6 @@ from catchment.readout.model import (
     simplex_projection as simplex_projection,
     solved_model as solved_model,
 )
-from catchment.readout.predictor import OfRecordings as OfRecordings
 from catchment.readout.ridge_choice import (
     chosen_readout as chosen_readout,
     ridge_grid as ridge_grid,
@@ -138,7 +137,6 @@ from catchment.readout.yule_walker import (
     Equations as Equations,
     candidates as candidates,
     choose as choose,
-    crossed as crossed,
 )
 
 __all__ = [

@@ -57,7 +57,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
     layout
         Which axis of arrays (n, a, b) and lists is time: "time_first", "channels_first", or "auto".
     ridge
-        A number, one number per output, or "gcv": chosen by generalized cross-validation.
+        A number, or "gcv": chosen by generalized cross-validation.
     random_state
         An integer is the seed of `EchoState`; None draws new weights at each fit.
     n_jobs
@@ -122,7 +122,6 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         X: ArrayLike,
         horizon: int,
         *,
-        known: ArrayLike | None = None,
         limit: ArrayLike | Literal["training"] | None = "training",
     ) -> Array:
         """Return the next values (horizon,) or (horizon, K), each one being the next input.
@@ -136,15 +135,12 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
             (T, I) inputs of one sequence up to now, longer than the washout.
         horizon
             Number of steps to go on.
-        known
-            (horizon, I - K) future values of the inputs that are not predicted. The targets in
-            `fit` were the next values of the first K inputs.
         limit
             Lowest and highest values (2, K) that are fed back; "training" is the range of the
             training targets, None lets the loop go where it will.
         """
         check_is_fitted(self)
-        return self._narrow(forecast(self.model_, X, horizon, known=known, limit=limit))
+        return self._narrow(forecast(self.model_, X, horizon, limit=limit))
 
     def _learn(
         self, given: Given, y: Targets, sample_weight: Targets | None, past: Model | None

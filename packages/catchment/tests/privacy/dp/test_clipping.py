@@ -64,24 +64,6 @@ def test_without_noise_the_sum_of_clipped_moments_comes_back(whiten: bool) -> No
     assert total.fingerprint == "f"
 
 
-def test_a_clip_from_the_bounds_of_a_map_shortens_nobody() -> None:
-    rng = np.random.default_rng(0)
-    bounds = np.array([1.0, 0.5, 20.0])
-    clip = Clip.from_bounds(bounds, target_scale=3.0)
-    for rows in (1, 7):
-        corners = rng.choice([-1.0, 1.0], size=(rows, 3)) * bounds
-        s = RidgeStatistics.from_states(corners, np.eye(2)[rng.integers(2, size=rows)])
-        assert clip.length(s) <= clip.bound
-        grid = 2.0**-30
-        np.testing.assert_allclose(
-            clip.clipped(s, grid).vector, Clip(bound=1e9, target_scale=3.0).clipped(s, grid).vector
-        )
-    one = RidgeStatistics.from_states(bounds[None], np.array([[1.0, 0.0]]))
-    assert clip.length(one) == pytest.approx(clip.bound)
-    with pytest.raises(ValueError, match="1 of 2 features have no bound; give the map bounds"):
-        Clip.from_bounds(np.array([1.0, np.inf]))
-
-
 def test_whitening_makes_public_rows_white() -> None:
     z, y = rows(500, 3)
     public = RidgeStatistics.from_states(z, y)

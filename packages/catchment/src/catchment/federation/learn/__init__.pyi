@@ -8,7 +8,6 @@ from catchment.federation.learn.classes import (
 from catchment.federation.learn.personal import (
     PersonalReadouts as PersonalReadouts,
     own_readout as own_readout,
-    personalize as personalize,
     towards as towards,
 )
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
@@ -33,6 +32,7 @@ from catchment.federation.learn.candidates import (
 )
 from catchment.federation.learn.personal import (
     STRENGTHS as STRENGTHS,
+    personalize as personalize,
     smallest_good_step as smallest_good_step,
 )
 from catchment.federation.learn.scaling import SentMoments as SentMoments
@@ -64,7 +64,6 @@ __all__ = [
     "UnknownThreshold",
     "group_of",
     "own_readout",
-    "personalize",
     "state_without_class",
     "towards",
     "unlearn",

@@ -439,7 +439,7 @@ def chosen(ridges: Array, errors: Array) -> RidgeChoice:
     >>> chosen(np.array([0.1, 1.0, 10.0]), np.array([[3.0], [2.0], [1.0]])).best
     10.0
     """
-    return RidgeChoice(ridges, errors, best_ridge(ridges, errors, False))
+    return RidgeChoice(ridges, errors, best_ridge(ridges, errors))
 
 
 def _at_best(choice: RidgeChoice) -> tuple[Integers, Integers]:

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import starmap
 from typing import Any, ClassVar, Literal
 
-from catchment.arrays import PositiveInt
+from catchment.arrays import PositiveInt, Probability
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.checks import check_classes, check_statistics
@@ -23,13 +23,13 @@ from catchment.federation.learn import some_labels
 from catchment.federation.learn.sums import (
     APART,
     RidgeState,
-    check_choice,
     chosen_ridge,
     group_of,
     learned,
     left_out,
     readout_figures,
 )
+from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drift_figures, drifts
 from catchment.federation.rows import segment
 from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import group_size, statistics_name
@@ -77,6 +77,9 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         False lets clients compute features in float64 on any device, a GPU or not: their
         statistics then agree to about 1e-9 and say so in their fingerprint. In fixed point every
         device gives the same integers, and nothing needs to be said.
+    false_positive_rate
+        With increments="new": the chance that a client which did not change is said to have, for
+        each client, round and kind of change.
     row_stride
         Only every `row_stride`-th row of a recording, counted after the washout, is learned from:
         one in eight of a reservoir's tells nearly what all do, and costs an eighth.
@@ -97,12 +100,22 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     intercept: bool = True
     head: Head | None = None
     deterministic: bool = field(default=True, metadata={"later": True})
+    false_positive_rate: Probability = field(default=FALSE_ALARMS, metadata={"later": True})
     row_stride: PositiveInt = field(default=1, metadata={"later": True})
     labels: Literal["all", "some"] = field(default="all", metadata={"later": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self.ridge, self.store_per_client)
+        if self.ridge == "leave-one-client-out" and self.store_per_client is not True:
+            raise ValueError(
+                "choosing the ridge by clients needs store_per_client=True; "
+                "or pass 'leave-one-group-out' or 'gcv', or pass a number"
+            )
+        if self.ridge == "leave-one-group-out" and not self.store_per_client:
+            raise ValueError(
+                "choosing the ridge by groups needs store_per_client='groups', or True; "
+                "or choose by 'gcv', or pass a number"
+            )
         if self.labels == "some":
             some_labels.check_some_labels(self)
         if self.carries and not self.deterministic:
@@ -233,7 +246,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         # One may have nothing new, or nothing but its washout: that is no answer to judge by.
         came = {name: own for name, own in total.by_client.items() if own.n_rows}
         after = self.solved(state.plus(replace(total, by_client=came), grouped=grouped))
-        return with_increments(state, after, total, context, self.store_per_client)
+        return with_increments(state, after, total, came, context, self.store_per_client)
 
     def solved(self, state: RidgeState) -> RidgeState:
         """Return the state with the ridge chosen and the readout solved from its sum."""
@@ -253,13 +266,19 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         return made if self.head is None else replace(made, temperature=self.head.temperature)
 
     def figures(self, state: RidgeState) -> dict[str, float]:
-        """Return the rows, the ridge, its error, and the norm of the weights."""
+        """Return the rows, the ridge, its error, the norm of the weights, and how many drifted."""
         told = {} if state.total is None else {"rows": float(state.total.n_rows)}
+        if state.history:
+            told |= drift_figures(state.history, self.false_positive_rate)
         return told | readout_figures(state.readout, state.choice)
+
+    def drifts(self, state: RidgeState) -> tuple[Drift, ...]:
+        """Return whose new data stood out from their earlier ones in which round."""
+        return drifts(state.history, self.false_positive_rate)
 
     def kept(self, state: RidgeState) -> Kept:
         rows = {name: s.n_rows for name, s in state.by_client.items()}
-        return Kept(rows, state.flags, state.choice)
+        return Kept(rows, state.flags, state.choice, drifts=self.drifts(state))
 
     def tally(self, state: RidgeState) -> Tally[RidgeStatistics] | None:
         """Return the sum of all statistics so far, and each client's own where they are kept."""

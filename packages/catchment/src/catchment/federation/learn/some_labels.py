@@ -72,8 +72,7 @@ def named_sums(
     washout = features.washout if features.per_step else None
     z = [np.zeros((0, features.n_features))]
     for k, (recording, own) in enumerate(zip(prepared, rows, strict=True)):
-        missing = np.isnan(targets_of(recording, len(own), washout, k)).any(axis=1)
-        z.append(own[missing])
+        z.append(own[np.isnan(targets_of(recording, len(own), washout, k)).any(axis=1)])
     unlabeled = np.concatenate(z)
     found = self_train(total, shared, unlabeled, standardize=ridge.standardized)
     return RidgeStatistics.from_states(

@@ -22,7 +22,6 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
-from catchment.arrays import Array
 from catchment.errors import FederationError, IntegrityError
 from catchment.federation.algorithm import Tally, added_by_key
 from catchment.federation.measure import outliers
@@ -44,24 +43,15 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, eq=False)
-class RoundScores:
-    """What states of 0.3 say of clients whose new data were unlike their earlier ones; unused."""
-
-    round: int
-    clients: tuple[str, ...]
-    errors: Array
-    inputs: Array
-
-
-@dataclass(frozen=True, eq=False)
 class RidgeState:
     """The sum of all statistics so far, each client's own where they are kept, and the readout.
 
     `by_group` are the sums of groups of clients, where those are kept and no single clients.
-    `standardized` says whether the ridge acted on features divided by their spread. Where clients
-    carry their state, `begun` is the plan under which the sum was begun, and `missed` are clients
-    whose last answer did not come into it, as far as the server knows. `recent` and `history` are
-    of runs of 0.3 or before.
+    `recent` is of runs of 0.3 or before. `standardized` says whether the ridge acted on features
+    divided by their spread. Where clients carry their state, `begun` is the plan under which the
+    sum was begun, and `missed` are clients whose last answer did not come into it, as far as the
+    server knows; `history` is how unlike their earlier data the clients' new data were, round by
+    round (`catchment.federation.measure.outliers`).
     """
 
     total: RidgeStatistics | None = None
@@ -73,7 +63,7 @@ class RidgeState:
     begun: Annotated[str, LATER] = ""
     missed: Annotated[tuple[str, ...], LATER] = ()
     by_group: Annotated[Mapping[int, RidgeStatistics], LATER] = field(default_factory=dict)
-    history: Annotated[tuple[RoundScores, ...], LATER] = ()
+    history: Annotated[tuple[outliers.RoundScores, ...], LATER] = ()
 
     @cached_property
     def flags(self) -> tuple[outliers.AnyFlag, ...]:
@@ -95,20 +85,6 @@ class RidgeState:
             before = group_sums(self.by_client) or self.by_group
             return RidgeState(total, by_group=added_by_key(before, new.by_group))
         return RidgeState(total, added_by_key(self.by_client, new.by_client))
-
-
-def check_choice(ridge: float | str, store_per_client: bool | str) -> None:
-    """Raise ValueError if a ridge cannot be chosen so by what the server keeps."""
-    if ridge == "leave-one-client-out" and store_per_client is not True:
-        raise ValueError(
-            "choosing the ridge by clients needs store_per_client=True; "
-            "or pass 'leave-one-group-out' or 'gcv', or pass a number"
-        )
-    if ridge == "leave-one-group-out" and not store_per_client:
-        raise ValueError(
-            "choosing the ridge by groups needs store_per_client='groups', or True; "
-            "or choose by 'gcv', or pass a number"
-        )
 
 
 def left_out(

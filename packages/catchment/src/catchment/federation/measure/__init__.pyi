@@ -12,7 +12,14 @@ from catchment.federation.measure.evaluation import (
     Score as Score,
     Scores as Scores,
 )
-from catchment.federation.measure.outliers import Flag as Flag, RowsFlag as RowsFlag
+from catchment.federation.measure.outliers import (
+    Drift as Drift,
+    Flag as Flag,
+    RoundScores as RoundScores,
+    RowsFlag as RowsFlag,
+    drifts as drifts,
+    round_scores as round_scores,
+)
 
 # For the other packages and the tests; may change without notice.
 from catchment.federation.measure.baselines import (
@@ -30,14 +37,18 @@ from catchment.federation.measure.outliers import (
 __all__ = [
     "Calibration",
     "Comparison",
+    "Drift",
     "Dummy",
     "Evaluation",
     "Flag",
     "Outcome",
+    "RoundScores",
     "Row",
     "RowsFlag",
     "Score",
     "Scores",
     "autoregression",
     "constant_baseline",
+    "drifts",
+    "round_scores",
 ]

@@ -19,7 +19,6 @@ from catchment.federation.runs.ledger import (
 )
 from catchment.federation.runs.read import (
     Progress as Progress,
-    Reporter as Reporter,
     Run as Run,
     Stage as Stage,
     Traffic as Traffic,

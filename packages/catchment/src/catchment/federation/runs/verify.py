@@ -1,6 +1,6 @@
 """Whether a run's folder holds what it says: all that can be computed again, compared.
 
-    settings -> fingerprint      recipe -> weights      map, preprocessing -> fingerprints
+    settings -> fingerprint      map, preprocessing -> fingerprints
     each client's statistics -> digest      their sum -> digest      recordings -> digest
     sum -> readout               certificate: before, removed, after
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -39,7 +39,6 @@ from catchment.errors import (
     UnknownMapError,
     UploadError,
 )
-from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Data, RoundContext, Tally
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
@@ -52,12 +51,8 @@ from catchment.federation.learn.unlearning import (
     summed,
     unlearn,
 )
-from catchment.federation.learn.yule_walker import (
-    FederatedYuleWalker,
-    YuleWalkerState,
-    lags_of_run,
-)
-from catchment.federation.runs.folder import MODEL, SEAL
+from catchment.federation.learn.yule_walker import FederatedYuleWalker, YuleWalkerState
+from catchment.federation.runs.folder import MODEL
 from catchment.federation.runs.read import Run, last_state, read_digests, read_run
 from catchment.plugins import plugin
 from catchment.readout.detector import Detector
@@ -133,14 +128,19 @@ class Described:
             own = {name: sent.members[race.best] for name, sent in race.by_client.items()}
             return ridge, RidgeState(race.total.members[race.best], own)
         if self.name == "FederatedYuleWalker":
-            return lags_of_run(model, self.settings, parts)
+            lags: Any = model.features  # those that were chosen; the sums are of more
+            learn = FederatedYuleWalker(features=lags, preprocessing=model.preprocessing)
+            state: Any = learn.load_state(parts)
+            lags = replace(lags, delays=state.total.products.shape[1] - learn.horizon, washout=0)
+            told = {**self.settings, "features": lags, "preprocessing": model.preprocessing}
+            return FederatedYuleWalker(**told), state
         if self.name not in ("FederatedRidge", "AlignedRidge") or self.is_of_before:
             return None
-        names = {one.name for one in fields(FederatedRidge)}
+        gone = GONE["FederatedRidge"]
         plain: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v
             for k, v in self._of_ridge.items()
-            if k in names
+            if k not in gone
         }
         if plain.get("head") is not None:
             ((name, settings),) = plain["head"].items()  # by the name of its class
@@ -260,7 +260,8 @@ def verified(
     """
     run = read_run(folder)
     said = _Said(run, described(run), load)
-    said.ledger()
+    for stage in run.stages:
+        said.compare(f"settings of {stage.name}", stage.sha256, stage.fingerprint)
     model = said.model()
     trained = said.trained(model)
     if model is not None and trained is not None:
@@ -373,18 +374,6 @@ class _Said:
         note = f"float64: compared to rounding, {distance:.0e} apart"
         self.checks.append(Check(what, outcome, note=note))
 
-    def ledger(self) -> None:
-        """Compare the rows of the database, and the settings of each stage, with their hashes."""
-        said = self.run.facts.get(SEAL, "")
-        if not said:
-            self.cannot("ledger", "the run keeps no hash of its database")
-        elif self.run.damage:
-            self.differs("ledger", "; ".join(self.run.damage), said)
-        else:
-            self.compare("ledger", said, said)
-        for stage in self.run.stages:
-            self.compare(f"settings of {stage.name}", stage.sha256, stage.fingerprint)
-
     def model(self) -> Model | None:
         """Compare the model's file and map, and return the model if it is one of a readout."""
         path, said = self.run.folder / MODEL, self.run.facts.get("model_sha256", "")
@@ -396,26 +385,10 @@ class _Said:
         shared = made and (made.model or made)
         if not isinstance(shared, Model):
             return None
-        if shared.features.reservoir is not None:
-            self._weights(shared.features.reservoir)
         if self.told.features:
             self.compare("feature map", shared.features.fingerprint, self.told.features)
         self.compare("preprocessing", shared.preprocessing.fingerprint, self.told.preprocessing)
         return shared
-
-    def _weights(self, reservoir: Reservoir) -> None:
-        """Draw the weights anew, and compare their fingerprint."""
-        what = "weights of the recipe"
-        if not reservoir.is_drawn:
-            given = reservoir.base is None
-            how = (
-                "the reservoir was given as matrices" if given else "gains and shifts were adapted"
-            )
-            self.cannot(what, f"{how}; the map's fingerprint has them")
-            return
-        found = self.read(what, lambda: replace(reservoir).fingerprint)
-        if found is not None:
-            self.compare(what, found, reservoir.known_fingerprint or found)
 
     def trained(self, model: Model | None) -> _Trained | None:
         """Compare the state's file, and return the sums in it if there are any."""
