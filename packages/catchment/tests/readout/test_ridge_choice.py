@@ -190,9 +190,9 @@ def test_classes_are_not_fitted_beyond_a_hundredth() -> None:
 def test_a_given_ridge_is_used_as_it_is() -> None:
     z, y = rows()
     statistics = RidgeStatistics.from_states(z, y)
-    choice, readout = chosen_readout(statistics, np.array([0.1, 3.0]))
+    choice, readout = chosen_readout(statistics, 3.0)
     assert choice is None
-    theirs = Ridge(alpha=[0.1, 3.0], solver="svd").fit(z, y)
+    theirs = Ridge(alpha=3.0, solver="svd").fit(z, y)
     np.testing.assert_allclose(readout(z), theirs.predict(z), rtol=1e-9)
     with pytest.raises(ValueError, match="ridge is 'cv'"):
         chosen_readout(statistics, "cv")

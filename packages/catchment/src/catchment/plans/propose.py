@@ -18,7 +18,7 @@ from catchment.data.frames import listed
 from catchment.data.survey.look import length
 from catchment.data.tables import kind_of
 from catchment.federation.learn.yule_walker import LONG as LONG_SERIES
-from catchment.federation.learn.yule_walker import LOOKBACKS, longest_lookback
+from catchment.federation.learn.yule_walker import LOOKBACKS
 from catchment.plans.data import FOLDS, Files
 from catchment.plans.file import PlanFile, beside_plan, plan_of_tables
 
@@ -208,7 +208,8 @@ def _forecaster(found: Survey, horizon: int) -> tuple[dict[str, Section], str]:
     map, whose exact Gram matrix of lags is as good for any length.
     """
     steps = float(np.median([one.steps for one in found.recordings] or [0]))
-    lags = longest_lookback(steps * (1 - TESTED), horizon)
+    trained = steps * (1 - TESTED)
+    lags = next((L for L in LOOKBACKS if trained >= LONG_SERIES * (L + horizon)), 0)
     about, long = f"recordings have {steps:g} rows", f"{LONG_SERIES} times the {{}} + {horizon}"
     if not lags:
         return {}, f" (exact Gram matrix of lags: {about}, under {long.format(LOOKBACKS[-1])})"

@@ -157,7 +157,7 @@ def self_train(
     if not len(z):
         return SelfTrained(readout, before, before, before, before)
     exact, rough = statistics.scaled(UNIT), statistics.floats.scaled(UNIT)
-    ridge, name = UNIT * np.asarray(readout.ridge), statistics.fingerprint
+    ridge, name = UNIT * readout.ridge, statistics.fingerprint
     for one in [rough] * (how.iterations - 1) + [exact]:
         kept, label, weight = how.kept(scores, per_class)
         y, fixed = np.eye(statistics.n_targets)[label], one.fixed

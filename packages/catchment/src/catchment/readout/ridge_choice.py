@@ -36,7 +36,7 @@ from catchment.parallel import ordered_map
 from catchment.readout.solve import (
     EPS,
     Spectrum,
-    checked_ridges,
+    checked_ridge,
     doubt,
     for_raw_features,
     path_errors,
@@ -63,21 +63,20 @@ FINEST_CLASSES = 1e-4  # one-hot targets need no closer fit; a smaller ridge wou
 class RidgeChoice:
     """The ridges tried, what each scored, and the best one.
 
-    `errors` are mean squared errors for blocks and GCV scores for GCV; less is better. `best` is
-    one ridge for all outputs, or (K,) ridges, one per output, whichever was asked for.
+    `errors` are mean squared errors for blocks and GCV scores for GCV; less is better.
     `block_errors` and `block_weights` have one entry per block, and none for GCV.
     """
 
     ridges: Array  # (R,)
     errors: Array  # (R, K)
-    best: float | Array
+    best: float
     block_errors: Array | None = None  # (B, R, K) sums of squared errors
     block_weights: Array | None = None  # (B,) weight of the rows behind each
 
     @property
     def at_edge(self) -> bool:
-        """Whether a best ridge is the smallest or the largest tried, so that more should be."""
-        return bool(np.isin(self.best, (self.ridges.min(), self.ridges.max())).any())
+        """Whether the best ridge is the smallest or the largest tried, so that more should be."""
+        return self.best in (self.ridges.min(), self.ridges.max())
 
     @property
     def deviation(self) -> Array | None:
@@ -85,9 +84,7 @@ class RidgeChoice:
 
         It has 20 binary digits, so that it is the same on every processor.
         """
-        K = self.errors.shape[1]
-        at = np.argmax(self.ridges[:, None] == np.broadcast_to(self.best, (K,)), axis=0)
-        squared = self.errors[at, np.arange(K)]
+        squared = self.errors[np.argmax(self.ridges == self.best)]
         if not np.isfinite(squared).all():
             return None
         digits, exponent = np.frexp(np.sqrt(squared))
@@ -97,7 +94,7 @@ class RidgeChoice:
 
 def chosen_readout(
     statistics: RidgeStatistics,
-    ridge: float | Array | str,
+    ridge: float | str,
     blocks: Sequence[RidgeStatistics] = (),
     *,
     head: Head | None = None,
@@ -111,7 +108,7 @@ def chosen_readout(
     Parameters
     ----------
     ridge
-        A number, (K,) numbers, one per output, or "gcv".
+        A number, or "gcv".
     blocks
         Of which each is left out in turn to choose the ridge; none to take the one above.
     head
@@ -133,7 +130,7 @@ def chosen_readout(
         )
     elif isinstance(ridge, str):
         if ridge != "gcv":
-            raise ValueError(f'ridge is {ridge!r}; pass a number, one per output, or "gcv"')
+            raise ValueError(f'ridge is {ridge!r}; pass a number, or "gcv"')
         finest = FINEST_CLASSES if classes else 0.0
         scaled = rescaled(statistics, scale)
         choice = choose_by_gcv(scaled, finest=finest, intercept=intercept)
@@ -319,7 +316,7 @@ def _given(ridges: Sequence[float] | Array) -> Array:
     tried = np.asarray(ridges, dtype=np.float64)
     if tried.ndim != 1 or len(tried) == 0:
         raise ValueError(f"ridges have shape {tried.shape}; pass a list of at least one ridge")
-    return checked_ridges(tried, len(tried))
+    return np.array(list(map(checked_ridge, tried)))
 
 
 def best_ridge(ridges: Array, errors: Array, doubts: Array | float = 0.0) -> float:

@@ -52,7 +52,7 @@ from catchment.parallel import available_cores
 from catchment.readout.accumulation import accumulate, fixed_point_of
 from catchment.readout.model import Model, fitted_pipeline, solved_model
 from catchment.readout.ridge_choice import chosen_readout
-from catchment.readout.solve import Spectrum, checked_ridges, feature_scale, rescaled
+from catchment.readout.solve import Spectrum, checked_ridge, feature_scale, rescaled
 from catchment.readout.statistics import Readout, RidgeStatistics
 
 Inputs = ArrayLike | Sequence[ArrayLike]
@@ -583,7 +583,7 @@ def follows_data(pool: object, X: Inputs, y: Any, *, matrix_pooled: bool) -> boo
 class ReadoutEstimator(SequenceEstimator):
     """An estimator with a ridge readout."""
 
-    ridge: float | Array | Literal["gcv"] = "gcv"
+    ridge: float | Literal["gcv"] = "gcv"
 
     def _learned(
         self,
@@ -712,7 +712,7 @@ def leave_one_out(
         scale = feature_scale(statistics)
         away = away / scale
     spectrum = Spectrum.of(rescaled(statistics, scale))
-    inverse = spectrum.inverse(checked_ridges(readout.ridge, statistics.n_targets))
+    inverse = spectrum.inverse(checked_ridge(readout.ridge))
     leverage = (away @ spectrum.vectors) ** 2 @ inverse + 1.0 / statistics.weight
     # Weights below one per row, or rows fitted exactly, leave nothing to divide by.
     left = np.clip(1.0 - leverage, 1e-3, 1.0)

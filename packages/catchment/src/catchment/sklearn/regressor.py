@@ -57,7 +57,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
     layout
         Which axis of arrays (n, a, b) and lists is time: "time_first", "channels_first", or "auto".
     ridge
-        A number, one number per output, or "gcv": chosen by generalized cross-validation.
+        A number, or "gcv": chosen by generalized cross-validation.
     random_state
         An integer is the seed of `EchoState`; None draws new weights at each fit.
     n_jobs
