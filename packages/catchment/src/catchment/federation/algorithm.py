@@ -245,9 +245,9 @@ class Kept:
 
     `rows` says how many rows are behind each client's message, where the server knows; `flags` are
     the clients that stand out, by their loss or by their rows; `choice` is the path of ridges, if
-    one was chosen; `maps` is what each feature map scored on clients left out, if several were
-    tried, and `chosen` the name of the best; `drifts` are clients whose new data stood out from
-    their earlier ones, where they hand in what is new.
+    one was chosen; `maps` is what each feature map scored on clients left out, or in the way that
+    `by` says, if several were tried, and `chosen` the name of the best; `drifts` are clients whose
+    new data stood out from their earlier ones, where they hand in what is new.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -255,6 +255,7 @@ class Kept:
     choice: RidgeChoice | None = None
     maps: Mapping[str, float] = field(default_factory=dict)
     chosen: str = ""
+    by: str = ""
     drifts: tuple[Drift, ...] = ()
 
 

@@ -137,7 +137,6 @@ from catchment.readout.yule_walker import (
     Equations as Equations,
     candidates as candidates,
     choose as choose,
-    crossed as crossed,
 )
 
 __all__ = [

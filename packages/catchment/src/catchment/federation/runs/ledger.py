@@ -498,6 +498,7 @@ def map_facts(kept: Kept, note: str = "") -> dict[str, str]:
     facts = {"map_note": note} if note else {}
     if len(kept.maps) > 1:
         facts |= {"map_chosen": kept.chosen, "map_scores": json.dumps(dict(kept.maps))}
+        facts |= {"map_by": kept.by} if kept.by else {}
     return facts
 
 
@@ -512,8 +513,7 @@ def map_sentence(facts: Mapping[str, str]) -> str:
 
     >>> facts = map_facts(Kept(maps={"small": 0.5, "large": 0.25}, chosen="large"))
     >>> print(map_sentence(facts))
-    map chosen: large, NRMSE 0.25 on clients left out (small: 0.5); clients sent the statistics of
-    all 2
+    map chosen: large, NRMSE 0.25 on clients left out, who sent the statistics of all 2 (small: 0.5)
     """
     if facts.get("map_note"):
         return f"map: {facts['map_note']}"
@@ -521,7 +521,6 @@ def map_sentence(facts: Mapping[str, str]) -> str:
     if chosen not in scores:
         return ""
     others = "; ".join(f"{name}: {one:.3g}" for name, one in scores.items() if name != chosen)
-    return (
-        f"map chosen: {chosen}, NRMSE {scores[chosen]:.3g} on clients left out ({others}); "
-        f"clients sent the statistics of all {len(scores)}"
-    )
+    sent = f"on clients left out, who sent the statistics of all {len(scores)}"
+    by = facts.get("map_by", sent)
+    return f"map chosen: {chosen}, NRMSE {scores[chosen]:.3g} {by} ({others})"

@@ -51,11 +51,7 @@ from catchment.federation.learn.unlearning import (
     summed,
     unlearn,
 )
-from catchment.federation.learn.yule_walker import (
-    FederatedYuleWalker,
-    YuleWalkerState,
-    lags_of_run,
-)
+from catchment.federation.learn.yule_walker import FederatedYuleWalker, YuleWalkerState
 from catchment.federation.runs.folder import MODEL
 from catchment.federation.runs.read import Run, last_state, read_digests, read_run
 from catchment.plugins import plugin
@@ -132,7 +128,12 @@ class Described:
             own = {name: sent.members[race.best] for name, sent in race.by_client.items()}
             return ridge, RidgeState(race.total.members[race.best], own)
         if self.name == "FederatedYuleWalker":
-            return lags_of_run(model, self.settings, parts)
+            lags: Any = model.features  # those that were chosen; the sums are of more
+            learn = FederatedYuleWalker(features=lags, preprocessing=model.preprocessing)
+            state: Any = learn.load_state(parts)
+            lags = replace(lags, delays=state.total.products.shape[1] - learn.horizon, washout=0)
+            told = {**self.settings, "features": lags, "preprocessing": model.preprocessing}
+            return FederatedYuleWalker(**told), state
         if self.name not in ("FederatedRidge", "AlignedRidge") or self.is_of_before:
             return None
         gone = GONE["FederatedRidge"]
