@@ -18,8 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import filterfalse, islice
-from operator import attrgetter
+from itertools import islice
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -575,8 +574,9 @@ def run(
         keeper.close_round(state, record)
         if exchange is not None:
             exchange.publish()
-        left = set(map(attrgetter("client"), refused))
-        engine.counted(number, list(filterfalse(left.__contains__, cohort)))
+        if not engine.has_data:
+            left = {one.client for one in refused}
+            engine.counted(number, [name for name in cohort if name not in left])
     return Result(state, plan, records)
 
 
