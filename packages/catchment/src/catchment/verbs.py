@@ -590,6 +590,7 @@ def evaluate(
     """
     from catchment.federation.measure.evaluation import Evaluation
 
+    devices_of(clients)  # refuses what is no mapping
     plan = Plan(algorithm=Evaluation(model_under_test=model, device=device))
     done = run_locally(plan, placed(clients, model.classes), threads=threads, workers=workers)
     warn_of({EVALUATION: done.records})

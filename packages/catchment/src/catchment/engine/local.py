@@ -315,7 +315,6 @@ def placed(
 
     Devices are those of a workflow then, if there is one.
     """
-    devices_of(clients)  # refuses what is no mapping
     if classes is None and workflow is None:
         return clients
     if isinstance(clients, LazyClients):
