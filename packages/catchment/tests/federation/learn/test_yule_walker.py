@@ -225,6 +225,28 @@ def test_gaps_are_pairs_that_are_not_there() -> None:
     assert (ours < run.model.deviation).all()
 
 
+def test_a_trend_is_better_learned_from_the_exact_gram_and_widens_intervals() -> None:
+    def rising(seed: int) -> Any:
+        e = np.random.default_rng(seed).normal(size=900)
+        for t in range(1, len(e)):
+            e[t] += 0.8 * e[t - 1]
+        return e + 0.1 * np.arange(len(e))  # by 42 deviations of e in 700 steps
+
+    held = {f"c{k}": [ct.Recording(rising(k)[:700])] for k in range(4)}
+    later = {f"c{k}": [ct.Recording(rising(k)[652:])] for k in range(4)}
+    pipeline = ct.Pipeline(ct.Preprocessing(horizon=24), LAGS)
+    found, expected = [], []
+    for upload in ("autocovariances", "statistics"):
+        model: Any = ct.federate(pipeline, held, upload=upload).model
+        errors = errors_of(model, later)
+        found.append(float(np.sqrt(errors.squared_error[0] / errors.n)))
+        expected.append(float(model.deviation[0]))
+    last = np.sqrt(np.mean([(rising(k)[724:] - rising(k)[700:-24]) ** 2 for k in range(4)]))
+    assert found[1] < 0.8 * found[0] < 0.8 * last  # 2.5, 3.4 and 3.5
+    assert expected[0] > 2.5 * found[0]  # 9.5
+    assert expected[1] == pytest.approx(found[1], rel=0.2)
+
+
 def test_a_calendar_and_what_is_known_ahead_stand_beside_the_lags() -> None:
     rng = np.random.default_rng(6)
     held = {}
