@@ -469,7 +469,8 @@ class FeatureMap(ABC):
         """Return how many steps of inputs (T, I) give features; ValueError if none does."""
         if len(u) <= self.washout:
             raise ValueError(
-                f"a recording has {len(u)} steps and washout is {self.washout}; use a shorter one"
+                f"a recording has {len(u)} steps and washout is {self.washout}; use a shorter one, "
+                "or a longer recording"
             )
         return len(u) - self.washout
 

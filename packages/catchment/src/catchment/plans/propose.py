@@ -193,7 +193,10 @@ def _data(found: Survey, files: Sequence[str], place: Path) -> Section:
 
 def _test(found: Survey, horizon: int | None) -> Section:
     if horizon is not None:
-        return {"test": (TESTED, "the last quarter of every recording")}
+        section: Section = {"test": (TESTED, "the last quarter of every recording")}
+        if len(found.clients) == 1:
+            section["split"] = ("natural", "one person, who is not cut into several")
+        return section
     if len(found.clients) >= 3:
         said = "everyone trains, and is tested by a model that has not seen them"
         return {"test": ("folds", said), "folds": (min(FOLDS, len(found.clients)), "")}
@@ -209,6 +212,11 @@ def _forecaster(found: Survey, horizon: int) -> tuple[dict[str, Section], str]:
     """
     steps = float(np.median([one.steps for one in found.recordings] or [0]))
     trained = steps * (1 - TESTED)
+    if horizon >= trained:
+        raise ValueError(
+            f"horizon is {horizon}, and recordings have {steps:g} rows, of which {trained:g} are "
+            "learned from; pass a shorter horizon or longer recordings"
+        )
     lags = next((L for L in LOOKBACKS if trained >= LONG_SERIES * (L + horizon)), 0)
     about, long = f"recordings have {steps:g} rows", f"{LONG_SERIES} times the {{}} + {horizon}"
     if not lags:

@@ -17,7 +17,15 @@ from typing import Any, ClassVar, Literal
 
 from catchment.arrays import PositiveInt, Probability
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
+from catchment.federation.algorithm import (
+    Algorithm,
+    Data,
+    Kept,
+    Requirements,
+    RoundContext,
+    Tally,
+    added_by_key,
+)
 from catchment.federation.checks import check_classes, check_statistics
 from catchment.federation.learn import some_labels
 from catchment.federation.learn.sums import (
@@ -25,6 +33,7 @@ from catchment.federation.learn.sums import (
     RidgeState,
     chosen_ridge,
     group_of,
+    group_sums,
     learned,
     left_out,
     readout_figures,
@@ -238,14 +247,21 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], context: RoundContext
     ) -> RidgeState:
-        grouped = self.store_per_client == "groups"
+        came = total.by_client
+        if self.carries:
+            # One may have nothing new, or nothing but its washout: that is no answer to judge by.
+            came = {name: own for name, own in came.items() if own.n_rows}
+        whole = total.total if state.total is None else state.total + total.total
+        if self.store_per_client == "groups":  # clients kept before join their groups
+            before = group_sums(state.by_client) or state.by_group
+            sums = RidgeState(whole, by_group=added_by_key(before, total.by_group))
+        else:
+            sums = RidgeState(whole, added_by_key(state.by_client, came))
+        after = self.solved(sums)
         if not self.carries:
-            return self.solved(state.plus(total, grouped=grouped))
+            return after
         from catchment.federation.increments import with_increments
 
-        # One may have nothing new, or nothing but its washout: that is no answer to judge by.
-        came = {name: own for name, own in total.by_client.items() if own.n_rows}
-        after = self.solved(state.plus(replace(total, by_client=came), grouped=grouped))
         return with_increments(state, after, total, came, context, self.store_per_client)
 
     def solved(self, state: RidgeState) -> RidgeState:

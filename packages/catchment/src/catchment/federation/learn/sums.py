@@ -23,7 +23,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 
 from catchment.errors import FederationError, IntegrityError
-from catchment.federation.algorithm import Tally, added_by_key
+from catchment.federation.algorithm import Tally
 from catchment.federation.measure import outliers
 from catchment.readout.heads import Head
 from catchment.readout.ridge_choice import RidgeChoice
@@ -77,14 +77,6 @@ class RidgeState:
         ridge, divided = self.readout.ridge, self.standardized
         losses = outliers.left_out_losses(self.by_client, ridge, standardize=divided)
         return (*outliers.loss_flags(losses), *outliers.rows_flags(rows))
-
-    def plus(self, new: Tally[RidgeStatistics], *, grouped: bool) -> RidgeState:
-        """Return the sums with those of a round, not solved."""
-        total = new.total if self.total is None else self.total + new.total
-        if grouped:  # clients kept before join their groups
-            before = group_sums(self.by_client) or self.by_group
-            return RidgeState(total, by_group=added_by_key(before, new.by_group))
-        return RidgeState(total, added_by_key(self.by_client, new.by_client))
 
 
 def left_out(
