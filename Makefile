@@ -264,7 +264,7 @@ bench: $(BENCH)/.installed
 
 # aeon and sktime ask for an older numba and pandas than the pins; sktime warns of its next release.
 interop: $(INTEROP)/.installed
-	@$(INTEROP)/bin/python -m pytest -q -n 2 -W ignore::FutureWarning packages/catchment/tests/interop tests/test_doctests.py -k interop
+	@$(INTEROP)/bin/python -m pytest -q -n 2 -W ignore::FutureWarning packages/catchment-lab/tests/interop tests/test_doctests.py -k interop
 	@$(INTEROP)/bin/python -m pytest -q -n 2 -m "long or not long" packages/catchment/tests/sklearn/test_guide.py
 
 clean:
@@ -302,7 +302,7 @@ $(BENCH)/.installed: $(INPUTS)
 $(INTEROP)/.installed: $(INPUTS)
 	$(call environment,$(INTEROP))
 	@echo "installing catchment, aeon and sktime into $(INTEROP)"
-	@$(INTEROP)/bin/python $(INSTALL) -e 'packages/catchment[sklearn]' -r requirements/interop.txt
+	@$(INTEROP)/bin/python $(INSTALL) -e 'packages/catchment[sklearn]' -e packages/catchment-lab -r requirements/interop.txt
 	@touch $@
 
 # Dependency groups need pip 25.1; the pip that comes with Python 3.11 is older.

@@ -37,6 +37,7 @@ DAILY = (
     "packages/catchment-edge/tests/edge/test_federation.py::test_the_sum_of_five_boards",
     "packages/catchment-lab/tests/watch/test_page.py::test_a_browser_follows_a_run",
     "packages/catchment-research/tests/reproductions/test_fedip_page.py",
+    "packages/catchment-research/tests/reproductions/test_again.py",
     "packages/catchment-research/tests/reproductions/test_fedpt_docs.py",
     "packages/catchment-research/tests/reproductions/test_freeze_results.py",
     "packages/catchment-research/tests/reproductions/test_intervals.py",

@@ -33,9 +33,10 @@ from benchmarks.record import RESULTS, write
 from benchmarks.runners import Work
 from benchmarks.timing import once
 from catchment import Array
-from catchment.data import lorenz, mackey_glass, narma
+from catchment.data import mackey_glass, narma
 from catchment.features import FeatureMap
 from catchment.readout import accumulate, nrmse
+from catchment_research import known_series
 
 TRAIN, TEST, WASHOUT, FEATURES, LAGS = 4000, 2000, 200, 400, 30
 AHEAD, LORENZ_AHEAD = 84, 10
@@ -62,7 +63,7 @@ def mackey_glass_task(seed: int, n_train: int = TRAIN) -> Split:
 
 @cache
 def lorenz_task(seed: int, n_train: int = TRAIN) -> Split:
-    x = lorenz(n_train + TEST + LORENZ_AHEAD, seed=seed)[:, :1]
+    x = known_series("lorenz", n_train + TEST + LORENZ_AHEAD, seed=seed)[:, :1]
     return _ahead(x, x, LORENZ_AHEAD, n_train)
 
 

@@ -75,7 +75,6 @@ def ted_table() -> str:
     """Return the forecasts of the TED spread, best first."""
     words = {
         "persistence": "yesterday's value",
-        "16 recipes, 3 halvings, ridge chosen": "one of 16 recipes, three halvings, ridge chosen",
         "16 recipes in one round, ridge chosen": "one of 16 recipes in one round, ridge chosen",
         "reservoir, peer's settings, ridge chosen": "**that reservoir, ridge chosen by clients**",
         "reservoir, peer's settings, ridge 1e-6": "reservoir with the peer's settings, ridge 1e-6",

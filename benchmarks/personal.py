@@ -29,7 +29,7 @@ from catchment import evaluate
 from catchment.data import Dealt, Recording, Scaler
 from catchment.engine import run_locally
 from catchment.features import EchoState, Reservoir
-from catchment.federation import Plan, first_part
+from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge, own_readout
 from catchment.readout import Model
 from reproductions.places import load
@@ -114,13 +114,24 @@ def compare(
         assert state.readout is not None
         model = Model(features, state.readout, classes, state.total)
         for name in held_out:
-            earlier, later = first_part(scaler.apply(clients[name]), 0.5)
+            earlier, later = halves(list(scaler.apply(clients[name])))
             before = evaluate(model, {name: later}).by_client[name].value
             own = own_readout(features, state.readout, earlier, classes=True)
             mine = replace(model, readout=own.readout, statistics=None)
             after = evaluate(mine, {name: later}).by_client[name].value
             found[name] = Comparison(before, after, own.step > 0)
     return found
+
+
+def halves(recordings: list[Recording]) -> tuple[list[Recording], list[Recording]]:
+    """Return the first half of the recordings of each class, to learn from, and the others."""
+    labels = [int(np.argmax(one.y)) if one.y is not None else -1 for one in recordings]
+    earlier: list[Recording] = []
+    later: list[Recording] = []
+    for k, one in enumerate(recordings):
+        before = labels[:k].count(labels[k])
+        (earlier if before < labels.count(labels[k]) // 2 else later).append(one)
+    return earlier, later
 
 
 def outcome(data: str, runs: list[dict[str, Comparison]]) -> Outcome:

@@ -37,10 +37,11 @@ from catchment import (
     Run,
     federate,
 )
-from catchment.data import contiguous, lorenz, mackey_glass
+from catchment.data import contiguous, mackey_glass
 from catchment.errors import PrecisionWarning, SingularError
 from catchment.readout import Readout, nrmse
 from catchment.wire import replace_file
+from catchment_research import known_series
 
 PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "statistics.md"
 HORIZONS = {"Mackey-Glass": 6, "Lorenz": 10}
@@ -93,7 +94,7 @@ class Segments:
 def segments(cell: Cell) -> tuple[Segments, EchoState]:
     """Return the data of a cell and its reservoir's description."""
     h, n = HORIZONS[cell.series], TRAIN + VALID + TEST
-    x = (mackey_glass if cell.series == "Mackey-Glass" else lorenz)(n + h)
+    x = mackey_glass(n + h) if cell.series == "Mackey-Glass" else known_series("lorenz", n + h)
     u, y = x[:-h], x[h:, :1]
     raw = u
     if cell.inputs == "standardized":

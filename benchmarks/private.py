@@ -29,12 +29,13 @@ import numpy as np
 
 from benchmarks import record
 from catchment import Array, Integers
-from catchment.data import Recording, scale_each, wearable_user
+from catchment.data import Recording, wearable_user
 from catchment.features import EchoState, Reservoir
 from catchment.federation import RoundContext
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.privacy import Clip, GaussianNoise
 from catchment.readout import Readout, RidgeStatistics, accumulate
+from catchment_research import scale_each
 from reproductions.data.load import load_images
 from reproductions.places import load
 

@@ -39,7 +39,6 @@ from reproductions.places import load
 TRAIN = 0.7
 LAGS = (1, 2, 5, 10, 20)
 GRID = tuple(product((0.3, 1.0), (0.5, 0.95), (0.05, 0.2, 0.5, 1.0)))
-HALVINGS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,12 +120,10 @@ def run_ridge(task: Task, features: EchoState, *, fixed: float | None = None) ->
     return Run(task.error(result.model), seconds, sent, f"ridge {float(ridge):.3g}")
 
 
-def run_candidates(task: Task, candidates: Mapping[str, EchoState], halvings: int = 0) -> Run:
-    algorithm = Candidates(features=tuple(candidates.values()), halvings=halvings)
+def run_candidates(task: Task, candidates: Mapping[str, EchoState]) -> Run:
+    algorithm = Candidates(features=tuple(candidates.values()))
     began = time.perf_counter()
-    result = run_locally(
-        Plan(algorithm=algorithm, rounds=algorithm.requirements.rounds), task.clients
-    )
+    result = run_locally(Plan(algorithm=algorithm), task.clients)
     seconds = time.perf_counter() - began
     assert result.model is not None
     assert result.state.best is not None
@@ -162,9 +159,6 @@ def measure(task: Task, *, units: int, seeds: int) -> list[dict[str, object]]:
         ),
         f"{len(GRID)} recipes in one round, ridge chosen": lambda seed: run_candidates(
             task, recipes(task, seed, units)
-        ),
-        f"{len(GRID)} recipes, {HALVINGS} halvings, ridge chosen": lambda seed: run_candidates(
-            task, recipes(task, seed, units), HALVINGS
         ),
     }
     rows += [row(name, [way(seed) for seed in range(seeds)]) for name, way in ways.items()]

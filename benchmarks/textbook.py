@@ -23,10 +23,11 @@ import numpy as np
 
 from benchmarks.record import RESULTS, write
 from catchment import Array, EchoState, Pipeline, Preprocessing, Recording, federate
-from catchment.data import contiguous, lorenz, mackey_glass, narma
+from catchment.data import contiguous, mackey_glass, narma
 from catchment.errors import PrecisionWarning
 from catchment.readout import ForecastLimitWarning, Model, forecast, nrmse
 from catchment_lab.datasets import load
+from catchment_research import known_series
 
 PAGE = Path(__file__).parents[1] / "docs" / "concepts" / "statistics.md"
 UNITS, WASHOUT, N_CLIENTS, TRAIN, TEST = 300, 100, 5, 6000, 2000
@@ -53,7 +54,7 @@ def narma_task(seed: int) -> Task:
 
 
 def lorenz_task(seed: int) -> Task:
-    x = lorenz(TRAIN + TEST + AHEAD, seed=seed)
+    x = known_series("lorenz", TRAIN + TEST + AHEAD, seed=seed)
     return ahead(x[:-AHEAD], x[AHEAD:])
 
 

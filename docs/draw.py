@@ -187,18 +187,13 @@ def anomaly_picture() -> None:
 
 
 def report_pictures() -> None:
-    """Photograph the report of the demonstration: light, dark, and on a phone."""
+    """Photograph the report of the demonstration."""
     with tempfile.TemporaryDirectory() as place:
         # An empty data directory: the pictures are of the synthetic wearables alone.
         (Path(place) / "none").mkdir()
         demo = [sys.executable, "-m", "catchment.cli", "demo", "--out", place]
         subprocess.run([*demo, "--data", f"{place}/none"], check=True, capture_output=True)
-        page = Path(place) / "report.html"
-        narrow = page.with_name("narrow.html")
-        narrow.write_text(PHONE, encoding="utf-8")
-        _photograph("report", page.as_uri(), 1100, 1840)
-        _photograph("report-dark", page.as_uri(), 1100, 1840, dark=True)
-        _photograph("report-phone", narrow.as_uri(), 390, 1500)
+        _photograph("report", (Path(place) / "report.html").as_uri(), 1100, 1840)
 
 
 def page_pictures() -> None:

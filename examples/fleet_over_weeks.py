@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from catchment.engine import run_locally
 from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge
 from catchment.parallel import single_blas_thread
-from catchment.readout import PersonalModels
+from catchment.readout import PersonalModels, RidgeStatistics
 
 PUMPS, WEEKS, STEPS, FORGETTING, RIDGE = 12, 20, 250, 0.7, 1e-2
 WORN, WEARS_FROM, MOVED, MOVED_FROM = 3, 9, 7, 14
@@ -51,37 +53,45 @@ def week_of(pump: int, week: int) -> ct.Recording:
 
 @dataclass
 class Fleet:
-    """One way to learn on, from week to week: its sums, and what the pumps carry."""
+    """What is learned on from week to week: the sums of all weeks, and what the pumps carry."""
 
     algorithm: FederatedRidge
     state: Any = None
     memories: dict[str, Any] = field(default_factory=dict)
+    fading: dict[str, RidgeStatistics] = field(default_factory=dict)  # by pump: old weeks fade
 
-    def learn(self, new: Mapping[str, list[ct.Recording]]) -> PersonalModels:
+    def learn(self, new: Mapping[str, list[ct.Recording]]) -> dict[str, PersonalModels]:
         """Return the models after one more week; every pump sends the sums of what is new."""
         plan = Plan(algorithm=self.algorithm)
         done = run_locally(plan, new, memories=self.memories, onto=self.state)
+        for name, sums in done.state.by_client.items():
+            before = None if self.state is None else self.state.by_client[name]
+            week = (sums if before is None else sums - before).floats
+            old = self.fading.get(name)
+            self.fading[name] = week if old is None else old.scaled(FORGETTING) + week
         self.state = done.state
-        every, own = done.state.total.floats, {}
-        for name, sums in done.state.by_client.items():  # as if a pump had as many rows as all
-            equal = sums.floats.scaled(every.weight / sums.weight)
-            own[name] = (every.scaled(0.5) + equal.scaled(0.5)).solve(RIDGE)
-        return PersonalModels(done.result, own)
+        whole = {name: sums.floats for name, sums in done.state.by_client.items()}
+        return {
+            "forgets nothing": models_of(done.result, whole),
+            f"forgetting {FORGETTING}": models_of(done.result, self.fading),
+        }
+
+
+def models_of(shared: ct.Model, by_pump: Mapping[str, RidgeStatistics]) -> PersonalModels:
+    """Return the readout of everybody's sums, and one of each pump's own mixture."""
+    every, own = reduce(add, by_pump.values()), {}
+    for name, sums in by_pump.items():  # as if a pump had as many rows as all
+        equal = sums.scaled(every.weight / sums.weight)
+        own[name] = (every.scaled(0.5) + equal.scaled(0.5)).solve(RIDGE)
+    return PersonalModels(replace(shared, readout=every.solve(RIDGE)), own)
 
 
 def weekly_errors(n_weeks: int) -> tuple[dict[str, list[dict[str, float]]], list[list[str]]]:
     """Return NRMSE by pump ("" for all) in each week from the second on, and who drifted."""
     features = ct.EchoState(40, washout=20).build(2, per_step=True)
-    fleets = {}
-    for name, factor in (("forgets nothing", 1.0), (f"forgetting {FORGETTING}", FORGETTING)):
-        ridge = FederatedRidge(
-            features=features,
-            ridge=RIDGE,
-            increments="new",
-            forgetting=factor,
-            false_positive_rate=0.02,
-        )
-        fleets[name] = Fleet(ridge)
+    fleet = Fleet(
+        FederatedRidge(features=features, ridge=RIDGE, increments="new", false_positive_rate=0.02)
+    )
     errors: dict[str, list[dict[str, float]]] = {}
     models: dict[str, PersonalModels] = {}
     changed: list[list[str]] = []
@@ -96,11 +106,10 @@ def weekly_errors(n_weeks: int) -> tuple[dict[str, list[dict[str, float]]], list
             for name, guess in guesses.items():
                 errors.setdefault(name, []).append(_scores(ct.evaluate(guess, new)))
             errors.setdefault("mean so far", []).append(_mean_errors(new, np.concatenate(past)))
-        models = {name: fleet.learn(new) for name, fleet in fleets.items()}
+        models = fleet.learn(new)
         first = first or [model.model for model in models.values()]
         past += [one.y for (one,) in new.values() if one.y is not None]
-        faithful = fleets["forgets nothing"]  # its usual is all that came before
-        found = faithful.algorithm.drifts(faithful.state)
+        found = fleet.algorithm.drifts(fleet.state)
         changed.append([f"{one.client} ({one.kind})" for one in found if one.round == week - 1])
     return errors, changed[1:]
 

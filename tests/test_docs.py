@@ -97,6 +97,18 @@ def test_links_to_files_lead_somewhere() -> None:
     assert missing == []
 
 
+def test_every_picture_is_shown_on_a_page() -> None:
+    shown = re.compile(r"(?:!\[[^]]*\]\(|\{image\} )([^)\s]+)")
+    links = [
+        (page.parent / link).resolve()
+        for page in PAGES
+        for link in shown.findall(page.read_text(encoding="utf-8"))
+    ]
+    drawn = [*(ROOT / "results").glob("*.png"), *(ROOT / "docs" / "images").iterdir()]
+    assert {one.name for one in set(drawn) - set(links)} == set()
+    assert [one for one in links if not one.is_file()] == []
+
+
 @pytest.mark.parametrize("page", READMES, ids=lambda page: page.parent.name)
 def test_the_readme_of_a_package_prints_what_it_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -46,6 +46,7 @@ OTHERS = {
     ("models", "prompt"): "predict prompt.safetensors one.csv",
 }
 PLANS = {
+    "maps": WEARABLES + '[features]\nmap = "{}"\n',
     "plasticity": WEARABLES + '[features]\nunits = 5\n[plasticity]\nname = "{}"\n',
     "sources": '[data]\nsource = "{}"\n',
     "algorithms": WEARABLES + '[learn]\nalgorithm = "{}"\n',

@@ -11,7 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+
+from catchment.cli import main
 
 ROOT = Path(__file__).parents[1]
 WORKFLOW = ROOT / ".github" / "workflows" / "systems.yml"
@@ -83,7 +86,6 @@ def test_the_walk_by_files_needs_nothing_that_windows_lacks(tmp_path: Path) -> N
     catchment(tmp_path, "kit", "plan.toml", "--sites", "sites.csv")
     kits = tmp_path / "kits"
     for k, name in enumerate(names):
-        (kits / name / "data").mkdir()
         rows = "".join(f"{(t * (k + 2)) % 7},{(t * (k + 3)) % 5}\n" for t in range(200))
         (kits / name / "data" / "log.csv").write_text("x,y\n" + rows, newline="\r\n")
         said = ["contribute", "plan.toml", "data", "--name", name, "--keys", "keys"]
@@ -95,6 +97,17 @@ def test_the_walk_by_files_needs_nothing_that_windows_lacks(tmp_path: Path) -> N
     catchment(kits, "combine", *files, *same, "--out", "run", "--answer", "run.answer")
     assert (kits / "run" / "model.safetensors").is_file()
     assert all(b"\r" not in path.read_bytes() for path in kits.glob("**/*.t[ox]*"))
+
+
+def test_windows_expands_patterns_because_the_words_are_not_passed_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Click expands *.contribution there if it takes the words from the process itself.
+    seen: list[object] = []
+    commands = sys.modules[main.__module__]
+    monkeypatch.setattr(commands, "app", lambda args, prog_name: seen.append(args))
+    main()
+    assert seen == [None]
 
 
 def _mode(call: ast.Call) -> str:

@@ -59,7 +59,6 @@ QUICK = (
     "ridge",
     "ridge-increments",
     "gradient-batches",
-    "halving",
     "ensemble-classes",
     "plasticity",
     "moments",

@@ -12,17 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("onnxruntime")
-pytest.importorskip("onnx")
+pytest.importorskip("catchment_edge")
 
 from onnx import TensorProto
 
 import catchment as ct
 from catchment.data import MODELS_ENVIRONMENT
 from catchment.errors import ClippingWarning, IntegrityError, MissingDataError
-from catchment.features import Encoder, FeatureMap, FeatureUnion, restored
+from catchment.features import FeatureMap, FeatureUnion, restored
+from catchment.plans import parse_plan
 from catchment.testing import check_feature_map
 from catchment.wire import Message
+from catchment_edge import CPU, CUDA, Encoder
 from tests.features.onnx_graphs import WEIGHTS, write
 from tests.features.test_concat import people, traveled, workflow
 
@@ -226,16 +227,12 @@ def test_a_gpu_is_asked_for_in_plain_float32(
     torch = pytest.importorskip("torch", reason="needs torch")
     import onnxruntime
 
-    from catchment.features import CPU, CUDA
-    from catchment_gpu import EncoderForm, encoder_form
+    from catchment_gpu import HostForm, form_of
 
     inner, gpu = tiny.build(3, per_step=False), torch.device("cuda")
-    assert isinstance(inner, Encoder)
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPU"])
-    assert encoder_form(inner, gpu) is None
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [CUDA])
-    assert encoder_form(inner, torch.device("cpu")) is None
-    assert isinstance(encoder_form(inner, gpu), EncoderForm)
+    form = form_of(inner, gpu)
+    assert isinstance(form, HostForm)
+    expected = inner.compute_rows(INPUTS, 1)
     asked, start = [], onnxruntime.InferenceSession
 
     def session(content: bytes, options: Any, providers: list[Any]) -> Any:
@@ -243,9 +240,19 @@ def test_a_gpu_is_asked_for_in_plain_float32(
         return start(content, options, providers=[CPU])
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", session)
-    # The rows are made for a GPU, which this machine need not have, and looked at on the CPU.
-    form = EncoderForm(inner, torch.device("cpu"))
-    (block,) = form.compute_blocks(INPUTS)
-    assert asked == [[(CUDA, {"device_id": 0, "use_tf32": 0}), CPU]]
-    for z, one in zip(block.z.T.numpy(), inner.compute_rows(INPUTS, 1), strict=True):
-        np.testing.assert_array_equal(z, one[0])
+    for there, wanted in (["CPU"], []), ([CUDA], [[(CUDA, {"device_id": 0, "use_tf32": 0}), CPU]]):
+        monkeypatch.setattr(onnxruntime, "get_available_providers", lambda there=there: there)
+        assert len(form.made(INPUTS)) == len(INPUTS)
+        assert asked == wanted
+    for z, one in zip(form.made(INPUTS), expected, strict=True):
+        np.testing.assert_array_equal(z, one)
+
+
+def test_a_network_is_found_from_the_plan_on(tmp_path: Path) -> None:
+    inner = f'{{ map = "encoder", onnx = "net.onnx", sha256 = "{"0" * 64}", features = 4 }}'
+    text = '[data]\nsource = "wearables"\n[features]\nmap = "feature_union"\n'
+    text += f'maps = [{inner}, "window_statistics"]\n'
+    (found,) = parse_plan(text, base=tmp_path).maps
+    assert isinstance(found, ct.FeatureUnion)
+    assert isinstance(found.maps[0], Encoder)
+    assert found.maps[0].onnx == tmp_path / "net.onnx"

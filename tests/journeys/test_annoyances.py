@@ -11,6 +11,8 @@ import importlib.util
 import io
 import json
 import re
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -77,6 +79,49 @@ def test_elapsed_milliseconds_in_one_file_are_asked_about() -> None:
     assert any(
         "p2.csv has a row every 50 s, the others 20 Hz: are its times mill" in x for x in lines
     )
+
+
+def test_elapsed_milliseconds_are_not_filled_up_to_the_rate_of_the_others() -> None:
+    good_people(Path("people"), 5)
+    write(Path("new.csv"), [[f"{1000 * float(t):.0f}", *rest] for t, *rest in rows_of(9)])
+    Path("people/p2.csv").write_text(Path("new.csv").read_text())
+    said = typed("fit", "people", *QUICK).stdout
+    assert "trained on 4 of 5 people" in said
+    assert "p2: a recording of 480 steps" in said
+    refused = typed("predict", "runs/people", "new.csv", code=2).stderr
+    assert "new.csv: a recording of 480 steps over 23950 s would have 479001 steps" in refused
+    assert "check that its times are seconds" in refused
+
+
+def test_a_file_without_a_value_has_no_prediction_and_a_pause_none() -> None:
+    good_people(Path("people"), 3)
+    typed("fit", "people", *QUICK)
+    write(Path("silent.csv"), [[t, "", "", label] for t, *_, label in rows_of(9)])
+    said = typed("predict", "runs/people", "silent.csv", code=2).stderr
+    assert "silent.csv: every step of 1 recordings lacks an input" in said
+    rows = rows_of(9)
+    write(Path("new.csv"), rows)
+    whole = predicted("runs/people", "new.csv")
+    for row in rows[240:]:
+        row[0] = f"{float(row[0]) + 3600:.3f}"
+    write(Path("paused.csv"), rows)
+    assert predicted("runs/people", "paused.csv") == whole
+
+
+def test_a_fit_that_was_killed_says_how_to_go_on_and_does() -> None:
+    good_people(Path("people"), 3)
+    program = "from catchment.cli import main; main()"
+    words = [sys.executable, "-c", program, "fit", "people", *QUICK]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as killed:
+        while killed.poll() is None and not Path("runs/people/model.safetensors").exists():
+            time.sleep(0.01)
+        killed.kill()
+    said = typed("fit", "people", *QUICK, code=2).stderr
+    (command,) = re.findall(r"if it was cut short: catchment (run .*--resume), or", said)
+    typed(*command.split())
+    typed("fit", "people", *QUICK, "--out", "again", "--plan", "again.toml")
+    models = [Path(one, "model.safetensors").read_bytes() for one in ("runs/people", "again")]
+    assert models[0] == models[1]
 
 
 @pytest.mark.long
@@ -379,6 +424,12 @@ def test_a_plan_of_ones_own_is_kept_in_a_folder() -> None:
     assert "PCA" in render([run])
 
 
+def unlabeled() -> dict[str, list[ct.Recording]]:
+    """Return a person whose only label is missing."""
+    (first, *_) = uneven()["p0"]
+    return {"p0": [ct.Recording(first.u, y=np.full(2, np.nan), classes=first.classes)]}
+
+
 def _x(*shape: int) -> Any:
     return np.random.default_rng(0).normal(size=shape)
 
@@ -423,6 +474,16 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         lambda: ct.federate("default", [*uneven().values()]),  # type: ignore[call-overload]
         TypeError,
         "clients is a list; pass a dict of recordings by the client's name",
+    ),
+    "a list of clients in evaluate": (
+        lambda: ct.evaluate(ct.fit("window_statistics", uneven()["big"]), uneven()["p0"]),  # type: ignore[arg-type]
+        TypeError,
+        "clients is a list; pass a dict of recordings by the client's name",
+    ),
+    "nothing to compare with": (
+        lambda: ct.evaluate(ct.fit("window_statistics", uneven()["big"]), unlabeled()),
+        ValueError,
+        "no row of these clients has a known target; pass some to compare with",
     ),
     "a text for a model": (
         lambda: ct.load("text.txt"),

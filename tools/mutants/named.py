@@ -533,7 +533,7 @@ _DATA = {
         Edit(LEARN + "anomaly.py", "begin = first if self.calibration else 0.0", "begin = 0.0"),
     ),
     "a window after a gap forgets where it starts": (
-        Edit(PREPARING, "segment.start + start)", "start)"),
+        Edit(PREPARING, "segment.start + start, silent)", "start, silent)"),
     ),
     "durations of windows by the mean interval": (
         Edit(PREPARING, "np.median(np.diff(recording.times))", "np.mean(np.diff(recording.times))"),

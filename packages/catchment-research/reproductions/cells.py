@@ -92,7 +92,8 @@ def _average(readouts: Sequence[Readout], weights: Sequence[float]) -> Readout:
         WeightedSum.of((readout.weights, readout.intercept), weight)
         for readout, weight in zip(readouts, weights, strict=True)
     )
-    return Readout(*reduce(add, sums).mean())
+    mean, intercept = reduce(add, sums).mean()
+    return Readout(mean, intercept)
 
 
 @dataclass(frozen=True, eq=False)

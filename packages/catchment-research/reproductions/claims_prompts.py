@@ -89,6 +89,19 @@ def _adapters(results: Results) -> Verdict | None:
     return Verdict(ours, same_sign(list(found.values())), why)
 
 
+def fewer_in_all(cells: dict[int, Cell], lora: dict[int, Cell]) -> list[float]:
+    """Return how many times fewer bytes than LoRA whole trainings sent.
+
+    First with the language model on the clients, then on a server, prompts and gradients counted.
+    """
+
+    def sent(cells: dict[int, Cell], *, asked: bool = False) -> float:
+        names = ("bytes_up", "bytes_down", *(("asked_up", "asked_down") if asked else ()))
+        return float(np.mean([sum(cell[name] for name in names) for cell in cells.values()]))
+
+    return [sent(lora) / sent(cells, asked=asked) for asked in (False, True)]
+
+
 def _bytes(results: Results) -> Verdict | None:
     lora = cells_of(results, "sst2", "lora")
     found = {name: cells_of(results, "sst2", method) for method, name in KINDS.items()}
@@ -96,14 +109,10 @@ def _bytes(results: Results) -> Verdict | None:
     if not found or not lora:
         return None
 
-    def sent(cells: dict[int, Cell], *, asked: bool = False) -> float:
-        names = ("bytes_up", "bytes_down", *(("asked_up", "asked_down") if asked else ()))
-        return float(np.mean([sum(cell[name] for name in names) for cell in cells.values()]))
-
     texts, enough = [], []
     for name, cells in found.items():
         longer = next(iter(cells.values()))["rounds"] / next(iter(lora.values()))["rounds"]
-        in_all = [sent(lora) / sent(cells, asked=asked) for asked in (False, True)]
+        in_all = fewer_in_all(cells, lora)
         a_round = [longer * fewer for fewer in in_all]
         enough += [a_round[1] >= 8]
         texts.append(

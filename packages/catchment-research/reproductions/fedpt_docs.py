@@ -150,6 +150,10 @@ def hundred(result: FedptResult) -> str:
     return _noises(result, "hundred")
 
 
+def long(result: FedptResult) -> str:
+    return _noises(result, "long")
+
+
 def addresses(result: FedptResult) -> str:
     return _noises(result, "addresses")
 
@@ -240,6 +244,7 @@ BLOCKS: dict[str, Callable[[FedptResult], str]] = {
     "text": text,
     "private": private,
     "hundred": hundred,
+    "long": long,
     "addresses": addresses,
 }
 

@@ -47,7 +47,7 @@ from reproductions.cells import (
 )
 from reproductions.connectivity import Connectivity, Wired, draw
 from reproductions.iterative import Averaging, best_curve
-from reproductions.people import People
+from reproductions.people import DESCRIBED, People
 from reproductions.sent_back import sent_back
 from reproductions.spaces import INCFED_HAR, INCFED_WESAD
 from reproductions.study import Began, Measure, Selected, SetResult, Traffic
@@ -172,7 +172,7 @@ def space_of(name: str) -> Space:
     >>> space_of("hhar").units
     (100, 500)
     """
-    return INCFED_HAR if name == "hhar" else INCFED_WESAD
+    return INCFED_HAR if name in ("hhar", DESCRIBED) else INCFED_WESAD
 
 
 def named(method: str, at: float, settings: IncFedSettings) -> str:

@@ -48,9 +48,10 @@ def _shares(ax: Axes, one: SetResult, colors: Theme) -> None:
         y = np.array([100 * one.mean(method, share) for share in one.shares])
         e = np.array([100 * one.deviation(method, share) for share in one.shares])
         ax.errorbar(x, y, e, color=color, marker="o", ms=4, capsize=2)
-        say(ax, name, (x[-1], y[-1]), color, above=method != AVERAGE)
         paper = [printed("incfed", one.name, method, share) for share in one.shares]
         known = [(a, b) for a, b in zip(x, paper, strict=True) if b is not None]
+        below = method == AVERAGE and (not known or known[-1][1] > y[-1])
+        say(ax, name, (x[-1], y[-1]), color, above=not below)
         if known:
             ax.plot(*zip(*known, strict=True), color=color, ls=":", marker="x", ms=4, lw=1)
 

@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from catchment import Array, Integers
-from catchment.data import Recording, cohorts, scale_each
+from catchment.data import Recording, cohorts
+from catchment_research import scale_each
 from catchment_research.prompt import Example
 from reproductions.places import load
 from reproductions.prompt_tasks import Reader

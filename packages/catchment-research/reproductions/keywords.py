@@ -20,9 +20,10 @@ import numpy as np
 import catchment as ct
 from catchment import Array, Run
 from catchment.federation import Result
-from catchment.federation.learn import BalancedRidge, UnknownThreshold, among_by_class
+from catchment.federation.learn import UnknownThreshold
 from catchment.readout import KnownClasses, RidgeStatistics, chosen_readout
 from catchment.wire import replace_file
+from catchment_research.learn import BalancedRidge, among_by_class
 from reproductions.keywords_baselines import Softmax, fine_tuned, pooled_outputs, softmax_of
 from reproductions.keywords_data import Clips, Embedded, Words, of_word, said
 from reproductions.study import environment

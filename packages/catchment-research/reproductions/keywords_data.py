@@ -14,6 +14,7 @@ import catchment as ct
 from catchment import Array
 from catchment.data import model_directories
 from catchment.features import FeatureMap
+from catchment.plugins import plugin
 from catchment.wire import replace_file
 from catchment_lab.datasets import Dataset
 
@@ -73,7 +74,7 @@ def spoken(directory: Path | None = None, began: Callable[[str], None] | None = 
         with np.load(path) as kept:
             z = kept["z"]
     else:
-        encoder = ct.Encoder(
+        encoder = plugin("maps", "encoder", needed_for="encoders")(
             place / "speech_encoder.onnx", sha256, layout="1T", pool="mean", bound=BOUND, bits=None
         ).build(1, per_step=False, classes=True)
         parts = []

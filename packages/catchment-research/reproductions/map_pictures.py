@@ -14,6 +14,7 @@ from reproductions.map_values import MapsResult, Row
 try:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.patheffects import withStroke
 except ImportError as error:
     raise MissingExtraError("lab", needed_for="pictures of results") from error
 
@@ -75,11 +76,12 @@ def _point(ax: Axes, row: Row, colors: Theme) -> None:
         low, high = row.interval
         label = "the default over people, 95 %"
         ax.vlines(x, 100 * low, 100 * high, color=color, lw=1, alpha=0.5, label=label)
-    # The default's name is below its point, others are beside theirs; near the edge to the left.
+    # Names are beside their points, near the edge to the left; those of one place apart.
     left, right = ((-7, 0), "right", "center"), ((2, -4), "left", "top")
     places = {
         "default": ((0, -9), "center", "top"),
-        "scaled alone": left,
+        "scaled alone": ((0, 7), "center", "bottom"),
+        "statistics": ((-8, -5), "left", "top"),
         "Inception": ((5, -5), "right", "top"),
         "CNN": left,
     }
@@ -91,5 +93,6 @@ def _point(ax: Axes, row: Row, colors: Theme) -> None:
         color=color,
         ha=across,
         va=along,
+        path_effects=[withStroke(linewidth=3, foreground=colors.page)],  # over points and lines
         weight="bold" if said == "default" else "normal",
     )

@@ -17,7 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.data import ACTIVITIES, Recording, iid, scale_each, synthetic_wearables
+from catchment.data import ACTIVITIES, Recording, iid, synthetic_wearables
+from catchment_research import scale_each
 from reproductions.data import ucr
 from reproductions.people import SYNTHETIC, thin
 from reproductions.places import find, load

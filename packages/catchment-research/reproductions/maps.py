@@ -432,7 +432,7 @@ def _wrong(
     rows: Mapping[str, ClientRows],
     training: Sequence[str],
     total: RidgeStatistics,
-    ridge: float | Array,
+    ridge: float,
     standardize: bool,
 ) -> Array:
     """Return how many rows of every client a readout of the others gets wrong."""

@@ -17,15 +17,18 @@ from typing import Literal
 import numpy as np
 
 from catchment import Array
-from catchment.data import ACTIVITIES, CHANNELS, Recording, cohorts, scale_each, synthetic_wearables
+from catchment.data import ACTIVITIES, CHANNELS, Recording, cohorts, synthetic_wearables
 from catchment_lab.datasets import Dataset, cut
 from catchment_lab.datasets import load as load_library
+from catchment_research import scale_each
 from reproductions.data.compact import wesad_statistics
 from reproductions.data.wesad import read as read_wesad
 from reproductions.places import find, load, locate
 
 SETS = ("uci_har", "motionsense", "wisdm_watch", "hhar", "wesad")
 SPOKEN = "fsdd"  # in no table of a paper: digits, by speakers
+# The people of motionsense with the 32 channels that IncFed makes of accelerometer and gyroscope.
+DESCRIBED = "motionsense_32"
 SYNTHETIC = "synthetic"
 Paper = Literal["incfed", "fedip"]
 Clients = dict[str, list[Recording]]
@@ -106,10 +109,11 @@ def recorded(name: str, *, paper: Paper = "fedip", directory: Path | None = None
         return synthetic_recordings()
     if name == SPOKEN:
         return _spoken(directory)
+    if name == DESCRIBED:
+        return _described_motion(directory)
     if name not in SETS:
-        raise ValueError(
-            f"no set of people is called {name!r}; use {', '.join((*SETS, SPOKEN, SYNTHETIC))}"
-        )
+        known = ", ".join((*SETS, DESCRIBED, SPOKEN, SYNTHETIC))
+        raise ValueError(f"no set of people is called {name!r}; use {known}")
     return _loaded(name, paper, directory)
 
 
@@ -235,6 +239,18 @@ def _spoken(directory: Path | None) -> Dataset:
     if place.form == "compact":
         return mel_bands(read_whole(SPOKEN, place.directory))
     return load_library("fsdd", directory=place.directory.parent)
+
+
+def _described_motion(directory: Path | None) -> Dataset:
+    """Return motionsense in the form of IncFed's HAR; windows are as long as those at 200 Hz."""
+    whole = load("motionsense", directory=directory, window="whole")
+    six = {
+        name: [replace(one, u=one.u[:, :6]) for one in recordings]
+        for name, recordings in whole.clients.items()
+    }
+    data = replace(whole, name=DESCRIBED, clients=six, channels=whole.channels[:6])
+    note = "6 of its channels with statistics of sliding windows of 1 s, 2.5 s a sequence"
+    return replace(described(data, window=50, step=25, steps=125), notes=(*whole.notes, note))
 
 
 def described(data: Dataset, *, window: int = 200, step: int = 100, steps: int = 500) -> Dataset:

@@ -57,9 +57,9 @@ def _of_one_share(study: StudyResult, colors: Theme) -> Figure:
         ax.set_title(TITLES.get(one.name, one.name), loc="left", color=colors.text)
         _of_rows(ax, one, colors)
     axes[0].invert_yaxis()
-    axes[len(axes) // 2].set_xlabel(
-        "accuracy of each test person (%); bar: mean", color=colors.text
-    )
+    alone = all(len(one.methods) == 1 for one in study.sets)
+    bar = "line: of all their windows together" if alone else "bar: of the mean person"
+    axes[len(axes) // 2].set_xlabel(f"accuracy of each test person (%); {bar}", color=colors.text)
     if axes[0].get_legend_handles_labels()[0]:
         key(figure, axes, colors)
     return figure
@@ -101,7 +101,7 @@ def _of_rows(ax: Axes, one: SetResult, colors: Theme) -> None:
     if len(one.methods) == 1:
         means = _by_subject(one, one.methods[0])
         ax.plot([means[name] for name in rows], range(len(rows)), "o", color=colors.series[0])
-        ax.axvline(float(np.mean(list(means.values()))), color=colors.series[0])
+        ax.axvline(100 * one.mean(one.methods[0], one.shares[-1]), color=colors.series[0])
         return
     pools = list(dict.fromkeys(_parts(method)[1] for method in one.methods))
     for method in one.methods:

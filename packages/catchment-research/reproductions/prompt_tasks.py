@@ -18,8 +18,9 @@ from typing import Literal, Protocol
 import numpy as np
 
 from catchment import Array, Integers
-from catchment.data import Recording, cohorts, label_skew, scale_each
+from catchment.data import Recording, cohorts, label_skew
 from catchment.features.echo_state import Purpose, Words, signs
+from catchment_research import scale_each
 from catchment_research.prompt import Example
 from reproductions.data.text import sst2
 from reproductions.data.values import Text

@@ -16,7 +16,8 @@ from typing import Literal
 import numpy as np
 
 from catchment import Array, Booleans, Integers
-from catchment.data import ACTIVITIES, Recording, scale_each, synthetic_wearables
+from catchment.data import ACTIVITIES, Recording, synthetic_wearables
+from catchment_research import scale_each
 from reproductions.places import load
 
 Task = Literal["changes", "gaps"]

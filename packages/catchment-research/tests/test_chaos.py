@@ -21,6 +21,11 @@ def solved(slope: Callable[..., Any], series: Array, step: float) -> Array:
     return found
 
 
+def lorenz_slope(t: float, p: Array) -> list[float]:
+    x, y, z = p
+    return [10 * (y - x), x * (28 - z) - y, x * y - 8 / 3 * z]
+
+
 def rossler_slope(t: float, p: Array) -> list[float]:
     return [-p[1] - p[2], p[0] + 0.2 * p[1], 0.2 + p[2] * (p[0] - 5.7)]
 
@@ -38,11 +43,12 @@ def ring_slope(t: float, x: Array) -> list[float]:
 @pytest.mark.parametrize(
     ("series", "slope", "step"),
     [
+        (known_series("lorenz", 60, seed=1), lorenz_slope, 0.02),
         (known_series("rossler", 30, seed=1), rossler_slope, 0.1),
         (known_series("double_scroll", 30, seed=1), chen_slope, 0.01),
         (known_series("lorenz96", 60, dimension=7, seed=1), ring_slope, 0.01),
     ],
-    ids=["rossler", "double scroll", "lorenz96"],
+    ids=["lorenz", "rossler", "double scroll", "lorenz96"],
 )
 def test_a_flow_is_that_of_another_solver(
     series: Array, slope: Callable[..., Any], step: float
@@ -81,7 +87,14 @@ def test_two_sines_keep_their_linear_law() -> None:
 
 
 def test_seeds_name_series_and_lengths_are_checked() -> None:
-    chaotic: Any = ("rossler", "double_scroll", "lorenz96", "kuramoto_sivashinsky", "logistic")
+    chaotic: Any = (
+        "lorenz",
+        "rossler",
+        "double_scroll",
+        "lorenz96",
+        "kuramoto_sivashinsky",
+        "logistic",
+    )
     for name in chaotic:
         one, same, other = (known_series(name, 5, seed=seed) for seed in (1, 1, 2))
         assert np.array_equal(one, same)
@@ -95,7 +108,7 @@ def test_seeds_name_series_and_lengths_are_checked() -> None:
         ("logistic", 5, 2, "dimension 2"),
         ("lorenz96", 5, 3, "dimension is 3"),
         ("sunspots", 310, None, "there are 309"),
-        ("henon", 5, None, "no series is called 'henon'; use rossler"),
+        ("henon", 5, None, "no series is called 'henon'; use lorenz"),
     ],
 )
 def test_what_there_is_not_is_refused(

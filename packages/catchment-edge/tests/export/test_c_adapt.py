@@ -53,9 +53,16 @@ def expected(model: Model, whole: Any, rule: SelfTraining | None = None) -> Arra
     return found.readout(z)
 
 
-@pytest.mark.parametrize("rule", [None, SelfTraining(share=0.5, weight=0.3, enough=10)])
+@pytest.mark.parametrize(
+    ("rule", "learns"),
+    [
+        (None, False),  # one of these rows would be renamed, and the gate asks for two
+        (SelfTraining(renamed=0), True),
+        (SelfTraining(share=0.5, weight=0.3, enough=10), True),
+    ],
+)
 def test_the_scores_are_the_librarys_but_for_rounding(
-    model: Model, whole: Any, rule: SelfTraining | None, tmp_path: Path
+    model: Model, whole: Any, rule: SelfTraining | None, learns: bool, tmp_path: Path
 ) -> None:
     code = adapt_code(model, rows=ROWS, rule=rule)
     source, _ = code.write(tmp_path)
@@ -66,7 +73,7 @@ def test_the_scores_are_the_librarys_but_for_rounding(
     loaded.model_adapt_start(state)
     for row in whole[:35]:  # the first eleven go again
         loaded.model_adapt_add(state, np.ascontiguousarray(row).ctypes)
-    assert loaded.model_adapt_run(state) > 0
+    assert (loaded.model_adapt_run(state) > 0) == learns
     scores = np.zeros((ROWS, len(model.classes or ())), np.float32)
     for k, row in enumerate(whole[11:35]):
         place = np.ascontiguousarray(row).ctypes
@@ -131,9 +138,10 @@ def test_an_emulated_board_adapts_within_64_kb(
     for tool in ("arm-none-eabi-gcc", "qemu-system-arm"):
         if shutil.which(tool) is None:
             pytest.skip(f"there is no {tool}")
-    code = adapt_code(model, rows=ROWS)
+    rule = SelfTraining(renamed=0)
+    code = adapt_code(model, rows=ROWS, rule=rule)
     code.write(tmp_path)
-    rows, scores = whole[:ROWS], expected(model, whole[:ROWS])
+    rows, scores = whole[:ROWS], expected(model, whole[:ROWS], rule)
     lines = ["#include <stdint.h>", f"enum {{ ROWS = {ROWS} }};"]
     for kind, name, values, style in (
         ("int16_t", "rows", rows, "{:d}"),

@@ -46,7 +46,7 @@ class Client:
     """A series fed value by value, and the sums that were sent so far."""
 
     def __init__(self, c: Any, lags: int) -> None:
-        self.c, self.lags, self.sent = c, lags, [Autocovariances.zero(lags)]
+        self.c, self.lags, self.sent = c, lags, [autocovariances(np.empty((0, 1)), lags)]
         self.state = ctypes.create_string_buffer(c.lags_size())
         c.lags_start(self.state)
 
@@ -55,7 +55,7 @@ class Client:
             np.array([[read(self.state, k) for k in range(self.lags)]], dtype=np.int64)
             for read in (self.c.lags_product, self.c.lags_pairs)
         ]
-        zero = Autocovariances.zero(self.lags)
+        zero = autocovariances(np.empty((0, 1)), self.lags)
         n = int(numbers[1][0, 0])
         one = replace(zero, products=numbers[0], pairs=numbers[1], n_rows=n, weight=float(n))
         self.sent.append(one)
@@ -85,7 +85,7 @@ def in_python(values: Any, mean: float, scale: float, lags: int) -> Autocovarian
     cuts = np.split(values, np.flatnonzero(np.isnan(values)))
     series = [one[~np.isnan(one)] for one in cuts]
     sums = [autocovariances((x[:, None] - mean) / scale, lags) for x in series if len(x)]
-    return reduce(add, sums, Autocovariances.zero(lags))
+    return reduce(add, sums, autocovariances(np.empty((0, 1)), lags))
 
 
 @pytest.mark.parametrize(("lookback", "horizon"), [(5, 3), (40, 24), (336, 720)])
@@ -136,7 +136,7 @@ def test_a_plan_takes_the_upload_of_a_device(tmp_path: Path) -> None:
     x = np.random.default_rng(1).normal(size=500)
     client = Client(library(tmp_path, 5, 3), 8)
     client.feed(x, 0.0, 1.0)
-    (own,) = learn.sums([Recording(x)], ahead)
+    own = learn.sums(Recording(x), ahead)
     assert (own.products == client.total.products).all()
 
 

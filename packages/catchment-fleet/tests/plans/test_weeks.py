@@ -102,7 +102,6 @@ def test_every_monday(tmp_path: Path) -> None:
     assert total_of(tmp_path).digest() == of_all_files(tmp_path)
     assert [len(third.run.rounds[s]) for s in ("training", "delivery", "evaluation")] == [3, 3, 2]
     assert third.run.facts["week"] == "3"
-    assert third.run.damage == ()
     assert set(third.scores.by_client) == {"pump 2", "pump 4"}
 
 
@@ -140,7 +139,6 @@ def test_a_week_that_is_stopped_goes_on(
     assert total_of(tmp_path).digest() == of_all_files(tmp_path)
     assert [len(done.run.rounds[s]) for s in ("training", "evaluation")] == [2, 1]
     assert done.scores.total is not None
-    assert done.run.damage == ()
 
 
 def test_files_that_get_longer(tmp_path: Path) -> None:

@@ -5,12 +5,9 @@ from catchment_gpu.convolutions import (
     counts_above as counts_above,
     packed_features as packed_features,
 )
-from catchment_gpu.maps import (
-    EncoderForm as EncoderForm,
-    encoder_form as encoder_form,
-    normed as normed,
-)
+from catchment_gpu.maps import normed as normed
 from catchment_gpu.rows import (
+    HostForm as HostForm,
     form_of as form_of,
     quotient as quotient,
     root as root,

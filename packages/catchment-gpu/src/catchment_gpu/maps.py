@@ -1,8 +1,7 @@
-"""Maps without states on a device: delayed inputs, frozen networks, and maps of maps.
+"""Maps without states on a device: delayed inputs, and maps of maps.
 
 Their rows have the bits of the CPU where they are in fixed point: sums are exact, or made in one
-order, and what is not exact is one IEEE operation. Layers are plain float64 there and here, and
-their last digits may differ.
+order, and what is not exact is one IEEE operation.
 """
 
 from __future__ import annotations
@@ -29,9 +28,7 @@ from catchment.features import (
     TURN,
     VALUE_DIGITS,
     AppendNorm,
-    Encoder,
     FeatureUnion,
-    Layers,
     RandomFourierFeatures,
     RandomProjection,
     form,
@@ -101,27 +98,6 @@ class NVARForm(DeviceForm):
             pair = (x[triples[0]] * x[triples[1]]).add_(R_DELAY).sub_(R_DELAY)
             found.append(pair.mul_(x[triples[2]]))
         return torch.cat(found)
-
-
-@form("torch", Encoder)
-def encoder_form(features: Encoder, device: torch.device) -> EncoderForm | None:
-    """Return the form of an encoder, None if this `onnxruntime` has no provider for a GPU."""
-    if device.type != "cuda":
-        return None
-    from catchment.features import runs_on_gpus
-
-    return EncoderForm(features, device) if runs_on_gpus() else None
-
-
-class EncoderForm(DeviceForm):
-    """The rows of an encoder, one recording after another, by `onnxruntime`."""
-
-    features: Encoder
-    by_length = False
-
-    def compute_blocks(self, inputs: Sequence[Array]) -> Iterator[DeviceRows]:
-        rows = self.features.gpu_rows(inputs, self.device.index or 0)
-        yield DeviceRows.in_order(joined(rows, self.device).T, np.ones(len(rows), dtype=int))
 
 
 @form("torch", AppendNorm)
@@ -202,14 +178,14 @@ class FeatureUnionForm(DeviceForm):
         return z
 
 
-@form("torch", Layers, RandomProjection, RandomFourierFeatures)
+@form("torch", RandomProjection, RandomFourierFeatures)
 class MixedForm(DeviceForm):
     """Mixed rows of another map, at most so many together; a map without a form is on the CPU."""
 
-    features: Layers | RandomProjection | RandomFourierFeatures
+    features: RandomProjection | RandomFourierFeatures
 
     def __init__(
-        self, features: Layers | RandomProjection | RandomFourierFeatures, device: torch.device
+        self, features: RandomProjection | RandomFourierFeatures, device: torch.device
     ) -> None:
         super().__init__(features, device)
         inner = features.inner_maps[0] if features.inner_maps else None
@@ -220,8 +196,6 @@ class MixedForm(DeviceForm):
                 self.mixed = projection(features, device)
             case RandomFourierFeatures():
                 self.mixed = random_features(features, device)
-            case Layers():
-                self.mixed = layers(features, device)
 
     def together(self, u: Tensor) -> Tensor:
         assert self.inner is not None
@@ -279,26 +253,5 @@ def random_features(outer: RandomFourierFeatures, device: torch.device) -> Mixin
         v = values.add_(phases[:, None]).add_(0.25)
         v -= (v + ROUND).sub_(ROUND)
         return sin(v.mul_(TURN), R_SINE, TOP)
-
-    return mixed
-
-
-def layers(outer: Layers, device: torch.device) -> Mixing:
-    """Return how rows (F, n) go through residual layers, in plain float64."""
-    width, random, n_steps = outer.width, outer.random, len(outer.steps)
-    sizes = [(outer.map.n_features, width)] + [(width, random)] * (n_steps + outer.beside)
-    drawn = [outer.weights(t, *size) for t, size in enumerate(sizes)]
-    there = [tuple(torch.from_numpy(one.T.copy()).to(device) for one in pair) for pair in drawn]
-    steps = torch.from_numpy(np.array(outer.steps, dtype=np.float64)).to(device)
-
-    def activated(x: Tensor, layer: int) -> Tensor:
-        A, b = there[layer]
-        return torch.tanh(A @ x + b[:, None])
-
-    def mixed(z: Tensor) -> Tensor:
-        x = activated(z * outer.scale, 0)
-        for t, step in enumerate(steps):
-            x = x + step.T @ activated(x, t + 1)
-        return torch.cat([x, activated(x, n_steps + 1)]) if outer.beside else x
 
     return mixed

@@ -132,7 +132,7 @@ class DeviceForm:
 
 
 class HostForm(DeviceForm):
-    """A map whose rows are made on the CPU and brought over."""
+    """A map whose rows are made on the CPU, or on the GPU by its own means, and brought over."""
 
     by_length = False
 
@@ -142,8 +142,15 @@ class HostForm(DeviceForm):
         super().__init__(features, device)
         self.threads = threads
 
+    def made(self, inputs: Sequence[Array]) -> Sequence[Array]:
+        """Return the rows (n, F) of each recording's inputs."""
+        rows = None
+        if self.device.type == "cuda":
+            rows = self.features.gpu_rows(inputs, self.device.index or 0)
+        return self.features.rows(inputs, threads=self.threads) if rows is None else rows
+
     def compute_blocks(self, inputs: Sequence[Array]) -> Iterator[DeviceRows]:
-        rows = self.features.rows(inputs, threads=self.threads)
+        rows = self.made(inputs)
         yield DeviceRows.in_order(joined(rows, self.device).T, [len(z) for z in rows])
 
 

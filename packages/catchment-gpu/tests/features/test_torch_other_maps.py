@@ -13,7 +13,6 @@ import torch
 
 import catchment as ct
 from catchment.errors import ClippingWarning
-from catchment.features import Layers
 from catchment.readout import accumulate
 from catchment_gpu import form_of, rows_on
 from catchment_gpu import maps as torch_maps
@@ -91,17 +90,6 @@ def test_maps_in_floating_point_agree_too(device: str) -> None:
         features = described.build(2, per_step=True)
         for mine, theirs in zip(features.rows(us), on_device(features, device, us), strict=True):
             np.testing.assert_array_equal(mine, theirs)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("beside", [True, False])
-def test_layers_agree_to_the_last_digits(beside: bool, device: str) -> None:
-    inner = ct.DiagonalReservoir(10).build(2, per_step=True)
-    steps = RNG.normal(size=(2, 6, 5)) / 9
-    features = Layers(inner, width=5, random=6, steps=steps, scale=0.7, beside=beside)
-    us = inputs(2)
-    for mine, theirs in zip(features.rows(us), on_device(features, device, us), strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-14)
 
 
 def test_the_device_warns_and_refuses_as_the_cpu_does() -> None:

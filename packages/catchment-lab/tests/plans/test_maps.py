@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -14,13 +13,13 @@ from catchment.features import (
     LIBRARY,
     NVAR,
     DefaultMap,
-    Encoder,
     MiniRocket,
     RandomFourierFeatures,
     RandomProjection,
     WindowStatistics,
 )
 from catchment.plans import PlanFile, parse_plan, plan_schema
+from catchment.plugins import installed
 from catchment_lab.search import read_search
 
 DATA = '[data]\nsource = "wearables"\n'
@@ -98,7 +97,6 @@ def test_candidates_may_name_maps() -> None:
         ('[features]\nmap = "minirocket"\nunits = 3\n', "no setting 'units'"),
         ('[features]\nmap = "default"\nunits = 3\n', "no setting 'units'"),
         ("[features]\nunit = 3\n", "did you mean 'units'"),
-        ('[features]\nmap = "layers"\n', "map in .features. is 'layers'"),
         ('[features]\nmap = "feature_union"\n', "lacks 'maps'"),
         ('[features]\nmap = "random_projection"\n', "lacks 'of'"),
         ('[features]\nmap = "feature_union"\nmaps = [3]\n', "entry 1 is 3; make it a table"),
@@ -111,9 +109,9 @@ def test_mistakes_are_named(text: str, said: str) -> None:
         plan(text)
 
 
-def test_every_map_but_learned_ones_can_be_named() -> None:
+def test_every_map_can_be_named() -> None:
     offered = {one["properties"]["map"].get("const") for one in _options()}
-    assert offered - {None} == set(LIBRARY) - {"layers"}
+    assert offered - {None} == set(LIBRARY) | set(installed("maps"))
     for one in _options():
         assert "n_inputs" not in one["properties"]
 
@@ -127,15 +125,6 @@ def _options() -> list[dict[str, Any]]:
 def test_the_washout_of_a_plan_is_the_longest_of_its_maps() -> None:
     text = '[features]\nmap = "feature_union"\nmaps = [{ units = 5, washout = 7 }, { units = 6 }]\n'
     assert plan(text).washout == 7
-
-
-def test_a_network_is_found_from_the_plan_on(tmp_path: Path) -> None:
-    inner = f'{{ map = "encoder", onnx = "net.onnx", sha256 = "{"0" * 64}", features = 4 }}'
-    text = f'{DATA}[features]\nmap = "feature_union"\nmaps = [{inner}, "window_statistics"]\n'
-    (found,) = parse_plan(text, base=tmp_path).maps
-    assert isinstance(found, ct.FeatureUnion)
-    assert isinstance(found.maps[0], Encoder)
-    assert found.maps[0].onnx == tmp_path / "net.onnx"
 
 
 def test_a_search_says_that_it_is_one_for_reservoirs() -> None:

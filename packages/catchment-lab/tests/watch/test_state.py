@@ -8,9 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from inspect import getmodule
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -21,7 +19,6 @@ from catchment.federation.runs import (
     DATABASE,
     PROGRESS,
     Progress,
-    Reporter,
     is_held,
     read_progress,
     remove_run,
@@ -167,40 +164,16 @@ def test_what_is_no_run_is_said_to_be_none(tmp_path: Path, content: bytes) -> No
         look(tmp_path / DATABASE)
 
 
-def test_progress_is_written_at_most_twice_a_second(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_last_of_many_quick_steps_is_written_while_a_client_lets_everybody_wait(
+    tmp_path: Path,
 ) -> None:
-    now, written, heard = [0.0], [], []
-    monkeypatch.setattr(Reporter, "_write", lambda _, one: written.append((now[0], one)))
-    monkeypatch.setattr("threading.Timer", Postponed)
-    tell = Reporter(tmp_path, lambda *told: heard.append(told[2]), clock=lambda: now[0])
-    for k in range(1000):  # ten seconds
-        now[0] = 0.01 * k
-        tell("training", k // 10, k % 10 + 1, 10)
-    assert len(heard) == 1000
-    assert len(written) == 20
-    # Then a client lets everybody wait: what came before it is written all the same.
-    later = Postponed.last
-    assert later is not None
-    now[0] += later.seconds
-    later.work()
-    assert written[-1][1].done == 10
-    times = [when for when, _ in written]
-    assert min(after - before for before, after in pairwise(times)) >= 0.5 - 1e-9
-
-
-class Postponed:
-    """A timer that a test lets ring."""
-
-    last: Postponed | None = None
-
-    def __init__(self, seconds: float, work: Callable[[], None]) -> None:
-        self.seconds, self.work, self.daemon = seconds, work, False
-        Postponed.last = self
-
-    def start(self) -> None: ...
-
-    def cancel(self) -> None: ...
+    heard: list[int] = []
+    with reported(tmp_path, lambda *told: heard.append(told[2])) as tell:
+        for k in range(1000):
+            tell("training", 0, k + 1, 1001)
+        wait_until(lambda: (read_progress(tmp_path) or Progress()).done == 1000)
+    assert heard == list(range(1, 1001))
+    assert read_progress(tmp_path) is None
 
 
 def test_a_disk_that_is_full_or_read_only_does_not_stop_a_run(

@@ -1,5 +1,6 @@
 """Series by which reservoirs are compared: chaotic flows, a map, a partial differential equation.
 
+    lorenz                x' = 10 (y - x), y' = x (28 - z) - y, z' = x y - 8/3 z      (Lorenz, 1963)
     rossler               x' = -y - z, y' = x + .2 y, z' = .2 + z (x - 5.7)   (Phys. Lett. A, 1976)
     double_scroll         x' = 40 (y - x), y' = -12 x - x z + 28 y, z' = x y - 3 z     (Chen, 1999)
     lorenz96              x_i' = (x_{i+1} - x_{i-2}) x_{i-1} - x_i + 8 on a ring     (Lorenz, 1996)
@@ -10,11 +11,12 @@
 
 The flows go by Runge-Kutta of order 4, Kuramoto-Sivashinsky by its exponential form (Kassam and
 Trefethen, SIAM J. Sci. Comput. 2005), whose Fourier transforms are not the same to the last bit on
-every machine; `catchment.data` has NARMA, Mackey-Glass and Lorenz, which are.
+every machine; the others are, and so are NARMA and Mackey-Glass, which `catchment.data` has.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Literal, get_args
 
@@ -22,9 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment import Array
-from catchment.data import orbit, seeded_generator
+from catchment.data import seeded_generator
 
 Name = Literal[
+    "lorenz",
     "rossler",
     "double_scroll",
     "lorenz96",
@@ -66,6 +69,9 @@ def known_series(name: Name, n_steps: int, *, dimension: int | None = None, seed
     n = dimension or COLUMNS.get(name, 3)
     drawn = seeded_generator(seed).uniform(-1, 1, n)
     match name:
+        case "lorenz":
+            near = 10.0 * seeded_generator(seed).random(3) - 5.0 + np.array([0.0, 0.0, 25.0])
+            return orbit(_lorenz, near, n_steps, step=0.02, substeps=2, warm_up=1000)
         case "rossler":
             return orbit(_rossler, drawn, n_steps, step=0.1)
         case "double_scroll":
@@ -90,6 +96,39 @@ def known_series(name: Name, n_steps: int, *, dimension: int | None = None, seed
             if n_steps > len(years):
                 raise ValueError(f"n_steps is {n_steps}; there are {len(years)}, from 1700 to 2008")
             return years[:n_steps]
+
+
+def orbit(
+    slope: Callable[[Array], Array],
+    start: Array,
+    n_steps: int,
+    *,
+    step: float = 0.01,
+    substeps: int = 4,
+    warm_up: int = 500,
+) -> Array:
+    """Return the points (T, n) of a flow from its start (n,) on, by Runge-Kutta of order 4.
+
+    They are a `step` apart, in which there are `substeps`; the first `warm_up` are left out.
+
+    >>> orbit(lambda p: -p, np.ones(1), 3, step=1.0, warm_up=0).round(3).ravel()
+    array([1.   , 0.368, 0.135])
+    """
+    h, p, points = step / substeps, start, [start]
+    for _ in range(warm_up + n_steps - 1):
+        for _ in range(substeps):
+            k1 = slope(p)
+            k2 = slope(p + 0.5 * h * k1)
+            k3 = slope(p + 0.5 * h * k2)
+            k4 = slope(p + h * k3)
+            p = p + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+        points.append(p)
+    return np.array(points[warm_up:])
+
+
+def _lorenz(p: Array) -> Array:
+    x, y, z = p.tolist()
+    return np.array([10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z])
 
 
 def _rossler(p: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,22 @@ import pytest
 import torch
 
 import catchment
+from catchment.data import CHANNELS, synthetic_wearables
 from catchment.federation import messages_of
 from catchment.plans import example_plan, parse_plan, run_plan
 from catchment_research.learn import Adagrad
 from catchment_research.partial import Freeze, NetworkModel, RecordingTraining, Schedule
 from catchment_research.prompt import PromptModel
+from tests.commands import typed
 from tests.prompt.tiny import tiny_model
+
+WORDS = 'words = {upstairs = "climbing", downstairs = "descending", cycling = "jogging"}'
+OWN_NETWORK = """
+from torch import nn
+
+def small(n_channels, n_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(128 * n_channels, n_classes))
+"""
 
 
 def accuracy(text: str, folder: Path, run: str = "run") -> float:
@@ -22,6 +33,40 @@ def accuracy(text: str, folder: Path, run: str = "run") -> float:
     done = run_plan(parse_plan(text, base=folder), folder / run, threads=1)
     assert done.scores.total is not None
     return done.scores.total.value
+
+
+@pytest.mark.parametrize("name", ["partial", "own", "prompt", "aligned", "stacking", "personal"])
+def test_the_predict_that_a_run_prints_is_pasted_and_works(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    if name == "prompt":
+        tiny_model(tmp_path / "tiny")
+    (tmp_path / f"net_{name}.py").write_text(OWN_NETWORK)
+    text = example_plan("partial" if name == "own" else name)
+    for old, new in (
+        ('"cnn"', f'"net_{name}:small"' if name == "own" else '"cnn"'),
+        ("second.weight", "1.weight" if name == "own" else "second.weight"),
+        ('"stories260k"', f'"tiny"\n{WORDS}'),
+        *((f"users = {n}\n", "users = 3\nwindows_per_user = 8\n") for n in (4, 8, 10)),
+        *((f"rounds = {n}\n", "rounds = 1\nbaselines = []\n") for n in (5, 30)),
+    ):
+        text = text.replace(old, new)
+    Path("plan.toml").write_text(text)
+    said = typed("run", "plan.toml", "--out", "a run").stdout
+    (advice,) = (line for line in said.splitlines() if line.startswith("predict: catchment "))
+    head = ",".join(CHANNELS)
+    people = synthetic_wearables(3)
+    for person, recordings in people.items():
+        np.savetxt(f"{person}.csv", recordings[0].u, delimiter=",", header=head, comments="")
+    pasted = advice.removeprefix("predict: catchment ").replace("FILES...", "user-*.csv")
+    words = [
+        str(one)
+        for word in shlex.split(pasted)
+        for one in (sorted(Path().glob(word)) if "*" in word else [word])
+    ]
+    assert len(typed(*words).stdout.splitlines()) == 1 + len(people)
 
 
 @pytest.mark.parametrize("name", ["aligned", "stacking", "personal"])
@@ -102,12 +147,13 @@ def test_settings_for_nobody_are_refused(table: str, tmp_path: Path) -> None:
         text = example_plan("aligned").replace("[learn]", f"[learn]\n{table}")
     with pytest.raises(ValueError, match="'nobody', who is no client that trains; those are user"):
         run_plan(parse_plan(text), tmp_path / "run")
+    (tmp_path / "plan.toml").write_text(text)
+    assert "'nobody', who is no client" in typed("plan", tmp_path / "plan.toml", code=2).stderr
 
 
 def test_a_plan_starts_prompts_in_closed_form(tmp_path: Path) -> None:
     tiny_model(tmp_path / "tiny")
-    said = 'words = {upstairs = "climbing", downstairs = "descending", cycling = "jogging"}'
-    text = example_plan("prompt").replace('"stories260k"', f'"tiny"\n{said}')
+    text = example_plan("prompt").replace('"stories260k"', f'"tiny"\n{WORDS}')
     text = text.replace("rounds = 5", "rounds = 1\nbaselines = []").replace(
         "users = 4", "users = 3"
     )
@@ -128,8 +174,7 @@ def test_a_plan_trains_the_projection_of_prompts(tmp_path: Path) -> None:
         .replace("rounds = 5", "rounds = 2")
     )
     text = text.replace("users = 4", "users = 2\nwindows_per_user = 8")
-    said = 'words = {upstairs = "climbing", downstairs = "descending", cycling = "jogging"}'
-    text = text.replace("bottleneck = 16", said + "\nbottleneck = 16")
+    text = text.replace("bottleneck = 16", WORDS + "\nbottleneck = 16")
     assert 0 <= accuracy(text + "baselines = []\n", tmp_path) <= 1
     model = catchment.load(tmp_path / "run" / "model.safetensors")
     assert isinstance(model, PromptModel)

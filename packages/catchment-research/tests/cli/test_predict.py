@@ -17,7 +17,7 @@ from catchment import EchoState, Pipeline, Plan, Preprocessing, Recording
 from catchment.data import Clients
 from catchment.engine import run_locally
 from catchment.federation import Memory, Protection, RunFolder
-from catchment.federation.learn import BalancedRidge, Certificate, FederatedRidge, PersonalReadouts
+from catchment.federation.learn import Certificate, FederatedRidge, PersonalReadouts
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.readout import load_model
 from catchment_research.learn import ReservoirEnsemble
@@ -286,10 +286,9 @@ CLASSES = ("sit", "walk")
     [
         FederatedRidge(features=FEATURES, classes=CLASSES),
         FederatedRidge(features=FEATURES, classes=CLASSES, ridge="gcv", standardize=True),
-        BalancedRidge(features=FEATURES, classes=CLASSES),
         ReservoirEnsemble(features=FEATURES, classes=CLASSES, ridge=0.1, weighting="samples"),
     ],
-    ids=["ridge", "gcv", "balanced", "ensemble"],
+    ids=["ridge", "gcv", "ensemble"],
 )
 def test_unlearning_a_client_gives_the_model_of_a_run_without_it(
     folder: Path, tmp_path: Path, algorithm: Any

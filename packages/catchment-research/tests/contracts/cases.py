@@ -17,7 +17,6 @@ from catchment.engine import run_locally
 from catchment.features import NVAR, EchoState, Reservoir
 from catchment.federation import LowRankUpload, Plan, Protection
 from catchment.federation.learn import (
-    BalancedRidge,
     Candidates,
     FederatedAnomalyDetector,
     FederatedRidge,
@@ -35,6 +34,7 @@ from catchment_research import StochasticQuantization
 from catchment_research.learn import (
     Adam,
     AlignedRidge,
+    BalancedRidge,
     ConjugateGradients,
     Ensemble,
     GradientAveraging,
@@ -146,12 +146,10 @@ def cases() -> tuple[Case, ...]:
         _case(
             "ridge-number", FederatedRidge(features=z, ridge=1e-3, store_per_client=False), series()
         ),
-        _case("ridge-gcv", FederatedRidge(features=z, ridge="gcv", per_output=True), series()),
+        _case("ridge-gcv", FederatedRidge(features=z, ridge="gcv"), series()),
         _case("ridge-classes", FederatedRidge(features=p, classes=CLASSES), waves()),
         _case("ridge-scaled", FederatedRidge(features=z, standardize=True), series()),
         _case("ridge-increments", FederatedRidge(features=z, increments=2), series(), rounds=2),
-        _case("ridge-forgetting", FederatedRidge(features=z, forgetting=0.5), series(), rounds=2),
-        _case("ridge-window", FederatedRidge(features=z, increments=3, window=2), series(), 3),
         _case("ridge-origin", FederatedRidge(features=z, intercept=False), series()),
         _case("gaussian", FederatedRidge(features=p, classes=CLASSES, head=LDA()), waves()),
         _case("unit", FederatedRidge(features=p, classes=CLASSES, head=CosineHead()), waves()),
@@ -190,7 +188,6 @@ def cases() -> tuple[Case, ...]:
             rounds=2,
         ),
         _case("candidates", Candidates(features=several), series()),
-        _case("halving", Candidates(features=several, halvings=1), series(), rounds=2),
         _case("conjugate", ConjugateGradients(features=z, ridge=1e-2), series(), rounds=200),
         _case("conjugate-folds", ConjugateGradients(features=p, classes=CLASSES), waves(), 200),
         _case("balanced", BalancedRidge(features=p, classes=CLASSES), waves()),

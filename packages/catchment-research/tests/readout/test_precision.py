@@ -12,7 +12,7 @@ import pytest
 from benchmarks import precision, textbook
 from benchmarks.record import RESULTS
 from catchment import Array, EchoState, Recording
-from catchment.data import lorenz, mackey_glass
+from catchment.data import mackey_glass
 from catchment.errors import PrecisionWarning, SingularError
 from catchment.readout import (
     Readout,
@@ -25,6 +25,7 @@ from catchment.readout import (
     solve_readout,
     warn_of_edge,
 )
+from catchment_research import known_series
 
 pytestmark = pytest.mark.processor
 
@@ -42,7 +43,7 @@ def of_the_rows(z: Array, y: Array, ridge: float) -> Readout:
 @cache
 def rows(series: str, *, scaled: bool = False) -> tuple[Array, Array]:
     """Return the states of a noise-free series, in float64, and what comes next."""
-    x = (mackey_glass if series == "mackey-glass" else lorenz)(N + 6)
+    x = mackey_glass(N + 6) if series == "mackey-glass" else known_series("lorenz", N + 6)
     u = (x - x.mean(axis=0)) / x.std(axis=0) if scaled else x
     features = EchoState(120, washout=100, bits=None).build(u.shape[1], per_step=True)
     return features.rows([u[:N]])[0], x[106 : N + 6, :1]

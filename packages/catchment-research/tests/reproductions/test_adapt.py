@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,20 +16,22 @@ from reproductions.adapt import (
     Cell,
     Rows,
     adapt,
-    bounded,
     chosen,
     grid,
     load_adapt,
     rows_of,
     trained_by,
+    ungated,
 )
 from reproductions.adapt_methods import BASELINES, LABELS
 from reproductions.adapt_tables import (
     counts,
     gains,
+    guide_sentence,
     guide_table,
     markdown,
     pooled,
+    readme_sentence,
     worth,
     write,
 )
@@ -48,7 +51,8 @@ def test_what_is_computed_from_scores_and_q_is_what_the_library_solves(rows: Row
     z, label = rows.z[name], rows.label[name]
     person = trained.person(z, label)
     np.testing.assert_allclose(person.S0, trained.readout(z), atol=1e-9)
-    for rule in (SelfTraining(), SelfTraining(share=0.5, weight=0.2, enough=10)):
+    plain = SelfTraining(share=0.5, weight=0.2, enough=10, renamed=0)
+    for rule in (SelfTraining(), plain, replace(plain, renamed=len(z))):
         np.testing.assert_allclose(person.adapted(rule), trained.adapted(z, rule)(z), atol=1e-7)
 
 
@@ -66,18 +70,32 @@ def cell(gains_by_rule: list[list[float]]) -> Cell:
     return Cell("choice", "synthetic", 0, rules=[gains_by_rule])
 
 
-def test_of_rules_that_gain_about_as_much_the_one_with_fewest_losers_is_taken() -> None:
+def test_the_largest_gain_with_few_losers_in_every_set_is_taken() -> None:
     # 40 people: the first rule gains most and loses some, the second nearly as much and loses none.
     most = [0.196] * 20 + [-0.02] * 4 + [0.0] * 16
     safe = [0.19] * 20 + [0.0] * 20
     little = [0.01] * 40
-    others = [[0.0] * 40] * (len(grid()) - 3)
-    result = AdaptResult(cells=(cell([most, safe, little, *others]),))
-    assert chosen(result, 0) == grid()[1]
-    assert bounded(result, 0) == grid()[1]
-    alone = AdaptResult(cells=(cell([most, little, little, *others]),))
-    assert chosen(alone, 0) == grid()[0]
-    assert bounded(alone, 0) == grid()[1]
+    others = [[0.0] * 40] * (len(grid()) - 4)
+    result = AdaptResult(cells=(cell([most, little, little, safe, *others]),))
+    assert chosen(result, 0) == grid()[3]
+    assert ungated(result, 0) == grid()[3]  # of those without a gate: 0, 3, ...
+    alone = AdaptResult(cells=(cell([most, little, little, little, *others]),))
+    assert chosen(alone, 0) == grid()[1]
+    assert ungated(alone, 0) == grid()[0]
+    # One set in which too many lose is enough, however many people the others have.
+    small = replace(
+        alone.cells[0], set="small", rules=[[one[18:24] for one in alone.cells[0].rules[0]]]
+    )
+    assert chosen(AdaptResult(cells=(*alone.cells, small)), 0) == grid()[1]
+
+
+def test_rules_that_differ_in_the_gate_alone_are_gated_as_if_each_was_solved(rows: Rows) -> None:
+    trained, _ = trained_by(rows, 0)
+    name = rows.data.folds[0][0]
+    person = trained.person(rows.z[name], rows.label[name])
+    every = [SelfTraining(renamed=k) for k in (0, len(person))]
+    assert person.gains(every) == [person.gain(person.adapted(rule)) for rule in every]
+    assert person.gains(every)[1] == 0.0
 
 
 def test_labels_are_worth_what_gains_the_same() -> None:
@@ -120,4 +138,7 @@ def test_the_committed_page_is_that_of_the_committed_figures() -> None:
         for seed in range(5)
     }
     assert (ROOT / "results/adapt.md").read_text(encoding="utf-8") == markdown(result) + "\n"
-    assert guide_table(result) in (ROOT / "docs/guides/adapt.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs/guides/adapt.md").read_text(encoding="utf-8")
+    assert guide_table(result) in guide
+    assert guide_sentence(result) in " ".join(guide.split())
+    assert readme_sentence(result) in " ".join((ROOT / "README.md").read_text("utf-8").split())

@@ -66,7 +66,7 @@ def result() -> SetResult:
 
 def test_everybody_is_tested_once_with_every_method(result: SetResult) -> None:
     averages = [f"fedavg-{w}" for w in ("samples", "uniform", "printed")]
-    at_least = ("uniform", "most_frequent", "centralized", "incfed", *averages)
+    at_least = ("random", "majority", "centralized", "incfed", *averages)
     others = ("incfed, chosen at 25%", "fedavg, chosen at 25%", "rounds-1", "rounds-20")
     assert result.methods == (*at_least, *others)
     for method in result.methods:
@@ -300,3 +300,19 @@ def test_the_page_of_experiments_quotes_the_recorded_figures() -> None:
         assert settled == [one.name == "wisdm_watch", one.name == "motionsense"]
     assert (RESULTS / "incfed.md").read_text(encoding="utf-8") == markdown(study)
     assert {cell.fold for one in study.sets for cell in one.cells} == set(range(5))
+
+
+def test_the_page_has_the_tables_of_32_channels_and_their_order_holds() -> None:
+    study = load_result(RESULTS / "motionsense_32" / "incfed.json")
+    (one,) = study.sets
+    page = PAGE.read_text(encoding="utf-8")
+    assert incfed_accuracies(study) in page
+    assert incfed_differences(study) in page
+    assert ahead_in(study.sets) == (4, 0, 4)
+    assert one.mean(AVERAGE, 1.0, "train") < one.mean(AVERAGE, 0.25, "train")
+    assert one.mean(EXACT, 1.0) < 0.9
+    matrices = [m for c in one.of(EXACT, 1.0) for m in c.confusions.values()]
+    said = np.sum(matrices, axis=0)[one.classes.index("standing")]
+    assert 0.4 < said[one.classes.index("sitting")] / said.sum() < 0.5
+    assert (RESULTS / "motionsense_32" / "incfed.md").read_text("utf-8") == markdown(study)
+    assert {cell.fold for cell in one.cells} == set(range(5))

@@ -11,6 +11,7 @@ import pytest
 
 from catchment.data import Recording
 from catchment_lab.datasets import Dataset
+from reproductions.incfed import space_of
 from reproductions.people import (
     available,
     described,
@@ -158,6 +159,26 @@ def test_hhar_as_published_is_cut_as_in_either_paper(tmp_path: Path) -> None:
     theirs = people("hhar", paper="incfed", directory=tmp_path)
     assert {s.u.shape for part in theirs.train.values() for s in part} == {(500, 32)}
     assert len(theirs.channels) == 32
+
+
+def test_motion_gets_the_32_channels_of_the_nexus(tmp_path: Path) -> None:
+    place = tmp_path / "motionsense" / "A_DeviceMotion_data" / "wlk_7"
+    place.mkdir(parents=True)
+    kinds = ("gravity", "rotationRate", "userAcceleration")
+    head = "," + ",".join(f'"{kind}.{axis}"' for kind in kinds for axis in "xyz")
+    values = np.random.default_rng(1).normal(size=(260, 9))
+    rows = [f"{t}," + ",".join(map(repr, row.tolist())) for t, row in enumerate(values)]
+    (place / "sub_1.csv").write_text("\n".join([head, *rows, ""]))
+    data = recorded("motionsense_32", directory=tmp_path)
+    assert (data.name, len(data.channels)) == ("motionsense_32", 32)
+    first, second = data.clients["subject-01"]
+    assert first.u.shape == second.u.shape == (125, 32)
+    six = values[:, [6, 7, 8, 3, 4, 5]]
+    window = six[75:125]  # the last one that begins by step 80, 25 from one to the next
+    theirs = [*six[80], *window.mean(0), *window.std(0), *window.min(0), *window.max(0)]
+    sizes = [np.sqrt((six[80, k : k + 3] ** 2).sum()) for k in (0, 3)]
+    assert np.allclose(first.u[80], [*theirs, *sizes])
+    assert space_of("motionsense_32").units == (100, 500)
 
 
 def test_wesad_as_published_is_cut_as_in_either_paper(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -27,6 +28,8 @@ from reproductions.prompt_cost import (
 )
 from reproductions.prompt_runs import Float32
 from tests.prompt.world import training, waves
+
+ROOT = Path(__file__).parents[4]
 
 
 def test_the_published_table_is_reproduced() -> None:
@@ -116,6 +119,18 @@ def test_the_command_prints_and_speaks_json() -> None:
     printed = CliRunner().invoke(app, ["cost"])
     assert printed.exit_code == 0
     assert all(text in printed.output for text in ("60 KB", "2.2 MB", "38.4", "27,106", "0.79"))
+    cells = json.loads((ROOT / "results" / "fedresprompt.json").read_text("utf-8"))["cells"]
+    sent = {
+        method: sum(
+            cell["bytes_up"] + cell["bytes_down"]
+            for cell in cells
+            if (cell["job"]["task"], cell["job"]["search"]) == ("sst2", False)
+            and cell["job"]["variant"]["method"] == method
+            and not cell["job"]["variant"].get("rounds")
+        )
+        for method in ("lora", "published")
+    }
+    assert f"; {sent['lora'] / sent['published']:.1f} times (" in printed.output
     said = json.loads(CliRunner().invoke(app, ["cost", "--json", "--examples", "1"]).output)
     assert said["published"][0]["FLOPs ratio"] == 27106
     assert said["corrected"][0]["bytes ratio"] == 2.2

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.signal import resample_poly
+from sklearn.metrics import f1_score
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
@@ -17,6 +18,7 @@ import onnxruntime
 
 import catchment as ct
 from catchment.errors import MissingDataError
+from catchment_edge import Encoder
 from catchment_lab.datasets import Dataset
 from reproductions import speech
 from reproductions.speech_frames import MACHINE
@@ -56,7 +58,7 @@ def test_one_file_gives_what_the_two_networks_give(
 ) -> None:
     clip = 0.3 * np.random.default_rng(n).normal(size=n)
     path = tmp_path / "whole.onnx"
-    whole = ct.Encoder(path, write_encoder(networks, path), layout="1T", bits=None, bound=1e6)
+    whole = Encoder(path, write_encoder(networks, path), layout="1T", bits=None, bound=1e6)
     (z,) = whole.build(1, per_step=False).rows([clip[:, None]])
     np.testing.assert_allclose(z.reshape(7, 96), apart(networks, clip), atol=2e-2)
 
@@ -69,7 +71,7 @@ def test_the_first_clip_gives_the_published_figures(
     except MissingDataError:
         pytest.skip("the spoken digits are not on this machine")
     path = tmp_path / "whole.onnx"
-    whole = ct.Encoder(path, write_encoder(networks, path), layout="1T", bits=None, bound=1e6)
+    whole = Encoder(path, write_encoder(networks, path), layout="1T", bits=None, bound=1e6)
     z = whole.build(1, per_step=False).rows([first])[0].reshape(7, 96)
     assert z[3, :5].round(2).tolist() == [-11.50, 8.88, 8.33, -6.12, -13.34]
     lengths = [174.1, 176.6, 177.7, 159.3, 147.2, 134.2, 132.9]
@@ -144,3 +146,13 @@ def test_a_remembered_map_gives_the_rows_of_its_own() -> None:
     for _ in range(2):
         for ours, theirs in zip(outer.rows(us), inner.rows(us), strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+def test_macro_f1_is_that_of_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    label, said = rng.integers(0, 4, size=(2, 60))
+    label[label == 3] = 0  # one digit is not there, and is said
+    tested = [ct.Recording.labeled(np.zeros(3), int(k), 4) for k in label]
+    accuracy, macro_f1 = speech._scores(tested, said)
+    assert accuracy == (label == said).mean()
+    assert macro_f1 == pytest.approx(f1_score(label, said, average="macro", labels=[0, 1, 2]))

@@ -8,4 +8,12 @@ from catchment.faces import face
 
 __version__ = "0.3.0"
 
-__all__, __getattr__, __dir__ = face(__name__)
+__all__, _own, __dir__ = face(__name__)
+
+
+def __getattr__(name: str) -> object:
+    if name != "Encoder":
+        return _own(name)
+    from catchment.plugins import plugin
+
+    return plugin("maps", "encoder", needed_for="encoders")

@@ -11,7 +11,6 @@ from catchment.features.echo_state.settings import (
     MixedActivation as MixedActivation,
     Uniform as Uniform,
 )
-from catchment.features.encoder import Encoder as Encoder
 from catchment.features.hydra import Hydra as Hydra
 from catchment.features.minirocket import MiniRocket as MiniRocket
 from catchment.features.nvar import NVAR as NVAR
@@ -86,7 +85,6 @@ __all__ = [
     "DefaultMap",
     "DiagonalReservoir",
     "EchoState",
-    "Encoder",
     "Evaluation",
     "FeatureUnion",
     "FederatedRidge",

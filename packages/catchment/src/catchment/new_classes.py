@@ -18,12 +18,10 @@ from typing import Any
 from catchment.engine.local import AnySource, all_classes, placed, run_locally
 from catchment.errors import FederationError
 from catchment.federation.delivery import sha256_of
-from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.classes import (
     RowsOfClass,
     UnknownThreshold,
     among,
-    among_by_class,
     refuse_twice,
     state_without_class,
     without_class,
@@ -36,13 +34,12 @@ from catchment.federation.plan import Plan
 from catchment.federation.protection import LowRankUpload, Protection
 from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_results
 from catchment.federation.runs.read import last_state, read_run
-from catchment.federation.runs.verify import CERTIFICATE, TRAINING, Ridge, described
+from catchment.federation.runs.verify import CERTIFICATE, TRAINING, described
 from catchment.readout.heads import Shrinkage
 from catchment.readout.model import Model, OpenSetModel
 from catchment.readout.storage import load, to_bytes
 from catchment.verbs import Run
 
-State = RidgeState | ByClass
 Own = Iterable[Callable[..., Any]]
 KEPT = {"LowRankUpload": LowRankUpload}
 STALE = ("scores", "confusion", "confusions", "comparison", "forecast")  # of the model before
@@ -55,8 +52,8 @@ class Begun:
     `folder` is where the run is kept, if it is.
     """
 
-    algorithm: Ridge
-    state: State
+    algorithm: FederatedRidge
+    state: RidgeState
     model: Model
     protections: tuple[Protection, ...] = ()
     records: tuple[Record, ...] = ()
@@ -81,7 +78,7 @@ class Begun:
     def goes_on(
         self,
         learner: Any,
-        state: State,
+        state: RidgeState,
         out: str | Path | None,
         clients: Mapping[str, AnySource] | None = None,
         *,
@@ -167,21 +164,11 @@ def add_clients(
     ('pace 0.2', 'pace 0.5', 'pace 0.9')
     """
     begun = _begun(folder, use)
-    before, algorithm = begun.model.classes, begun.algorithm
+    before = begun.model.classes
     names = all_classes(before, clients)
-    state: State
-    if isinstance(begun.state, RidgeState):
-        state = among(begun.state, before, names)
-    else:
-        assert isinstance(algorithm, BalancedRidge)
-        if not isinstance(algorithm.weights, str) and before != names:
-            raise ValueError(
-                f"the run gave its {len(begun.classes)} classes weights one by one, and a new one "
-                "has none; run the plan again with everybody, or weigh them 'balanced'"
-            )
-        state = among_by_class(begun.state, before, names)
+    state = among(begun.state, before, names)
     refuse_twice(state, clients)
-    grown = replace(algorithm, classes=names)  # type: ignore[arg-type]
+    grown = replace(begun.algorithm, classes=names)
     return begun.goes_on(grown, state, out, placed(clients, names), threads=threads)
 
 
@@ -196,10 +183,9 @@ def remove_class(
 ) -> Model:
     """Return a run's model as if a class had never been there.
 
-    Sums by class (`BalancedRidge`) are enough for it. So are the sums of clients that have this
-    class and no other. From other sums whoever has the class takes its rows off: pass `clients`
-    with the recordings that they had; each sends the sums of its rows of the class, and the run is
-    refused if some are then left.
+    The sums of clients that have this class and no other are enough for it. From other sums whoever
+    has the class takes its rows off: pass `clients` with the recordings that they had; each sends
+    the sums of its rows of the class, and the run is refused if some are then left.
 
     Parameters
     ----------
@@ -229,7 +215,7 @@ def remove_class(
         raise ValueError("only what a folder holds is kept in another; leave out `out`, and save")
     begun = _begun(run, use)
     algorithm, state = begun.algorithm, begun.state
-    if clients is None or isinstance(algorithm, BalancedRidge):
+    if clients is None:
         return begun.goes_on(*state_without_class(algorithm, state, name), out)
     summed = state.by_client
     asked_of = {who: clients[who] for who in clients if not summed or who in summed}
@@ -254,8 +240,7 @@ def reject_unknown(
     """Return a run's model that answers "unknown" where a recording is far from every class.
 
     One more round: clients are sent the sum, each takes its own part off it, and counts how far its
-    recordings are from what the others know (`catchment.federation.learn.classes`). From plain sums
-    all classes have one covariance; from sums by class (`BalancedRidge`) each has its own.
+    recordings are from what the others know (`catchment.federation.learn.classes`).
 
     Parameters
     ----------
@@ -303,7 +288,7 @@ def _begun(of: Run | str | Path, use: Own) -> Begun:
     """Return what a run, or its folder, has learned; FederationError if nothing can be added."""
     if isinstance(of, Run):
         algorithm, state = of.training.plan.algorithm, of.training.state
-        if isinstance(algorithm, FederatedRidge | BalancedRidge):
+        if isinstance(algorithm, FederatedRidge):
             return Begun(algorithm, state, of.model, (), of.records)
         raise _cannot(type(algorithm).__name__)
     run, place = read_run(of), Path(of)
@@ -330,7 +315,7 @@ def _begun(of: Run | str | Path, use: Own) -> Begun:
 def _cannot(name: str) -> FederationError:
     return FederationError(
         f"{name} keeps no sums of statistics to which classes could be added, or from which they "
-        "could be taken; use algorithm = 'ridge' or 'balanced'"
+        "could be taken; use algorithm = 'ridge'"
     )
 
 
@@ -353,7 +338,7 @@ def _copied(folder: str | Path, out: str | Path, kept: Plan[Any, Any, Any]) -> I
         raise
 
 
-def _write(store: RunFolder, plan: Plan[Any, Any, Any], state: State, model: Model) -> None:
+def _write(store: RunFolder, plan: Plan[Any, Any, Any], state: RidgeState, model: Model) -> None:
     """Keep the model, and tables that are true of it; scores were of the one before."""
     for table in STALE:
         store.insert(table, [], replace=True)

@@ -48,7 +48,7 @@ Group = Literal[
 
 # What this project's own packages bring, so that a missing one can be named.
 KNOWN: Mapping[str, Mapping[str, str]] = {
-    "edge": {"commands": "export", "engines": "device"},
+    "edge": {"commands": "export", "engines": "device", "maps": "encoder"},
     "fleet": {"commands": "drop flower", "engines": "flower ray", "readers": "parquet"},
     "gpu": {"forms": "torch"},
     "lab": {
@@ -59,6 +59,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         "reports": "served",
     },
     "research": {
+        "maps": "layers",
         "algorithms": ("aligned conjugate_gradients ensemble gradient partial prompt stacking"),
         "plasticity": "fedip moments",
         "protections": "stochastic_quantization",

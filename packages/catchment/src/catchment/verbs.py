@@ -69,7 +69,14 @@ from catchment.federation.messages import (
 from catchment.federation.plan import Plan
 from catchment.federation.protection import LowRankUpload, Protection
 from catchment.federation.runs.folder import RunFolder, write_results
-from catchment.federation.runs.ledger import Entries, EntryList
+from catchment.federation.runs.ledger import (
+    Entries,
+    EntryList,
+    in_words,
+    map_facts,
+    map_scores,
+    map_sentence,
+)
 from catchment.federation.workflow import (
     DELIVERY,
     EVALUATION,
@@ -215,14 +222,10 @@ class Run:
     @property
     def maps_tried(self) -> Mapping[str, float]:
         """NRMSE on left-out clients of every map that was tried, the best first; or nothing."""
-        from catchment.federation.runs.ledger import map_scores
-
         return map_scores(self.map_facts())
 
     def map_facts(self) -> dict[str, str]:
         """Return what is kept of a choice among maps, if there was one."""
-        from catchment.federation.runs.ledger import map_facts
-
         return map_facts(self.training.plan.algorithm.kept(self.training.state), self.map_note)
 
     @property
@@ -284,7 +287,6 @@ class Run:
         scaling: moments
           1 client sent 1 message of 12 numbers, ...
         """
-        from catchment.federation.runs.ledger import in_words
         from catchment.federation.runs.read import messages_of, read_run
 
         folder = self._described()
@@ -493,12 +495,7 @@ def federate(
     check_client_names(clients)
     if isinstance(what, Plan):
         said = (*protections, ridge, upload, classes, head, onto)
-        if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:
-            raise ValueError(
-                "a plan says protections, ridge, upload, classes and limits itself; pass a map or "
-                "a pipeline with these, or the plan alone"
-            )
-        return _run_plan(what, clients, out, options)
+        return _run_plan(what, clients, out, options, said)
     pipeline = as_pipeline(what, Preprocessing())
     shared = shared_by(clients, pipeline.preprocessing, classes)
     if classes is None and not isinstance(clients, LazyClients):
@@ -519,22 +516,15 @@ def federate(
         known, training = workflow.run(engines, folder, onto=earlier)
         kept = (engines.records, folder, engines.held, columns, note)
         made = Run(workflow, known, training, *kept, options.get("adaptable", False))
-        _finish(made, engines)
+        if note or len(workflow.maps) > 1:
+            log.info("%s", map_sentence(made.map_facts()))
+        if engines.others[DELIVERY]:  # devices, or all
+            _deliver(made, engines)
+        if folder is not None:
+            made.describe_in(folder)
+            folder.save_model(made.model)
     warn_of(engines.records)
     return made
-
-
-def _finish(made: Run, engines: LocalClients) -> None:
-    """Hand the model to the devices, and keep what is to be kept of a run."""
-    if made.map_note or len(made.workflow.maps) > 1:
-        from catchment.federation.runs.ledger import map_sentence
-
-        log.info("%s", map_sentence(made.map_facts()))
-    if engines.others[DELIVERY]:
-        _deliver(made, engines)
-    if made.kept is not None:
-        made.describe_in(made.kept)
-        made.kept.save_model(made.model)
 
 
 def _run_plan(
@@ -542,8 +532,14 @@ def _run_plan(
     clients: Mapping[str, AnySource],
     out: str | Path | None,
     options: Mapping[str, Any],
+    said: tuple[object, ...],
 ) -> Result[S, R]:
     """Return what a plan of any algorithm gives, kept in a folder if there is one."""
+    if said != UNSAID or options.keys() - EngineOptions.__optional_keys__:
+        raise ValueError(
+            "a plan says protections, ridge, upload, classes and limits itself; pass a map or "
+            "a pipeline with these, or the plan alone"
+        )
     with nullcontext() if out is None else RunFolder(out) as folder:
         keeper = None if folder is None else folder.keeper(TRAINING, plan)
         done = run_locally(plan, clients, keeper=keeper, **options)
@@ -594,10 +590,13 @@ def evaluate(
     """
     from catchment.federation.measure.evaluation import Evaluation
 
+    devices_of(clients)  # refuses what is no mapping
     plan = Plan(algorithm=Evaluation(model_under_test=model, device=device))
     done = run_locally(plan, placed(clients, model.classes), threads=threads, workers=workers)
     warn_of({EVALUATION: done.records})
     own: Any = done.result.total
+    if own is not None and not own.errors.n:
+        raise ValueError("no row of these clients has a known target; pass some to compare with")
     if own is not None and model.preprocessing.horizon is not None:
         from catchment.engine.contenders import naive_scores
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from catchment.federation import read_run
 from catchment.plans import example_plan, parse_plan, run_plan
 from catchment.readout import Model
 from catchment.report import render
-from tests.journeys.people import good_people
+from tests.journeys.people import good_people, rows_of, write
 
 pytestmark = pytest.mark.slow
 
@@ -29,9 +30,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("walk")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        good_people(Path("people"), 6)
-        last = sorted(Path("people").iterdir())[-1]
-        last.rename("labeled.csv")
+        good_people(Path("people"))
+        # The sixth moves less than anybody who trained.
+        weak = [[t, *(f"{0.4 * float(x):.3f}" for x in u), y] for t, *u, y in rows_of(5, rounds=6)]
+        write(Path("labeled.csv"), weak)
         held = list(csv.DictReader(Path("labeled.csv").read_text().splitlines()))
         with Path("new.csv").open("w", newline="") as file:
             writer = csv.DictWriter(file, [name for name in held[0] if name != "activity"])
@@ -44,6 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Path("plan.toml").write_text(text + "\n[run]\nadapt = true\n")
         done = RUNNER.invoke(app, ["run", "plan.toml", "--out", "runs/with-sums"])
         assert done.exit_code == 0, done.output + str(done.exception)
+        Path("said.txt").write_text(done.output)
     return folder
 
 
@@ -59,6 +62,10 @@ def test_each_person_left_out_adapts_and_both_are_scored(folder: Path) -> None:
     adapted = rows["adapted, no labels"]
     assert "of 5 lose more than one" in adapted.note
     assert run.facts["adapted"] == adapted.note
+    assert f"adapted, no labels: {adapted.note}\n" in (folder / "said.txt").read_text()
+    # Clients score it themselves, and send two scores: nothing left them beside the federation.
+    assert run.beside == ()
+    assert "outside the federation" not in catchment(folder, "ledger", "runs/with-sums").stdout
     assert run.facts["adaptable"].startswith("adaptable: carries")
     assert 0 < adapted.score <= 1
     assert adapted.bytes_up == 0
@@ -90,9 +97,28 @@ def test_a_new_person_adapts_predicts_and_compares_in_new_processes(folder: Path
     assert isinstance(model, Model)
     told = catchment(folder, "predict", "runs/with-sums/adapted.safetensors", "new.csv").stdout
     assert len(told.splitlines()) > 1
+    own = Path(folder / "new.csv").read_text().splitlines()
+    (folder / "nothing.csv").write_text(
+        "\n".join([own[0], *(row.split(",")[0] + ",nan" * row.count(",") for row in own[1:])])
+    )
+    (folder / "short.csv").write_text("\n".join(own[:90]))
+    alike = ("adapt", "runs/with-sums", "short.csv", "--out", "same.safetensors")
+    said = catchment(folder, *alike).stderr
+    assert "too few would be renamed to go by; the model stays as it was" in said
+    same = load(folder / "same.safetensors")
+    assert isinstance(same, Model)
+    given = load(folder / "runs/with-sums/model.safetensors")
+    assert isinstance(given, Model)
+    assert (same.readout.weights == given.readout.weights).all()
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        catchment(folder, "adapt", "runs/with-sums", "nothing.csv")
+    assert "has no value in any channel; leave it out" in caught.value.stderr
+    scores = []
     for name in ("model", "adapted"):
-        found = catchment(folder, "evaluate", f"runs/with-sums/{name}.safetensors", "labeled.csv")
-        assert "accuracy" in found.stdout
+        path = f"runs/with-sums/{name}.safetensors"
+        found = json.loads(catchment(folder, "evaluate", path, "labeled.csv", "--json").stdout)
+        scores.append(found["total"]["accuracy"])
+    assert scores[1] > scores[0] + 0.1
 
 
 def test_a_model_without_sums_is_refused_with_the_remedy(

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from catchment import Model, calibrate, load, save
+from catchment.cli import main
 from catchment.data import Recording
 from catchment.federation import read_run
 from catchment.federation.learn import FederatedYuleWalker
@@ -112,6 +113,59 @@ def test_fit_says_that_a_forecast_is_no_better_than_the_last_value_and_that_erro
     wider = calibrate(model, late)
     widths = [np.ptp(one.interval(np.zeros((1, 1)), coverage=0.9)) for one in (model, wider)]
     assert widths[1] > 1.3 * widths[0]
+
+
+def typed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Return what `catchment fit` says, in this process."""
+    with pytest.raises(SystemExit):
+        main(["fit", *words])
+    said = capsys.readouterr()
+    return said.out + said.err
+
+
+def test_one_owners_file_is_one_client_and_is_not_cut_into_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(write(tmp_path / "loads", 1_500, people=1))
+    said = typed(capsys, "house0.csv", "--horizon", "12")
+    assert "trained on 1 of 1 people" in said
+    assert "worst house0" in said
+    assert said.endswith("next: catchment predict runs/house0 new.csv --ahead\n")
+    assert verify_run("runs/house0").having("ok") == verify_run("runs/house0").checks
+
+
+def test_fit_says_that_a_trend_has_made_intervals_too_wide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for k in range(3):
+        values = 0.2 * np.arange(1_500) + np.random.default_rng(k).normal(size=1_500)
+        rows = "".join(f"{t},{value:.4f}\n" for t, value in enumerate(values))
+        (tmp_path / f"house{k}.csv").write_text("time,load\n" + rows)
+    assert "a trend widens those from autocov" in typed(capsys, ".", "--horizon", "12")
+    again = typed(capsys, ".", "--horizon", "12", "--map", "default", "--force")
+    assert "times those that intervals expect" not in again
+
+
+def test_horizons_that_recordings_cannot_have_are_refused_or_not_tested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(write(tmp_path / "loads", 60, people=3))
+    for horizon, wrong in ((0, "horizon in [preprocessing] is 0"), (45, "60 rows, of which 45")):
+        assert wrong in typed(capsys, ".", "--horizon", str(horizon))
+    said = typed(capsys, ".", "--horizon", "20")
+    assert "! no recording's last quarter is longer than the horizon\nnot tested" in said
+    assert "nan" not in said
+
+
+def test_series_that_never_change_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for k in range(3):
+        (tmp_path / f"house{k}.csv").write_text("time,load\n2024-01-01,5\n2024-01-02,5\n")
+    said = typed(capsys, ".", "--horizon", "1")
+    assert "to learn from (load: it never changes); name some" in said
 
 
 def test_a_run_is_unlearned_and_verified(walked: tuple[Path, str]) -> None:

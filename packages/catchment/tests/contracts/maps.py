@@ -16,7 +16,6 @@ from catchment.features import (
     FeatureMap,
     FeatureUnion,
     Hydra,
-    Layers,
     MiniRocket,
     RandomFourierFeatures,
     RandomProjection,
@@ -87,12 +86,6 @@ def matrix_map() -> EchoState:
     return EchoState.of(Reservoir.from_matrices(W, W_in), bias=True, input=False)
 
 
-def layers_map() -> FeatureMap:
-    inner = EchoState(9, washout=2).build(CHANNELS, per_step=True)
-    steps = np.random.default_rng(2).normal(size=(2, 5, 4)) / 10
-    return Layers(inner, width=4, random=5, steps=steps, seed=3)
-
-
 DEEP = EchoState(
     (10, 8),
     leak_rate=(LogUniform(0.1, 1.0), 0.5),
@@ -129,7 +122,6 @@ MAPS: dict[str, Callable[[], FeatureMap]] = {
     ),
     "adapted by plasticity": adapted_map,
     "given matrices": matrix_map,
-    "layers over a reservoir": layers_map,
     "own statistics": lambda: OwnStatistics(),
     "window statistics": lambda: WindowStatistics().build(CHANNELS, per_step=False, classes=True),
     "hydra": lambda: Hydra(96).build(CHANNELS, per_step=False, classes=True),

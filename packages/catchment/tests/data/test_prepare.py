@@ -204,6 +204,34 @@ def test_a_long_gap_in_time_is_missing_and_goes_to_the_gap_policy() -> None:
     assert slow.u[:, 0].tolist() == [0, 2, 4, 6], "two intervals of the new rate are no gap"
 
 
+def test_of_a_pause_no_window_is_made_up() -> None:
+    times = np.arange(100) / 10
+    times[50:] += 60.0
+    raw = Recording.labeled(np.arange(100.0), 1, 3)
+    raw = replace(raw, times=times)
+    preprocessing = Preprocessing(rate=10, window="1s", scale="none")
+    made = preprocessing.inputs([raw])
+    assert [one.start for one in made] == [*range(0, 50, 10), *range(650, 700, 10)]
+    assert [one.start for one in preprocessing.inputs([raw])] == [one.start for one in made]
+    assert len(preprocessing.apply([raw])) == len(made)
+    for gaps in ("hold", "interpolate", "restart"):
+        u = np.arange(20.0)
+        u[7:17] = nan
+        windows = Preprocessing(gaps=gaps, window=4, scale="none").inputs([Recording(u)])
+        assert 8 not in [one.start for one in windows]
+        assert 12 not in [one.start for one in windows]
+
+
+@pytest.mark.parametrize("gaps", ["hold", "interpolate", "restart"])
+def test_a_recording_without_a_value_is_left_out_unless_nothing_remains(gaps: Any) -> None:
+    silent, good = Recording(np.full((9, 2), nan)), Recording(np.ones((9, 2)))
+    for window in (None, 3):
+        preprocessing = Preprocessing(gaps=gaps, window=window, scale="none")
+        assert {one.source for one in preprocessing.inputs([silent, good, silent])} == {1}
+        with pytest.raises(ValueError, match="every step of 1 recordings lacks an input"):
+            preprocessing.inputs([silent])
+
+
 def test_a_slow_channel_beside_a_fast_one_is_no_channel_of_gaps() -> None:
     u = np.stack([np.arange(21.0), np.where(np.arange(21) % 10 == 0, np.arange(21.0), nan)], axis=1)
     (made,) = Preprocessing(rate=2, scale="none", gaps="error").apply(
@@ -231,6 +259,11 @@ def test_a_rate_without_times_and_times_that_are_no_seconds_are_refused() -> Non
         Preprocessing(rate=50, scale="none").apply(
             [Recording(np.zeros(2), times=np.array([0.0, 1e9]))]
         )
+    rows = Recording(np.zeros(50), times=np.arange(0.0, 1000.0, 20.0))  # of 50 Hz, in milliseconds
+    with pytest.raises(ValueError, match="50 steps over 980 s would have 49001 steps at 50 Hz"):
+        Preprocessing(rate=50, scale="none").apply([rows])
+    hourly = replace(rows, times=np.arange(0.0, 180_000.0, 3600.0))
+    assert len(Preprocessing(rate=1 / 60, scale="none").apply([hourly])[0].u) == 49 * 60 + 1
 
 
 def test_raw_returns_the_recordings_themselves() -> None:

@@ -47,6 +47,16 @@ def test_whatever_may_spoil_the_result_is_said(faulty: Survey, warning: str) -> 
     assert [one for one in faulty.warnings if one.startswith(warning)]
 
 
+def test_a_signal_called_t_is_no_time_though_it_rises_as_often_as_it_falls(tmp_path: Path) -> None:
+    wave = 10 + 5 * np.sin(np.arange(18, 400) * np.pi / 12)
+    assert np.mean(np.diff(wave) > 0) > 0.5
+    days = np.datetime64("2024-01-01") + np.arange(len(wave))
+    rows = "".join(f"{day},{value:.4f}\n" for day, value in zip(days, wave, strict=True))
+    (tmp_path / "a.csv").write_text("time,t\n" + rows)
+    found = survey(tmp_path, guess=True).roles
+    assert (found.time, found.inputs) == ("time", ("t",))
+
+
 def test_a_summary_has_figures_then_warnings_then_files(faulty: Survey) -> None:
     first, *rest = summary_lines(faulty, most=3)
     people = 5 + len(FAULTS) - len(UNUSABLE)

@@ -150,5 +150,5 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], words
 
 
 def test_a_recording_shorter_than_the_washout_is_refused() -> None:
-    with pytest.raises(ValueError, match="use a shorter one"):
+    with pytest.raises(ValueError, match="use a shorter one, or a longer"):
         built(1, washout=9).rows([np.zeros((9, 1))])

@@ -77,6 +77,8 @@ def recordings(seed: int, targets: str, lengths: Sequence[int]) -> list[Recordin
         u[: draw.integers(0, 6), draw.integers(2)] = np.nan
         if draw.random() < 0.2:
             u[:, 1] = np.nan
+        if targets == "classes" and seed % 2:
+            u[30:62] = np.nan  # longer than a window: a pause
         y: Any = {"ahead": None, "steps": draw.normal(size=(n, 1))}.get(targets, np.eye(3)[k % 3])
         if targets == "classes":
             y = np.eye(3)[draw.integers(0, 3, size=n)]

@@ -13,12 +13,6 @@ import catchment as ct
 from catchment.cli import main
 from catchment.data import Recording
 from catchment.errors import FederationError
-from catchment.federation.learn import (
-    BalancedRidge,
-    FederatedRidge,
-    among_by_class,
-    state_without_class,
-)
 from catchment.plans import verify_run
 from catchment.readout import (
     KnownClasses,
@@ -93,38 +87,6 @@ def test_who_sent_a_class_with_others_takes_its_rows_off(tmp_path: Path) -> None
     assert without.classes == ("slow", "hop")
     assert (without.readout.weights == never.model.readout.weights).all()
     assert grown.classes == (*OLD, "hop")
-
-
-def test_sums_by_class_retire_it_and_ask_nobody() -> None:
-    features = MAP.build(1, per_step=False, classes=True)
-    three = (*OLD, "hop")
-    data = {
-        name: [one.among(three) for one in held_]
-        for name, held_ in (EARLY | {"dora": held(three, seed=4)}).items()
-    }
-    by_class = BalancedRidge(features=features, classes=three, weights="rows", ridge=0.1)
-    plain = FederatedRidge(features=features, classes=three, ridge=0.1)
-    state = ct.federate(ct.Plan(algorithm=by_class), data, threads=1).state
-    whole = ct.federate(ct.Plan(algorithm=plain), data, threads=1).state
-    assert state.weighted.total == whole.total
-    after, rest = state_without_class(by_class, state, "fast")
-    left = ("slow", "hop")
-    kept = {
-        name: [
-            Recording.labeled(one.u, three[int(np.argmax(one.y))], left)
-            for one in held_
-            if one.y is not None and not one.y[1]
-        ]
-        for name, held_ in data.items()
-    }
-    never = ct.Plan(algorithm=FederatedRidge(features=features, classes=left, ridge=0.1))
-    expected = ct.federate(never, kept, threads=1).state
-    assert expected.readout is not None
-    assert rest.weighted.total == expected.total
-    assert (after.result(rest).readout.weights == expected.readout.weights).all()
-    again = after.solved(among_by_class(rest, left, (*left, "new")))
-    assert again.weighted.total is not None
-    assert again.weighted.total.n_targets == 3
 
 
 def test_dropped_columns_are_those_that_were_spread() -> None:

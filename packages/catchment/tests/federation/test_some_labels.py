@@ -20,6 +20,7 @@ from catchment.errors import FederationError, RefusedClientsWarning, TooFewClien
 from catchment.features import DefaultMap, WindowStatistics
 from catchment.federation import Limits, read_run
 from catchment.federation.learn import FederatedRidge, RidgeState, unlearn
+from catchment.federation.runs.ledger import bounds_of
 from catchment.privacy import (
     Clip,
     GaussianNoise,
@@ -191,7 +192,7 @@ def test_nobody_with_labels_and_other_settings_are_refused(people: Clients) -> N
     none = {name: own for name, own in people.items() if name not in LABELED}
     with pytest.raises((ValueError, FederationError), match="add data first"):
         trained(ridge(people), none)
-    for settings in ({"head": LDA()}, {"increments": 2}, {"forgetting": 0.5}, {"classes": None}):
+    for settings in ({"head": LDA()}, {"increments": 2}, {"classes": None}):
         with pytest.raises(ValueError, match='labels is "some", which takes classes'):
             ridge(people, **settings)
 
@@ -209,17 +210,22 @@ map = "window_statistics"
 """
 
 
+def drop_labels(path: Path) -> None:
+    """Leave the column of labels out of a file."""
+    held = list(csv.DictReader(path.read_text().splitlines()))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, [name for name in held[0] if name != "activity"])
+        writer.writeheader()
+        writer.writerows({k: v for k, v in row.items() if k != "activity"} for row in held)
+
+
 def test_a_file_without_the_column_takes_part_and_is_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     good_people(Path("people"), 6)
     *_, last = sorted(Path("people").iterdir())
-    held = list(csv.DictReader(last.read_text().splitlines()))
-    with last.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [name for name in held[0] if name != "activity"])
-        writer.writeheader()
-        writer.writerows({k: v for k, v in row.items() if k != "activity"} for row in held)
+    drop_labels(last)
     Path("plan.toml").write_text(PLAN)
     done = CliRunner().invoke(app, ["run", "plan.toml", "--out", "runs/some"])
     assert done.exit_code == 0, done.output + str(done.exception)
@@ -231,6 +237,43 @@ def test_a_file_without_the_column_takes_part_and_is_forgotten(
     Path("plan.toml").write_text(PLAN.replace('labels = "some"', ""))
     bare = CliRunner().invoke(app, ["run", "plan.toml", "--out", "runs/all"])
     assert "has no column 'activity'" in bare.output + str(bare.exception)
+
+
+NOISE = """
+[learn]
+algorithm = "ridge"
+ridge = 0.0
+store_per_client = false
+[[protections]]
+name = "gaussian_noise"
+epsilon = 50.0
+delta = 1e-5
+releases = 2
+clip = { bound = 30.0 }
+"""
+
+
+def test_a_plan_with_noise_spreads_it_over_both_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    good_people(Path("people"), 140)
+    for path in sorted(Path("people").iterdir())[::2]:
+        drop_labels(path)
+    text = PLAN.replace('"folds"', "0.2").replace("window = 40", 'window = 40\nscale = "own"')
+    Path("plan.toml").write_text(text + NOISE.replace("releases = 2\n", ""))
+    refused = CliRunner().invoke(app, ["run", "plan.toml", "--out", "runs/one"])
+    assert "pass releases=2" in str(refused.exception)
+    Path("plan.toml").write_text(text + NOISE)
+    done = CliRunner().invoke(app, ["run", "plan.toml", "--out", "runs/two"])
+    assert done.exit_code == 0, done.output + str(done.exception)
+    run = read_run("runs/two")
+    assert [record.n_used for record in run.rounds["training"]] == [112, 112]
+    (bound,) = bounds_of(run)
+    assert "epsilon 50 at delta 1e-05" in str(bound)
+    assert run.comparison is not None
+    # Who has no label to be scored by is not the worst.
+    assert not any(np.isnan(row.worst) for row in run.comparison)
 
 
 @pytest.mark.parametrize(

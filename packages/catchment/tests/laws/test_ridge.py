@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment import Array
-from catchment.readout import Readout, RidgeStatistics, path_errors, solve_readout
+from catchment.readout import Readout, RidgeStatistics, path_errors
 
 seeds = st.integers(0, 2**32 - 1)
 ridges = st.floats(1e-4, 1e3)
@@ -89,13 +89,3 @@ def test_errors_from_statistics_are_those_of_the_rows(seed: int, n: int) -> None
     ours = path_errors(RidgeStatistics.from_states(z, y), [readout])[0]
     expected = ((y - readout(z)) ** 2).sum(axis=0)
     np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-9)
-
-
-@settings(max_examples=25)
-@given(seed=seeds, ridge=st.lists(ridges, min_size=2, max_size=2))
-def test_a_ridge_per_output_is_one_ridge_for_each(seed: int, ridge: list[float]) -> None:
-    z, y = problem(seed)
-    s = RidgeStatistics.from_states(z, y)
-    both = solve_readout(s, np.array(ridge))
-    theirs = sklearn.linear_model.Ridge(alpha=np.array(ridge), solver="svd").fit(z, y)
-    np.testing.assert_allclose(both.weights, theirs.coef_.T, rtol=1e-7, atol=1e-9)

@@ -39,7 +39,6 @@ LEARN = {
     "stacking": "ridge = 0.1\nn_folds = 2",
     "aligned": "alpha = 0.9",
     "personal": "n_blocks = 2",
-    "balanced": "",
     "conjugate_gradients": "ridge = 0.1",
     "candidates": "[[candidates]]\nleak_rate = 0.2\n[[candidates]]\nleak_rate = 0.9",
     "partial": """network = "my_networks:small"

@@ -313,7 +313,7 @@ def test_mistakes_in_sections(change: tuple[str, str], message: str) -> None:
         ),
         ("[learn]\nrigde = 3", r"\[learn\] has no setting 'rigde'; did you mean 'ridge'"),
         ('[learn]\nridge = "cv"', "ridge in .* is 'cv'; give a number or 'auto', 'leave"),
-        ("[learn]\nforgetting = 0.0", "forgetting in .learn. is 0.0; give more than 0"),
+        ("[learn]\nincrements = 0", "increments in .learn. is 0; give 1 or more"),
         ("[learn]\nfeatures = 3", "no setting 'features'"),
         ('[learn]\nalgorithm = "candidates"', r"\[\[candidates\]\] go with"),
         ("[[candidates]]\nunits = 3", r"\[\[candidates\]\] go with"),

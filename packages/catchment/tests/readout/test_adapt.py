@@ -73,7 +73,11 @@ def by_hand(z: Array, label: Integers, new: Array, rule: SelfTraining, ridge: fl
 
 @pytest.mark.parametrize("n_new", [5, 12, 60], ids=["rank below", "as many", "solved anew"])
 @pytest.mark.parametrize(
-    "rule", [SelfTraining(), SelfTraining(share=0.5, weight=0.4, most=3.0, enough=10)]
+    "rule",
+    [
+        SelfTraining(renamed=0),
+        SelfTraining(share=0.5, weight=0.4, most=3.0, enough=10, renamed=0),
+    ],
 )
 def test_equals_ridge_on_all_rows_with_the_kept_ones_weighted(
     n_new: int, rule: SelfTraining
@@ -84,12 +88,20 @@ def test_equals_ridge_on_all_rows_with_the_kept_ones_weighted(
     np.testing.assert_allclose(found.readout(new), by_hand(z, label, new, rule, 3.0), atol=1e-7)
 
 
-def test_outputs_with_a_ridge_each_are_solved_anew_and_agree_where_these_are_equal() -> None:
-    z, label, new = rows(n_new=8)
+def test_with_fewer_rows_renamed_than_the_gate_asks_the_readout_is_the_same_object() -> None:
+    z, label, new = rows(n_new=60)
     s, readout = trained(z, label)
-    each = replace(readout, ridge=np.array([3.0, 3.0, 3.0 + 1e-12]))
-    one, other = (self_train(s, r, new, standardize=True).readout(new) for r in (readout, each))
-    np.testing.assert_allclose(one, other, atol=1e-7)
+    rule = SelfTraining(weight=0.4, most=1e9, enough=10, renamed=0)
+    by_rule = by_hand(z, label, new, rule, 3.0).argmax(axis=1)
+    n = int((by_rule != readout(new).argmax(axis=1)).sum())
+    assert n > 1
+    for renamed, stays in ((n, False), (n + 1, True)):
+        found = self_train(s, readout, new, replace(rule, renamed=renamed), standardize=True)
+        assert (found.readout is readout) == stays
+        assert found.n_renamed == (0 if stays else n)
+        assert (len(found.kept) == 0) == stays
+        expected = readout(new).argmax(axis=1) if stays else by_rule
+        np.testing.assert_array_equal(found.after, expected)
 
 
 def test_no_rows_leave_the_readout_as_it_is_to_the_bit() -> None:
@@ -148,8 +160,9 @@ def test_a_model_adapts_without_looking_at_targets(
 ) -> None:
     own = people["user-000"]
     blind = [replace(one, y=None, classes=None) for one in own]
-    made = model.adapt(blind)
-    assert to_bytes(made) == to_bytes(model.adapt(own))
+    rule = SelfTraining(renamed=0)
+    made = model.adapt(blind, rule)
+    assert to_bytes(made) == to_bytes(model.adapt(own, rule))
     assert not np.array_equal(made.readout.weights, model.readout.weights)
 
 
@@ -160,7 +173,7 @@ def test_in_fixed_point_the_readout_is_that_of_integers(
     assert sums is not None
     assert sums.fixed is not None
     z = np.concatenate(model.pipeline.rows(people["user-000"]))
-    rule = SelfTraining(share=1.0, weight=0.1, enough=1, iterations=1)
+    rule = SelfTraining(share=1.0, weight=0.1, enough=1, iterations=1, renamed=0)
     found = self_train(sums, model.readout, z, rule, standardize=True)
     # By hand: every row counts, in 1/1024 of a training row.
     label = model.readout(z).argmax(axis=1)
@@ -169,7 +182,7 @@ def test_in_fixed_point_the_readout_is_that_of_integers(
     y = np.eye(len(model.classes or ()))[label]
     name = sums.fingerprint
     own = RidgeStatistics.from_states(z, y, weight=weight, fingerprint=name, fixed=sums.fixed)
-    total, ridge = sums.scaled(1024) + own, 1024 * np.asarray(model.readout.ridge)
+    total, ridge = sums.scaled(1024) + own, 1024 * model.readout.ridge
     expected = solve_readout(total, ridge, scale=scale_of(sums, True))
     np.testing.assert_array_equal(found.readout.weights, expected.weights)
     np.testing.assert_array_equal(found.label, label)

@@ -19,7 +19,6 @@ from catchment.engine import run_locally
 from catchment.features import FeatureMap, Pipeline
 from catchment.federation import Plan
 from catchment.federation.learn import (
-    BalancedRidge,
     Candidates,
     FederatedRidge,
     ReadoutAveraging,
@@ -31,7 +30,6 @@ from catchment.readout import (
     RidgeStatistics,
     accumulate,
     chosen_readout,
-    leverage,
     scale_of,
     solve_readout,
     train,
@@ -115,11 +113,6 @@ WAYS: dict[str, Callable[[], Readout]] = {
     "increments": lambda: (
         planned(FederatedRidge(features=FEATURES, ridge=RIDGE, increments=3), 3).model.readout
     ),
-    "equal classes": lambda: (
-        planned(
-            BalancedRidge(features=FEATURES, classes=NAMES, ridge=RIDGE, weights=(1.0, 1.0, 1.0))
-        ).model.readout
-    ),
 }
 
 
@@ -190,14 +183,12 @@ def test_flags_solve_what_the_plan_solves() -> None:
     assert losses["p0"] == pytest.approx((wrong**2).mean(), rel=1e-9)
 
 
-def test_leverage_is_that_of_standardized_rows() -> None:
+def test_scores_of_rows_left_out_are_those_of_standardized_rows() -> None:
     statistics = RidgeStatistics.from_states(Z, Y)
     spread = StandardScaler().fit_transform(Z)
     inverse = np.linalg.inv(spread.T @ spread + RIDGE * np.eye(4))
-    expected = 1 / len(Z) + np.einsum("ij,jk,ik->i", spread, inverse, spread)
-    found, _ = leverage(statistics, RIDGE, Z, standardize=True)
-    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-9)
+    leverage = 1 / len(Z) + np.einsum("ij,jk,ik->i", spread, inverse, spread)
     readout = solve_readout(statistics, RIDGE, scale=scale_of(statistics, True))
     honest = leave_one_out(statistics, readout, Z, Y, standardize=True)
-    left = Y - (Y - readout(Z)) / (1 - expected)[:, None]
+    left = Y - (Y - readout(Z)) / (1 - leverage)[:, None]
     np.testing.assert_allclose(honest, left, rtol=1e-9)

@@ -94,22 +94,6 @@ def test_one_step_ahead_is_the_first_step_of_the_closed_loop() -> None:
     np.testing.assert_allclose(forecast(model, s[:300], 1), model.predict(s[:300])[-1:], atol=1e-12)
 
 
-def test_known_inputs_go_in_as_they_are() -> None:
-    s = waves()
-    model = train(features(2), [Recording(s[:-1], s[1:, :1])], 1e-6)
-    inputs = s[:300]
-    for j in range(8):
-        inputs = np.vstack([inputs, [model.predict(inputs)[-1, 0], s[300 + j, 1]]])
-    ours = forecast(model, s[:300], 8, known=s[300:308, 1])
-    np.testing.assert_allclose(ours[:, 0], inputs[300:, 0], atol=1e-9)
-    with pytest.raises(ValueError, match="pass `known`"):
-        forecast(model, s[:300], 8)
-    with pytest.raises(ValueError, match=r"expected \(8, 1\)"):
-        forecast(model, s[:300], 8, known=s[300:307, 1])
-    with pytest.raises(ValueError, match="known is not finite at row 2"):
-        forecast(model, s[:300], 8, known=[0, 0, np.nan, 0, 0, 0, 0, 0])
-
-
 def test_single_precision_states_are_run_on_in_single_precision() -> None:
     s = waves()
     single = EchoState.of(features(2).reservoir, washout=50, precision="float32")

@@ -452,10 +452,6 @@ def test_a_federation_in_fixed_point_solves_its_sum(classes: bool) -> None:
     np.testing.assert_array_equal(state.readout.weights, pooled.solve(0.1).weights)
     again = algorithm.server_update(state, total, RoundContext(1, tuple(clients)))
     assert again.total == pooled + pooled
-    fading = replace(algorithm, forgetting=0.5)
-    faded = fading.server_update(state, total, RoundContext(1, tuple(clients))).total
-    assert faded is not None
-    assert faded.weight == 1.5 * pooled.weight
 
 
 def test_uploads_are_held_to_the_plans_bits() -> None:
@@ -575,10 +571,7 @@ def ridge(**settings_: Any) -> FederatedRidge:
         (ridge(ridge="gcv", store_per_client=False), True),
         (ridge(ridge="leave-one-client-out", standardize=True), True),
         (ridge(ridge=0.1, increments=2), True),
-        (ridge(ridge=0.1, increments=2, window=1), True),
-        (ridge(ridge=0.1, increments=2, forgetting=0.5), False),
         (learn.Candidates(features=(SUMMARY, Summary(8)), classes=CLASSES), True),
-        (learn.BalancedRidge(features=SUMMARY, classes=CLASSES), True),
         (learn.Candidates(features=(SUMMARY,), classes=CLASSES, store_per_client=False), True),
         (learn.PersonalReadouts(ridge=ridge(ridge=0.1)), True),
         (learn.ReadoutAveraging(features=SUMMARY, classes=CLASSES), False),

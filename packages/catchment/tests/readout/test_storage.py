@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import catchment
-from catchment import save
+from catchment import load, save
 from catchment.data import Recording
 from catchment.errors import IntegrityError
 from catchment.features import EchoState, Reservoir
@@ -44,7 +44,7 @@ def trained(features: EchoState, *, classes: bool = False) -> Model:
         data = [Recording.labeled(RNG.normal(k, 1, (20, 2)), k, 3) for k in (0, 1, 2) * 5]
         model = train(features, data, 1e-3, classes=("sitting", TRICKY, "élan \U0001f3c3"))
         return model.calibrated(data)
-    return train(features, [Recording(INPUTS, INPUTS[:, ::-1])], np.array([1e-3, 1e-1]))
+    return train(features, [Recording(INPUTS, INPUTS[:, ::-1])], 1e-3)
 
 
 def from_recipe(**settings: object) -> EchoState:
@@ -326,3 +326,13 @@ def test_a_file_from_before_goes_through_a_file_of_today_unchanged(
     monkeypatch.setattr(catchment, "__version__", "0.2.0")  # a file says by which it was written
     path = Path(__file__).parent / "data" / "before_common_radius.safetensors"
     assert save(load_model(path), tmp_path / "model").read_bytes() == path.read_bytes()
+
+
+def test_a_model_of_which_each_output_had_its_ridge_is_read(tmp_path: Path) -> None:
+    model = trained(from_recipe())
+    held: Any = np.array([1e-3, 1e-1])
+    kept = replace(model, readout=replace(model.readout, ridge=held)).save(tmp_path / "before")
+    again = load(kept)
+    np.testing.assert_array_equal(again.predict(INPUTS), model.predict(INPUTS))
+    assert isinstance(again, Model)
+    np.testing.assert_array_equal(again.readout.ridge, held)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.linalg import solve_toeplitz
 
 from catchment.errors import UploadError
-from catchment.readout import Autocovariances, Equations, autocovariances, choose, crossed
+from catchment.readout import Autocovariances, Equations, autocovariances, choose
 from catchment.wire import Message
 
 UNIT = 2**12
@@ -80,17 +80,20 @@ def test_segments_in_order_are_the_series_in_one_piece(
     T = sum(lengths)
     x = whole(150, 2)[:T, None] / UNIT
     x[[g for g in gaps if g < T]] = np.nan
-    z = np.sin(np.arange(T))[:, None]
+    z, steps = np.sin(np.arange(2 * T)).reshape(T, 2), range(1, lags)
+
+    def sums(start: int, stop: int, first: int) -> Autocovariances:
+        here = slice(start, stop)
+        about: Any = {"known": z[here, :1], "present": z[here, 1:], "steps": steps, "first": first}
+        return autocovariances(x[here], lags, **about)
+
     pieces, begin = [], 0
     for n in lengths:
-        stop, old = begin + n, slice(max(0, begin - lags + 1), begin)
-        new = autocovariances(
-            x[begin:stop], lags, covariates=z[begin:stop], before=(x[old], z[old])
-        )
-        pieces.append(new)
-        begin = stop
+        early = min(begin, lags - 1)
+        pieces.append(sums(begin - early, begin + n, early))
+        begin += n
     order.shuffle(pieces)
-    assert reduce(add, pieces).digest() == autocovariances(x, lags, covariates=z).digest()
+    assert reduce(add, pieces).digest() == sums(0, T, 0).digest()
 
 
 @settings(deadline=None)
@@ -151,14 +154,10 @@ def test_covariates_stand_in_the_equations_as_columns_beside_the_lags(mean: int)
     t = np.arange(n + L + H - 1)
     z = np.stack([np.sin(2 * np.pi * t / 24), np.cos(2 * np.pi * t / 20)], axis=1)  # divide 240
     x = whole(n, 5)[t % n, None] / UNIT + 2 * z[:, :1] - z[:, 1:]
-    late = np.concatenate([np.full((H, 1), np.nan), z[:-H, 1:]])  # not known ahead
-    beside = np.hstack([z[:, :1], late])
-    all_, old = slice(None), slice(0, L + H - 1)
     parts = []
-    for s in (all_, old):
-        one = autocovariances(x[s], L + H, covariates=beside[s])
-        both = crossed(x[s], z[s, :1], z[s, 1:], (1, 2, 3))
-        parts.append(replace(one, crossed=both))
+    for s in (slice(None), slice(0, L + H - 1)):
+        about: Any = {"known": z[s, :1], "present": z[s, 1:], "steps": (1, 2, 3)}
+        parts.append(autocovariances(x[s], L + H, **about))
     made = Equations(parts[0] - parts[1], L, mean, (1, 3), (1, 2, 3), (True, False))
     W, V = made.solve(0.0)
     rows, ahead = rows_of(x[:, 0], L, H)
@@ -216,7 +215,8 @@ def test_a_level_is_forgotten_or_not() -> None:
 
 def test_sums_that_no_series_has_are_refused() -> None:
     good = autocovariances(np.random.default_rng(8).normal(size=(50, 1)), 5, fingerprint="f")
-    good.check(5, 0, "f")
+    plan = autocovariances(np.empty((0, 1)), 5, fingerprint="f")
+    good.check(plan)
     more = good.products.copy()
     more[0, 2] = more[0, 0] + 1
     for wrong, code in (
@@ -224,11 +224,10 @@ def test_sums_that_no_series_has_are_refused() -> None:
         (replace(good, n_rows=49), "count"),
         (replace(good, products=good.products * 10**9), "bound"),
         (replace(good, products=good.products / 1.0), "type"),
+        (replace(good, squares=np.zeros((2, 2), dtype=np.int64)), "shape"),
+        (autocovariances(np.ones((9, 1)), 6, fingerprint="f"), "shape"),
+        (autocovariances(np.ones((9, 1)), 5, fingerprint="g"), "fingerprint"),
     ):
         with pytest.raises(UploadError) as caught:
-            wrong.check(5, 0, "f")
-        assert caught.value.code == code
-    for about, code in (((6, 0, "f"), "shape"), ((5, 0, "g"), "fingerprint")):
-        with pytest.raises(UploadError) as caught:
-            good.check(*about)
+            wrong.check(plan)
         assert caught.value.code == code

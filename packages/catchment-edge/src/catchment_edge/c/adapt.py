@@ -1,12 +1,11 @@
 """Adapting without labels on a device: the rule of `catchment.readout.adapt` as C, in float32.
 
-Feature rows are kept as they are computed, integers of 16 bits. Everything else is float32: a
-Cholesky factor in fixed point would need a scale of its own in every row. The inverse of G + r I
-lies in flash, as a lower triangle. While rows come, each costs a copy; adapting reads the triangle
-twice for every row, once for Q and once to move the weights by the rows kept.
+Feature rows are integers of 16 bits. All else is float32: a Cholesky factor in fixed point would
+need a scale of its own in every row. The inverse of G + r I lies in flash, as a lower triangle.
+Adapting reads it twice for every row, once for Q and once to move the weights by the rows kept.
 
     NAME_adapt_add(state, row)      keep a row; the oldest goes when `rows` are there
-    NAME_adapt_run(state)           adapt to the rows that are kept; how many were learned from
+    NAME_adapt_run(state)           adapt to the rows kept; how many were learned from, or 0
     NAME_adapt_scores(state, row, scores)
 """
 
@@ -72,7 +71,7 @@ def adapt_code(
     if statistics.fixed is None or statistics.fixed.bits > 15 or np.ndim(model.readout.ridge):
         raise ValueError(
             "the device keeps rows as integers of 16 bits and has one ridge for all outputs; use a "
-            "map in fixed point of up to 15 bits, such as the default, and per_output=False"
+            "map in fixed point of up to 15 bits, such as the default, and one ridge"
         )
     check_name(name)
     if not 1 <= rows <= 1024:
@@ -99,6 +98,7 @@ def adapt_code(
         "PER_ROW": f"{np.float32(1.0 / floats.weight)}f",
         "ENOUGH": how.enough,
         "TURNS": how.iterations,
+        "RENAMED": how.renamed,
     }
     headers = ('"model_adapt.h"', "<float.h>", "<math.h>", "<string.h>")
     lines = [f"#include {one}" for one in headers]

@@ -58,7 +58,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment import Integers
-from catchment.features import Encoder, FeatureMap, form_maker
+from catchment.features import FeatureMap, form_maker, name_of
 
 BYTES = {
     "int8_t": 1,
@@ -266,7 +266,7 @@ def map_code(features: FeatureMap, setting: Setting, prefix: str = "map") -> Map
     if make is not None:
         code: MapCode = make(features, setting, prefix)
         return code
-    instead = ", or export it with --to onnx" if isinstance(features, Encoder) else ""
+    instead = ", or export it with --to onnx" if name_of(features) == "encoder" else ""
     raise ValueError(
         f"{type(features).__name__} cannot be written as C; train with EchoState or "
         f"WindowStatistics{instead}"

@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 from onnx import helper, numpy_helper
 
 from catchment import Integers
-from catchment.features import FeatureMap, Layers, form_maker, name_of
+from catchment.features import FeatureMap, form_maker, name_of
 
 OPSET = 13  # the first in which all that is used here takes float64: CumSum, Clip, Where, IsNaN
 REDUCED_BY_INPUT = 18  # the opset from which ReduceMax takes its axes as an input
@@ -361,11 +361,6 @@ class Sequences:
         """Return the feature rows of a map: (B, T - washout, F), or (B, F) if one row each."""
         make = form_maker("onnx", features)
         if make is None:
-            if isinstance(features, Layers):
-                raise ValueError(
-                    'layers that were trained are not exported; train with algorithm = "ridge" in '
-                    'place of "deep"'
-                )
             raise ValueError(
                 f"{name_of(features)} is a map of one's own, whose code no graph knows; export a "
                 "model with a map of the library"

@@ -12,9 +12,10 @@ import numpy as np
 from catchment import Array
 from catchment.data import Recording, Scaler
 from catchment.errors import ClippingWarning, IntegrityError, MissingExtraError
-from catchment.features import Encoder, Pipeline
+from catchment.features import Pipeline
 from catchment.readout import Predictor
 from catchment.wire import replace_file
+from catchment_edge.encoder import Encoder
 from catchment_edge.onnx.builder import OPSET
 from catchment_edge.onnx.file import SAMPLES, SCORES, Source, batch_graph, source_of
 from catchment_edge.onnx.maps import maps_within, network_of, opset_of

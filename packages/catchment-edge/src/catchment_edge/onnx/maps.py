@@ -30,16 +30,15 @@ from catchment.features import (
     VALUE_DIGITS,
     AppendNorm,
     DiagonalReservoir,
-    Encoder,
     FeatureMap,
     FeatureUnion,
     RandomFourierFeatures,
     RandomProjection,
     form,
-    locate,
 )
 from catchment.features import diagonal as kernels
 from catchment.features.diagonal import Wiring
+from catchment_edge.encoder import Encoder
 from catchment_edge.onnx import echo_state, windows
 from catchment_edge.onnx.builder import IR_VERSION, OPSET, Sequences, Value
 from catchment_edge.onnx.echo_state import fixed_sin, rounded
@@ -209,6 +208,8 @@ def factors(shifts: Integers, N: int, I: int, P: int) -> tuple[Integers, Integer
 
 def network_of(settings: Encoder) -> onnx.ModelProto:
     """Return the network of an encoder, brought to the opset of the graph if it is older."""
+    from catchment_edge.onnx_session import locate
+
     network = onnx.load(locate(settings.onnx, settings.sha256), load_external_data=False)
     others = [one.domain for one in network.opset_import if one.domain not in STANDARD]
     outside = [one.name for one in network.graph.initializer if one.data_location]

@@ -129,9 +129,18 @@ static int model_solve(struct model_adaptation *s, int kept) /* what is left, by
     return 1;
 }
 
+static int model_best(const float *scores)
+{
+    int k, best = 0;
+    for (k = 1; k < model_OUTPUTS; k++)
+        if (scores[k] > scores[best])
+            best = k;
+    return best;
+}
+
 int model_adapt_run(struct model_adaptation *s)
 {
-    int i, j, k, m, turn, kept = 0;
+    int i, j, k, m, turn, kept = 0, renamed = 0;
     memcpy(s->weights, model_start_weights, sizeof s->weights);
     memcpy(s->intercept, model_start_intercept, sizeof s->intercept);
     for (i = 0; i < s->count; i++) {
@@ -158,6 +167,10 @@ int model_adapt_run(struct model_adaptation *s)
                 s->scores[i][k] = sum;
             }
     }
+    for (i = 0; i < s->count; i++)
+        renamed += model_best(s->first[i]) != model_best(s->scores[i]);
+    if (renamed < model_RENAMED) /* too few to go by: the readout stays as it was delivered */
+        return 0;
     for (m = 0; m < kept; m++) {
         model_load(s->rows[s->kept[m]]);
         model_multiply();

@@ -24,7 +24,8 @@ void model_adapt_start(struct model_adaptation *s);
 /* Keeps a row of features; the oldest goes when there is no room. */
 void model_adapt_add(struct model_adaptation *s, const int16_t *row);
 
-/* Adapts to the rows that are kept; how many were learned from, -1 if that cannot be solved. */
+/* Adapts to the rows that are kept; how many were learned from, 0 if too few would be renamed and
+ * the readout stays that of the training, -1 if that cannot be solved. */
 int model_adapt_run(struct model_adaptation *s);
 
 void model_adapt_scores(const struct model_adaptation *s, const int16_t *row, float *scores);

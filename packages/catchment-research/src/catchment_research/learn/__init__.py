@@ -1,4 +1,4 @@
-"""Ensembles, alignment, gradient steps and products over rounds."""
+"""Ensembles, alignment, class weights, gradient steps and products over rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
 from catchment_research.learn.alignment import AlignedRidge as AlignedRidge
+from catchment_research.learn.balanced import (
+    BalancedRidge as BalancedRidge,
+    among_by_class as among_by_class,
+)
 from catchment_research.learn.conjugate_gradients import ConjugateGradients as ConjugateGradients
 from catchment_research.learn.ensemble import (
     Ensemble as Ensemble,
@@ -39,6 +43,7 @@ __all__ = [
     "Adagrad",
     "Adam",
     "AlignedRidge",
+    "BalancedRidge",
     "ConjugateGradients",
     "Ensemble",
     "GradientAveraging",
@@ -49,5 +54,6 @@ __all__ = [
     "StackedEnsemble",
     "Stacking",
     "Yogi",
+    "among_by_class",
     "joint_features",
 ]

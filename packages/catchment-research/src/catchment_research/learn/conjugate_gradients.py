@@ -479,7 +479,7 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
     def _chosen(self, state: Descent, errors: PathErrors) -> Descent:
         if state.ridges is None or errors.squared.shape[0] != len(state.ridges):
             raise FederationError("errors came that nobody asked for; begin with a first round")
-        choice = chosen(state.ridges, errors)
+        choice = chosen(state.ridges, errors.mean_squared())
         return self._judged(replace(state, choice=choice, systems=state.systems[:1]))
 
     def result(self, state: Descent) -> Model:

@@ -156,9 +156,9 @@ class FoldedRows:
             raise ValueError(
                 f"the rows fill {len(self.blocks)} fold, choosing a ridge needs 2; pass a number"
             )
-        return float(np.asarray(choose_by_blocks(list(self.blocks.values())).best))
+        return choose_by_blocks(list(self.blocks.values())).best
 
-    def out_of_fold(self, ridge: float | Array) -> Array:
+    def out_of_fold(self, ridge: float) -> Array:
         """Return outputs (n, K) for each row by a readout solved without the row's fold."""
         outputs = np.empty_like(self.rows.y)
         total = self.total()

@@ -176,7 +176,7 @@ class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
             values = (state.readout.weights, state.readout.intercept)
         memory = state.memory or self.optimizer.start(values)
         values, memory = self.optimizer.step(values, change, memory)
-        return Averaged(Readout(*values), memory, total.progress(scored=False))
+        return Averaged(Readout(values[0], values[1]), memory, total.progress(scored=False))
 
     def result(self, state: Averaged) -> Model:
         return Model(self.features, learned(state.readout), self.classes)

@@ -18,11 +18,10 @@ from scipy.special import softmax
 from torch import nn
 
 from catchment import Array
-from catchment.data import RAW, Preprocessing, Recording, with_labels
+from catchment.data import RAW, Preprocessing, Recording
 from catchment.errors import FingerprintError, IntegrityError
 from catchment.federation import Data, RoundContext
 from catchment.readout import (
-    OfRecordings,
     Stored,
     around,
     around_of,
@@ -35,6 +34,7 @@ from catchment_research.learn.recordings import OnRecordings
 from catchment_research.partial.freeze import Freeze, PartialNetwork
 from catchment_research.partial.networks import NETWORKS
 from catchment_research.partial.training import Change, Examples, FederatedTraining, Moved, Trained
+from catchment_research.recordings import OfRecordings, with_labels
 
 KIND = "network"
 AT_ONCE = 256  # examples that go through the network together

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from catchment import Array
-from catchment.data import RAW, Preprocessing, Recording, with_labels
+from catchment.data import RAW, Preprocessing, Recording
 from catchment.errors import IntegrityError
 from catchment.federation import Data, RoundContext, Tally
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.readout import (
-    OfRecordings,
     RidgeStatistics,
     Stored,
     around,
@@ -38,6 +37,7 @@ from catchment_research.prompt.exchange import LanguageLink, LanguageServer
 from catchment_research.prompt.language import find_model
 from catchment_research.prompt.split import Controlled, Prompter, PromptTraining
 from catchment_research.prompt.start import label_targets, regression, values_of
+from catchment_research.recordings import OfRecordings, with_labels
 
 if TYPE_CHECKING:
     from catchment_research.prompt.causal import TransformersLM

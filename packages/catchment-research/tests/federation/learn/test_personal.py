@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from sklearn.metrics import accuracy_score
 from catchment import Array
 from catchment.data import ACTIVITIES, Recording, synthetic_wearables
 from catchment.features import EchoState, Reservoir
-from catchment.federation import Rows, first_part
+from catchment.federation import Rows
 from catchment.federation.learn import (
     STRENGTHS,
     own_readout,
@@ -88,21 +87,13 @@ def test_blocks_need_targets_of_the_right_kind() -> None:
         Rows.of(POOLED, [Recording(np.zeros((20, 6)), np.zeros((20, 6)))])
 
 
-def test_the_earlier_and_the_later_part_share_nothing() -> None:
-    person = PEOPLE[min(PEOPLE)]
-    earlier, later = first_part(person, 0.5)
-    assert len(earlier) + len(later) == len(person)
-    assert not {id(s) for s in earlier} & {id(s) for s in later}
+def first_half(person: list[Recording]) -> tuple[list[Recording], list[Recording]]:
+    """Return the first half of a person's recordings of each class, and the others."""
+    earlier: list[Recording] = []
     for k in range(6):
         mine = [s for s in person if int(np.asarray(s.y).argmax()) == k]
-        assert [s for s in earlier if int(np.asarray(s.y).argmax()) == k] == mine[: len(mine) // 2]
-    series = Recording(np.arange(30.0), np.arange(30.0))
-    first, second = first_part([series], 0.5, washout=10)
-    known = [part[0].y[~np.isnan(part[0].y)] for part in (first, second) if part[0].y is not None]
-    np.testing.assert_array_equal(known[0], np.arange(10.0, 20.0))
-    np.testing.assert_array_equal(known[1], np.arange(20.0, 30.0))
-    with pytest.raises(ValueError, match="share is 1"):
-        first_part(person, 1.0)
+        earlier += mine[: len(mine) // 2]
+    return earlier, [s for s in person if not any(s is one for one in earlier)]
 
 
 def test_the_smallest_good_step_stays_at_home_when_in_doubt() -> None:
@@ -136,11 +127,8 @@ def test_one_who_is_different_moves_and_one_who_is_alike_stays() -> None:
     alike = z @ np.ones((4, 1)) + rng.normal(size=(100, 1))
     different = z @ np.array([[1.0], [1.0], [-2.0], [1.0]]) + 0.3 * rng.normal(size=(100, 1))
 
-    def path(own: RidgeStatistics) -> list[Readout]:
-        return towards(own, shared, STRENGTHS)
-
-    stays = personalize(shared, as_rows(z, alike, 5), path, classes=False)
-    moves = personalize(shared, as_rows(z, different, 5), path, classes=False)
+    stays = personalize(shared, as_rows(z, alike, 5), classes=False)
+    moves = personalize(shared, as_rows(z, different, 5), classes=False)
     assert stays.step == 0
     assert stays.readout is shared
     assert moves.step > 0
@@ -149,15 +137,11 @@ def test_one_who_is_different_moves_and_one_who_is_alike_stays() -> None:
     truth = new @ np.array([[1.0], [1.0], [-2.0], [1.0]])
     assert ((moves.readout(new) - truth) ** 2).mean() < 0.05 * ((shared(new) - truth) ** 2).mean()
     with pytest.raises(ValueError, match="at least 2"):
-        personalize(shared, as_rows(z, alike, 1), path, classes=False)
+        personalize(shared, as_rows(z, alike, 1), classes=False)
 
 
-def shared_model(names: list[str], share: float | None = None) -> Model:
-    data = [
-        s
-        for name in names
-        for s in (PEOPLE[name] if share is None else first_part(PEOPLE[name], share)[0])
-    ]
+def shared_model(names: list[str]) -> Model:
+    data = [s for name in names for s in PEOPLE[name]]
     return train(POOLED, data, 1e-1, classes=ACTIVITIES)
 
 
@@ -168,7 +152,7 @@ def test_it_helps_new_people_on_average() -> None:
     model = shared_model(sorted(PEOPLE)[:4])
     gains, moved = [], 0
     for name in NEW:
-        earlier, later = first_part(PEOPLE[name], 0.5)
+        earlier, later = first_half(PEOPLE[name])
         own = own_readout(POOLED, model.readout, earlier, classes=True)
         truth = [ACTIVITIES[int(np.asarray(s.y).argmax())] for s in later]
         mine = replace(model, readout=own.readout, statistics=None)
@@ -185,8 +169,7 @@ def test_each_error_is_that_of_a_readout_fitted_without_the_block() -> None:
     z = rng.normal(size=(60, 4))
     y = z @ rng.normal(size=(4, 2)) + 0.7 * rng.normal(size=(60, 2))
     shared = Readout(rng.normal(size=(4, 2)), rng.normal(size=2))
-    path = partial(towards, shared=shared, strengths=STRENGTHS)
-    found = personalize(shared, rows_of(z, y).blocks(4), path, classes=False)
+    found = personalize(shared, rows_of(z, y).blocks(4), classes=False)
     fold = rows_of(z, y).folds(4)
     squares = np.zeros(1 + len(STRENGTHS))
     V = np.vstack([shared.weights, shared.intercept])

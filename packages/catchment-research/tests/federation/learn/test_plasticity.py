@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catchment import Array, Evaluation, FederatedRidge, Plan, Recording, Reservoir, federate
-from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
+from catchment.data import ACTIVITIES, synthetic_wearables
 from catchment.errors import TooFewClientsError, UploadError
 from catchment.features import EchoState
 from catchment.federation import Additive, Protection, Read, RoundContext, Upload, WeightedSum
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.wire import Message
+from catchment_research import scale_each
 from catchment_research.learn import Momentum
 from catchment_research.plasticity import (
     FederatedPlasticity,

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from catchment import FederatedRidge, Plan, Recording, Reservoir, evaluate, federate
-from catchment.data import ACTIVITIES, scale_each, synthetic_wearables
+from catchment.data import ACTIVITIES, synthetic_wearables
 from catchment.features import EchoState
 from catchment.privacy import SecureAggregation, generate_keys
+from catchment_research import scale_each
 from catchment_research.learn import Momentum
 from catchment_research.plasticity import (
     FederatedPlasticity,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +84,11 @@ def look(asked: Asked) -> Survey:
         shown = asked.files[0] if len(asked.files) == 1 else f"{asked.files[0]} and others"
         raise ValueError(f"no file of {shown} can be read; {found.problems[0]}")
     refuse_columns(found, given, asked.typed)
-    predicted = [name for name in ("label", "target", "horizon") if asked.options[name]]
+    if not found.roles.inputs:
+        why = ", ".join(f"{name}: {reason}" for name, reason in found.roles.unused.items())
+        said = f"there is no column of numbers to learn from{f' ({why})' if why else ''}"
+        raise ValueError(f"{said}; name some with --inputs")
+    predicted = [n for n in ("label", "target", "horizon") if asked.options[n] is not None]
     if len(predicted) > 1:
         raise ValueError("pass one of --label, --target and --horizon: what is to be predicted")
     if not predicted:
@@ -119,7 +124,7 @@ def check(asked: Asked, found: Survey) -> None:
 
     roles = found.roles
     whole = roles.client is None and roles.client_by == "file" and len(found.paths) == 1
-    if whole and not asked.options["horizon"]:
+    if whole and asked.options["horizon"] is None:
         columns = next(iter(found.tables.values()))
         few = [name for name, one in columns.items() if one.like_classes]
         could = [name for name in few if name not in roles.needed]
@@ -130,8 +135,6 @@ def check(asked: Asked, found: Survey) -> None:
             f"that does{perhaps}, or pass a folder with a file for each; "
             f"{asked.typed(client=could[:1] or ['COLUMN'])}"
         )
-    if found.clients and not roles.inputs:
-        raise ValueError("there is no column of numbers to learn from; name some with --inputs")
     refuse_files(found, "name another --label")
 
 
@@ -225,8 +228,7 @@ def fit(
     if as_json:
         print_json(proposed | _outcome_json(done, folder, seconds, warned))
         return
-    for line in _outcome(done, folder, seconds, warned):
-        typer.echo(line)
+    typer.echo("\n".join(_outcome(done, folder, seconds, warned, ahead=bool(horizon))))
 
 
 def _proposed(
@@ -286,8 +288,9 @@ def _refuse_to_overwrite(plan: Path, folder: Path, again: str) -> None:
         )
     if is_begun(folder):
         raise ValueError(
-            f"{folder} holds a run already; keep it and choose another folder (--out), or replace "
-            f"it: {again}"
+            f"{folder} holds a run already; keep it and choose another folder (--out), go on with "
+            f"it if it was cut short: catchment run {plan} --out {folder} --resume, or replace it: "
+            f"{again}"
         )
 
 
@@ -310,13 +313,17 @@ def _quietly(said: list[str]) -> Iterator[None]:
     said += kinds.values()
 
 
-def _outcome(done: Run, folder: Path, seconds: float, said: Sequence[str]) -> list[str]:
+def _outcome(
+    done: Run, folder: Path, seconds: float, said: Sequence[str], *, ahead: bool
+) -> list[str]:
     """Return how good the model is, where it is, and what to type next."""
     from catchment.federation.messages import headline
     from catchment.federation.runs.folder import MODEL
     from catchment.federation.runs.read import folds_sentence, lasting, worst_client
 
     last, scores, metric = done.rounds["training"][-1], done.scores, done.metric
+    if ahead and scores and not math.isfinite(scores[""][metric]):
+        scores, said = {}, [*said, "no recording's last quarter is longer than the horizon"]
     lines = [f"trained on {last.n_used} of {last.n_asked} people in {lasting(seconds)}"]
     lines += [f"  ! {one}" for one in (headline(done.rounds, most=20), *said) if one]
     worst = worst_client(scores, metric)
@@ -325,24 +332,26 @@ def _outcome(done: Run, folder: Path, seconds: float, said: Sequence[str]) -> li
         scored = f"on the part kept for the test: {metric} {scores[''][metric]:.2f}"
         scored += f", worst {worst} {scores[worst][metric]:.2f}" if worst else ""
     chosen = done.facts.get("map_chosen", "")
-    naive = naive_lines(done, folder / MODEL)
+    naive = naive_lines(done, folder / MODEL) if scores else []
     lines.append((scored or "not tested") + (f"   map chosen: {chosen}" if chosen else ""))
     if worst and metric == "accuracy" and scores[worst][metric] < scores[""][metric] - WORSE:
         why = shlex.join(["catchment", "diagnose", str(folder), "--client", worst])
         lines.append(f"why {worst} is served badly: {why}")
     lines += naive
-    model, then = folder / MODEL, shlex.join(["catchment", "predict", str(folder), "new.csv"])
+    model = folder / MODEL
+    then = shlex.join(["catchment", "predict", str(folder), "new.csv"]) + " --ahead" * ahead
     return [*lines, f"saved {model} ({size(model.stat().st_size)})   next: {then}"]
 
 
 DRIFTED = 1.2  # times the error that intervals expect, from which on they are too narrow
+WIDE = 0.5  # and up to which they are too wide
 NAIVE = {"persistence": "last value", "seasonal": "seasonal naive"}
 
 
 def naive_lines(done: Run, model: Path) -> list[str]:
     """Return how the last value and that of a season before do, beside a forecast.
 
-    And whether errors have outgrown the model's intervals.
+    And whether the model's intervals are too narrow for its errors, or too wide.
     """
     from catchment.readout.storage import load
 
@@ -364,6 +373,12 @@ def naive_lines(done: Run, model: Path) -> list[str]:
             f"  ! errors on the test part are {came / expected:.1f} times those that intervals "
             "expect: they drift; widen them by recordings of that time, catchment.calibrate(model, "
             "clients)"
+        )
+    elif came < WIDE * expected:
+        lines.append(
+            f"  ! errors on the test part are {came / expected:.1f} times those that intervals "
+            "expect: a trend widens those from autocovariances; try --map default, the exact Gram "
+            "matrix of lags, or count errors, catchment.calibrate(model, clients)"
         )
     return lines
 

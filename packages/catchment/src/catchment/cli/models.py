@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -136,15 +137,15 @@ def evaluate(
 
 
 def read_clients(
-    model: Predictor, files: list[str], *, new_classes: bool = False
+    model: Predictor, files: list[str], *, targets: bool = True, new_classes: bool = False
 ) -> dict[str, list[Recording]]:
-    """Return the recordings of files with their targets, by client, as a model reads them."""
+    """Return the recordings of files by client, with their targets, as a model reads them."""
     from catchment.data.files import find_files
     from catchment.readout.answers import read_for
 
     found: dict[str, list[Recording]] = {}
     for path in each(find_files(files), "reading"):
-        held = read_for(model, path, targets=True, new_classes=new_classes)
+        held = read_for(model, path, targets=targets, new_classes=new_classes)
         for client, recordings in held.items():
             found.setdefault(client, []).extend(recordings)
     return found
@@ -194,28 +195,24 @@ def adapt(
     """
     from collections import Counter
 
-    from catchment.data.files import find_files
     from catchment.readout.adapt import adapted, described, rows_of
-    from catchment.readout.answers import read_for
     from catchment.readout.model import Model
 
     model = load_predictor(model_path, use)
     if not isinstance(model, Model):
         raise ValueError(f"{model_path} holds no single readout to adapt; pass a model of classes")
-    recordings = []
-    for path in each(find_files(files), "reading"):
-        for own in read_for(model, path).values():
-            recordings += own
+    held = read_clients(model, files, targets=False)
     with waiting("adapting"):
-        made, found = adapted(model, rows_of(model, recordings))
+        made, found = adapted(model, rows_of(model, list(chain(*held.values()))))
     beside = model_path if model_path.is_dir() else model_path.parent
     path = made.save(out or beside / ADAPTED)
     names, counts = model.classes or (), Counter(found.label.tolist())
     kept = ", ".join(f"{n} {names[k]}" for k, n in sorted(counts.items()))
+    told = f"learned from {kept}; {found.n_renamed} renamed"
+    if not kept:
+        told = "too few would be renamed to go by; the model stays as it was"
     typer.echo(f"{model_path}: {described(model)}", err=True)
-    typer.echo(
-        f"{len(found.before)} rows; learned from {kept}; {found.n_renamed} renamed", err=True
-    )
+    typer.echo(f"{len(found.before)} rows; {told}", err=True)
     typer.echo(f"wrote {path}", err=True)
 
 

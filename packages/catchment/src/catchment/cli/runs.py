@@ -51,6 +51,7 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
     file
         The plan that was run.
     """
+    from catchment.federation.measure.baselines import ADAPTED_ROW
     from catchment.federation.messages import counts
     from catchment.federation.runs.ledger import bounds_of, map_sentence, thin_clients
     from catchment.federation.runs.read import folds_sentence
@@ -64,9 +65,11 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
     if done.comparison is not None:
         print_comparison(done.comparison)
     lines = [folds_sentence(done.facts, done.scores, done.metric)]
-    if file.protections and len(done.comparison or ()) > 1:
-        own = done.facts["own_row"]
-        lines.append(f"rows but {own!r} are from raw data, outside the federation's protections")
+    if "adapted" in done.facts:
+        lines.insert(0, f"{ADAPTED_ROW}: {done.facts['adapted']}")
+    if file.protections and done.beside:
+        own = " and ".join(repr(r.name) for r in done.comparison or () if r.name not in done.beside)
+        lines.append(f"rows but {own} are from raw data, outside the federation's protections")
     lines += [f"privacy of the {bound}" for bound in bounds_of(done)]
     if file.is_noisy:
         lines.append("other releases of the same data add to that; the plan's budget counts them")
@@ -74,11 +77,10 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
     if week:
         lines += _changed(done)
     needed = own_classes([file.features, file.learn.get("network")])
-    use = "".join(f" --use {name}" for name in needed)
-    lines += [f"run: {folder}", f"predict: catchment predict {folder} FILES...{use}"]
-    lines.append(f"what left each client: catchment ledger {folder}")
-    for line in filter(None, [*lines, f"report: catchment report {folder}"]):
-        typer.echo(line)
+    at, use = shlex.quote(str(folder)), "".join(f" --use {name}" for name in needed)
+    lines += [f"run: {folder}", f"predict: catchment predict {at} FILES...{use}"]
+    lines += [f"what left each client: catchment ledger {at}", f"report: catchment report {at}"]
+    typer.echo("\n".join(filter(None, lines)))
 
 
 def _changed(done: Run) -> list[str]:
@@ -345,6 +347,7 @@ def _check(plan_file: Path, data: Path | None) -> None:
     except MissingDataError as error:
         typer.echo(f"{plan_file} is a good plan, but its data are not here: {error}")
         raise typer.Exit(1) from error
+    file.check_named(held.train)
     workflow = file.workflow(held.about, n_clients=len(held.train))
     who = f"{len(held.train)} training and {len(held.test)} test clients"
     if file.sharing.test == "folds":

@@ -13,10 +13,8 @@ from catchment.data.recording import Recording as Recording
 from catchment.data.scaling import Scaler as Scaler
 from catchment.data.synthetic import (
     ACTIVITIES as ACTIVITIES,
-    lorenz as lorenz,
     mackey_glass as mackey_glass,
     narma as narma,
-    one_step as one_step,
     synthetic_wearables as synthetic_wearables,
 )
 
@@ -59,13 +57,8 @@ from catchment.data.preprocessing import (
     Prepared as Prepared,
     check_continuable as check_continuable,
 )
-from catchment.data.recording import trusted as trusted, with_labels as with_labels
-from catchment.data.scaling import (
-    Moments as Moments,
-    exact_sums as exact_sums,
-    root as root,
-    scale_each as scale_each,
-)
+from catchment.data.recording import trusted as trusted
+from catchment.data.scaling import Moments as Moments, exact_sums as exact_sums, root as root
 from catchment.data.steps import (
     calendar_columns as calendar_columns,
     count_steps as count_steps,
@@ -73,7 +66,6 @@ from catchment.data.steps import (
 )
 from catchment.data.synthetic import (
     CHANNELS as CHANNELS,
-    orbit as orbit,
     seeded_generator as seeded_generator,
     wearable_user as wearable_user,
 )
@@ -96,10 +88,8 @@ __all__ = [
     "from_frame",
     "iid",
     "label_skew",
-    "lorenz",
     "mackey_glass",
     "narma",
-    "one_step",
     "read",
     "split",
     "synthetic_wearables",

@@ -19,7 +19,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, islice
 from operator import attrgetter
@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from catchment.arrays import Array, PositiveFloat, PositiveInt, check_fields
+from catchment.arrays import Array, Booleans, PositiveFloat, PositiveInt, check_fields
 from catchment.data.recording import Recording, refuse_mixed_channels
 from catchment.data.scaling import Moments, Scaler
 from catchment.data.steps import (
@@ -59,7 +59,7 @@ class Prepared:
     """Inputs ready for the map, and which steps of which raw recording they are.
 
     `source` is the number of the raw recording and `start` the first step in it, counted at the
-    rate of the preparation if it has one.
+    rate of the preparation if it has one; `silent` (T,) are steps for which no channel had a value.
 
     >>> halves = Preprocessing(scale="none", window=2)
     >>> first, second = halves.inputs([Recording([1.0, 2.0, 3.0, 4.0])])
@@ -70,6 +70,7 @@ class Prepared:
     recording: Recording
     source: int
     start: int
+    silent: Booleans = field(default_factory=lambda: np.zeros(0, dtype=bool), repr=False)
 
     @property
     def u(self) -> Array:
@@ -417,7 +418,9 @@ class Preprocessing:
                     cuts = cut_windows(segment.recording, *lengths, self.label, segment.source)
                 for start, one in cuts:
                     n_found += 1
-                    yield Prepared(one, segment.source, segment.start + start)
+                    silent = segment.silent[start : start + one.n_steps]
+                    if not silent.all():
+                        yield Prepared(one, segment.source, segment.start + start, silent)
         if n_found or not (longest or chunk):
             return
         if self.window is None:
@@ -440,6 +443,9 @@ class Preprocessing:
                 steady = replace(recording, y=None)
             if self.rate is not None:
                 steady = resample(steady, self.rate)
+            silent: Booleans = np.logical_and.reduce(np.isnan(steady.u), axis=1)
+            if self.gaps != "error" and silent.size and silent.all():
+                continue
             if targets and self.horizon is not None:
                 y = self.targets_ahead(steady, steady.u, f"recording {source}")
                 steady = replace(steady, y=y, per_step=True)
@@ -449,11 +455,11 @@ class Preprocessing:
                 # Segments share a recording's weight, windows do not.
                 if self.window is not None and segment.weight != recording.weight:
                     segment = replace(segment, weight=recording.weight)
-                segments.append(Prepared(segment, source, start))
+                segments.append(Prepared(segment, source, start, silent[start:]))
         if raw and not segments:
             raise ValueError(
-                f"every step of {len(raw)} recordings lacks an input; choose another gap policy "
-                'than "restart", or leave out the channel that is missing'
+                f"every step of {len(raw)} recordings lacks an input; leave out recordings and "
+                'channels without values, or choose another gap policy than "restart"'
             )
         return segments
 
@@ -644,11 +650,12 @@ def prepared_segment(
     if window is None:
         ready = [whole.part(0, n_ready)] if n_ready else []
     else:
-        following = waiting.skip
+        following, silent = waiting.skip, np.isnan(u).all(axis=1)
         if n_ready >= waiting.skip + int(window):  # `check_continuable` has refused durations
             part = whole.part(waiting.skip, n_ready)
             for _, one in cut_windows(part, int(window), int(step or window), preprocessing.label):
-                ready.append(one)
+                if not silent[following : following + int(window)].all():
+                    ready.append(one)
                 following += int(step or window)
     done = min(following, len(u))
     last = waiting.last.copy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -318,25 +318,3 @@ def refuse_mixed_channels(recordings: Sequence[Recording]) -> None:
                 f"recording {number} has the channels {', '.join(own)} where "
                 f"{', '.join(names or ())} are expected; pass {what} in this order"
             )
-
-
-def with_labels(recordings: Iterable[Recording], n_classes: int) -> list[tuple[Recording, int]]:
-    """Return recordings with the class of each; those without a target are left out.
-
-    >>> one = Recording.labeled(np.zeros((5, 2)), 1, 3)
-    >>> [label for _, label in with_labels([one, one], 3)]
-    [1, 1]
-    """
-    known = []
-    for k, recording in enumerate(recordings):
-        y = recording.y
-        if y is None or recording.per_step or y.shape != (n_classes,):
-            raise ValueError(
-                f"recording {k} has no label of one of {n_classes} classes for all its steps; name "
-                "the label's column, or set a window"
-            )
-        if not np.isnan(y).any():
-            known.append((recording, int(y.argmax())))
-    if not known:
-        raise ValueError("no recording has a label; there is nothing to learn from")
-    return known

@@ -25,7 +25,7 @@ Sums of blocks go into integers of any length.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -263,14 +263,3 @@ class Scaler:
     def apply(self, sequences: Iterable[Recording]) -> list[Recording]:
         """Return the sequences with scaled inputs; targets stay as they are."""
         return [replace(sequence, u=self(sequence.u)) for sequence in sequences]
-
-
-def scale_each(clients: Mapping[str, Iterable[Recording]]) -> dict[str, list[Recording]]:
-    """Return every client's sequences scaled by that client's own moments, gaps as they are.
-
-    >>> scaled = scale_each({"a": [Recording(np.array([1.0, 3.0]))]})
-    >>> scaled["a"][0].u.ravel()
-    array([-1.,  1.])
-    """
-    held = {name: list(sequences) for name, sequences in clients.items()}
-    return {name: Scaler.fit(own).apply(own) for name, own in held.items()}

@@ -95,8 +95,8 @@ def fill_recording(
 
 MAX_GAP = 2.5  # intervals, of the recording or of the new rate, whichever is longer
 _NEAR = 1e-3  # of an interval: steps that lie so near the grid lie on it
-_MAX_GROWTH = 1000
 _ALWAYS_ALLOWED = 1_000_000  # steps
+_MAX_APART = 250  # new steps from a row to the next, usually: times in milliseconds are further
 
 
 def resample(recording: Recording, rate: float) -> Recording:
@@ -123,7 +123,7 @@ def resample(recording: Recording, rate: float) -> Recording:
     if np.abs(place - np.arange(len(place))).max() <= _NEAR:
         return recording
     n_steps = int(min(np.floor(place[-1] + _NEAR) + 1, 2.0**62))
-    if n_steps > max(_ALWAYS_ALLOWED, _MAX_GROWTH * len(place)):
+    if np.median(np.diff(place)) > _MAX_APART or n_steps > max(_ALWAYS_ALLOWED, 1000 * len(place)):
         raise ValueError(
             f"a recording of {len(place)} steps over {place[-1] / rate:g} s would have {n_steps} "
             f"steps at {rate:g} Hz; check that its times are seconds, or cut it at long gaps"

@@ -1,4 +1,4 @@
-"""Synthetic series with known laws: NARMA, Mackey-Glass and Lorenz.
+"""Synthetic series with known laws, NARMA and Mackey-Glass, and synthetic wearables.
 
 NARMA of order 10 and 30 (Atiya and Parlos, IEEE Trans. Neural Networks 2000), with u uniform on
 [0, 0.5]:
@@ -6,8 +6,7 @@ NARMA of order 10 and 30 (Atiya and Parlos, IEEE Trans. Neural Networks 2000), w
     y(t+1) = a y(t) + b y(t) sum_{i<order} y(t-i) + 1.5 u(t-order+1) u(t) + c
 
 where (a, b, c) is (0.3, 0.05, 0.1) for order 10 and (0.2, 0.04, 0.001) for order 30. Mackey-Glass
-(Science 1977): x' = 0.2 x(t-tau) / (1 + x(t-tau)^10) - 0.1 x. Lorenz (J. Atmos. Sci. 1963) with
-the usual constants.
+(Science 1977): x' = 0.2 x(t-tau) / (1 + x(t-tau)^10) - 0.1 x.
 
 Only additions, multiplications and divisions are used, so that a chaotic series is the same on
 every machine.
@@ -27,7 +26,6 @@ These are synthetic signals, for demonstrations and tests. Results on them say n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -37,9 +35,7 @@ import numpy as np
 from catchment.arrays import (
     Array,
     NonNegativeInt,
-    PositiveFloat,
     PositiveInt,
-    as_matrix,
     check_type,
 )
 from catchment.data.recording import Recording
@@ -154,89 +150,6 @@ def mackey_glass(
         k4 = _mackey_glass_slope(now + h * k3, late)
         x.append(now + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4))
     return np.array(x[lag::substeps][warm_up:])[:, None]
-
-
-def lorenz(
-    n_steps: int,
-    *,
-    step: float = 0.02,
-    substeps: int = 2,
-    start: tuple[float, float, float] | None = None,
-    seed: int = 0,
-    warm_up: int = 1000,
-) -> Array:
-    """Return a Lorenz trajectory (T, 3), by Runge-Kutta of order 4.
-
-    Parameters
-    ----------
-    step, substeps
-        Time between two points returned, and integration steps within it.
-    start
-        The point at time 0; drawn within 5 of (0, 0, 25) by the seed if not given.
-    warm_up
-        Points simulated and left out before the first one returned.
-
-    >>> lorenz(400).shape
-    (400, 3)
-    """
-
-    def slope(point: Array) -> Array:
-        x, y, z = point.tolist()
-        return np.array([10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z])
-
-    if start is None:
-        p = 10.0 * seeded_generator(seed).random(3) - 5.0 + np.array([0.0, 0.0, 25.0])
-    else:
-        p = np.array(start)
-    return orbit(slope, p, n_steps, step=step, substeps=substeps, warm_up=warm_up)
-
-
-def orbit(
-    slope: Callable[[Array], Array],
-    start: Array,
-    n_steps: int,
-    *,
-    step: float = 0.01,
-    substeps: int = 4,
-    warm_up: int = 500,
-) -> Array:
-    """Return the points (T, n) of a flow from its start (n,) on, by Runge-Kutta of order 4.
-
-    They are a `step` apart, in which there are `substeps`; the first `warm_up` are left out.
-
-    >>> orbit(lambda p: -p, np.ones(1), 3, step=1.0, warm_up=0).round(3).ravel()
-    array([1.   , 0.368, 0.135])
-    """
-    check_type(n_steps, PositiveInt, "n_steps")
-    check_type(warm_up, NonNegativeInt, "warm_up")
-    check_type(step, PositiveFloat, "step")
-    check_type(substeps, PositiveInt, "substeps")
-    h, p, points = step / substeps, start, [start]
-    for _ in range(warm_up + n_steps - 1):
-        for _ in range(substeps):
-            k1 = slope(p)
-            k2 = slope(p + 0.5 * h * k1)
-            k3 = slope(p + 0.5 * h * k2)
-            k4 = slope(p + h * k3)
-            p = p + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
-        points.append(p)
-    return np.array(points[warm_up:])
-
-
-def one_step(series: Any, horizon: int = 1) -> Recording:
-    """Return the forecasting task of a series (T, I): the target at t is the series at t + horizon.
-
-    >>> task = one_step([1.0, 2.0, 3.0, 4.0], horizon=2)
-    >>> task.u.ravel().tolist(), task.y.ravel().tolist()
-    ([1.0, 2.0], [3.0, 4.0])
-    """
-    values = as_matrix(series, "series")
-    if not 1 <= horizon < len(values):
-        raise ValueError(
-            f"horizon is {horizon} for a series of {len(values)} steps; "
-            "pass at least 1 and fewer than the steps"
-        )
-    return Recording(values[:-horizon], values[horizon:])
 
 
 def _mackey_glass_slope(x: float, delayed: float) -> float:

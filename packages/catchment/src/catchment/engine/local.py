@@ -120,8 +120,6 @@ class LocalEngine(Engine, Generic[S, U, R]):
 
         One that does not hear it now is told before it is next asked for anything.
         """
-        if isinstance(self.sources, LazyClients):
-            return  # all of them are functions, and there may be a million
         for client in clients:
             source = self.sources[client]
             if not isinstance(source, Elsewhere):

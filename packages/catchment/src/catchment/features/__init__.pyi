@@ -9,9 +9,7 @@ from catchment.features.echo_state.settings import (
     MixedActivation as MixedActivation,
     Uniform as Uniform,
 )
-from catchment.features.encoder import Encoder as Encoder
 from catchment.features.hydra import Hydra as Hydra
-from catchment.features.layers import Layers as Layers
 from catchment.features.minirocket import MiniRocket as MiniRocket
 from catchment.features.nvar import NVAR as NVAR
 from catchment.features.pipeline import Pipeline as Pipeline
@@ -23,7 +21,9 @@ from catchment.features.window_statistics import WindowStatistics as WindowStati
 
 # For the other packages and the tests; may change without notice.
 from catchment.features.base import (
+    Bits as Bits,
     LIBRARY as LIBRARY,
+    LOCAL as LOCAL,
     OR_WIDER as OR_WIDER,
     digits_after_point as digits_after_point,
     in_fixed_point as in_fixed_point,
@@ -31,12 +31,6 @@ from catchment.features.base import (
     warn_of_clipping as warn_of_clipping,
 )
 from catchment.features.nvar import LIMIT as LIMIT, R_DELAY as R_DELAY
-from catchment.features.onnx_session import (
-    CPU as CPU,
-    CUDA as CUDA,
-    locate as locate,
-    runs_on_gpus as runs_on_gpus,
-)
 from catchment.features.pipeline import suited as suited
 from catchment.features.random_fourier import (
     FARTHEST as FARTHEST,
@@ -81,11 +75,9 @@ __all__ = [
     "DefaultMap",
     "DiagonalReservoir",
     "EchoState",
-    "Encoder",
     "FeatureMap",
     "FeatureUnion",
     "Hydra",
-    "Layers",
     "Linspace",
     "LogUniform",
     "LongTail",

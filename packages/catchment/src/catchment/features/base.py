@@ -48,6 +48,7 @@ from numpy.typing import ArrayLike, NDArray
 from catchment.arrays import Array, Integers, as_matrix, check_fields, check_type, refuse_nonfinite
 from catchment.errors import ClippingWarning, IntegrityError
 from catchment.parallel import ordered_map
+from catchment.plugins import installed, known
 from catchment.wire import Fact, Message
 from catchment.wire.kept import KEPT, KEPT_SETTINGS
 
@@ -61,9 +62,7 @@ LIBRARY: dict[str, tuple[str, str]] = {
     "feature_union": ("union", "FeatureUnion"),
     "hydra": ("hydra", "Hydra"),
     "minirocket": ("minirocket", "MiniRocket"),
-    "encoder": ("encoder", "Encoder"),
     "random_projection": ("random_projection", "RandomProjection"),
-    "layers": ("layers", "Layers"),
     "diagonal": ("diagonal", "DiagonalReservoir"),
     "nvar": ("nvar", "NVAR"),
     "random_fourier_features": ("random_fourier", "RandomFourierFeatures"),
@@ -125,6 +124,10 @@ class FeatureMap(ABC):
     @abstractmethod
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> Sequence[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I), which were checked."""
+
+    def gpu_rows(self, inputs: Sequence[Array], gpu: int) -> Sequence[Array] | None:
+        """Return what `compute_rows` does, made on a GPU by means of its own; None without any."""
+        return None
 
     @property
     def n_inputs(self) -> int | None:
@@ -466,7 +469,8 @@ class FeatureMap(ABC):
         """Return how many steps of inputs (T, I) give features; ValueError if none does."""
         if len(u) <= self.washout:
             raise ValueError(
-                f"a recording has {len(u)} steps and washout is {self.washout}; use a shorter one"
+                f"a recording has {len(u)} steps and washout is {self.washout}; use a shorter one, "
+                "or a longer recording"
             )
         return len(u) - self.washout
 
@@ -634,11 +638,12 @@ class Carried:
 
 def name_of(features: FeatureMap) -> str:
     """Return what a map is called, as a plan file names it: a user's own by its class."""
-    kind = type(features)
-    if not kind.__module__.startswith("catchment.features."):
-        return f"{kind.__module__}:{kind.__qualname__}"
-    place = (kind.__module__.removeprefix("catchment.features."), kind.__qualname__)
-    return NAMES.get(place, kind.__qualname__)
+    module, inside = type(features).__module__, type(features).__qualname__
+    if module.startswith("catchment.features."):
+        return NAMES.get((module.removeprefix("catchment.features."), inside), inside)
+    place, brought = f"{module}:{inside}", installed("maps")
+    own = (name for name in known("maps") if name in brought and brought[name].value == place)
+    return next(own, place)
 
 
 def digits_after_point(bounds: Array, bits: int) -> Integers:

@@ -28,11 +28,9 @@ from catchment.arrays import PositiveInt
 from catchment.errors import IntegrityError, UnknownMapError
 from catchment.features.base import KIND, LIBRARY, UNBOUND
 from catchment.features.base import FeatureMap as FeatureMap
+from catchment.plugins import known, plugin
 from catchment.wire import Fact, Message
 from catchment.wire.kept import TODAY
-
-# Maps that one may name; layers are made by a training, and nobody describes them.
-OFFERED = tuple(name for name in LIBRARY if name != "layers")
 
 
 def is_told(own: object, told: object, parts: Message, adapted: bool) -> bool:
@@ -100,7 +98,7 @@ def known_map(value: object) -> FeatureMap:
     if isinstance(value, str):
         kind = library_class(value)
         if kind is None:
-            raise ValueError(f"there is no map {value!r}; choose from {', '.join(OFFERED)}")
+            raise ValueError(f"there is no map {value!r}; choose from {', '.join(LIBRARY)}")
         try:
             value = kind()
         except (TypeError, ValueError) as error:
@@ -137,13 +135,15 @@ def label_of(features: FeatureMap) -> str:
 
 @cache
 def library_class(name: str) -> type | None:
-    """Return the class of a map of this library, None if there is none of this name.
+    """Return the class of a map of this project, None if there is none of this name.
+
+    Of one that a package beside this one brings it is a MissingExtraError if that is missing.
 
     >>> library_class("nothing") is None
     True
     """
     if name not in LIBRARY:
-        return None
+        return plugin("maps", name) if name in known("maps") else None
     module, inside = LIBRARY[name]
     kind: type = getattr(importlib.import_module(f"catchment.features.{module}"), inside)
     return kind

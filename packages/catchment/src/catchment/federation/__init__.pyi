@@ -30,6 +30,7 @@ from catchment.federation.algorithm import (
     Upload as Upload,
     WeightedSum as WeightedSum,
     Weighting as Weighting,
+    added_by_key as added_by_key,
     check_weight as check_weight,
     client_weight as client_weight,
 )
@@ -81,7 +82,6 @@ from catchment.federation.plan import describe as describe
 from catchment.federation.protection import Read as Read
 from catchment.federation.rows import (
     augmented as augmented,
-    first_part as first_part,
     local_blocks as local_blocks,
     segment as segment,
     targets_of as targets_of,

@@ -132,11 +132,12 @@ class Ledger(Protocol):
         clients: Iterable[str] = (),
         *,
         lost: int = 0,
-    ) -> None:
+    ) -> Sequence[str]:
         """Note an upload, where it lasts, in the act that lets it leave; raise if it must not.
 
         Without a session it is seen by itself; else it is in a sum over these clients, or over an
-        earlier set of this client's that is left when up to `lost` of them are lost.
+        earlier set of this client's that is left when up to `lost` of them are lost. Returns the
+        other sessions whose sums must be over the clients of this one.
         """
 
     def check(self, session: str, clients: Iterable[str]) -> None:
@@ -245,9 +246,9 @@ class Kept:
 
     `rows` says how many rows are behind each client's message, where the server knows; `flags` are
     the clients that stand out, by their loss or by their rows; `choice` is the path of ridges, if
-    one was chosen; `maps` is what each feature map scored on clients left out, if several were
-    tried, and `chosen` the name of the best; `drifts` are clients whose new data stood out from
-    their earlier ones, where they hand in what is new.
+    one was chosen; `maps` is what each feature map scored on clients left out, or in the way that
+    `by` says, if several were tried, and `chosen` the name of the best; `drifts` are clients whose
+    new data stood out from their earlier ones, where they hand in what is new.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -255,6 +256,7 @@ class Kept:
     choice: RidgeChoice | None = None
     maps: Mapping[str, float] = field(default_factory=dict)
     chosen: str = ""
+    by: str = ""
     drifts: tuple[Drift, ...] = ()
 
 
@@ -394,11 +396,6 @@ class Algorithm(ABC, Generic[S, U, R_co]):
     def upload_type(self) -> Any:
         """The class of what clients send, as `client_update` or `server_update` say."""
         return _upload_type(type(self))
-
-    @property
-    def sum_type(self) -> Any:
-        """The class of what is added, as `read_update` says; that of the uploads if it does not."""
-        return _said(_hints(type(self).read_update).get("return")) or self.upload_type
 
     @property
     def state_type(self) -> Any:

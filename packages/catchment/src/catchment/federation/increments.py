@@ -36,6 +36,7 @@ from catchment.wire import Fact, Kind, Message, Structure, deserialize, join, sp
 
 if TYPE_CHECKING:
     from catchment.federation.learn.sums import RidgeState
+    from catchment.federation.learn.yule_walker import YuleWalkerState
 
 KIND = "increments"
 SUMS: Any = RidgeStatistics | Autocovariances
@@ -147,7 +148,7 @@ class Progress:
         )
 
 
-def asked_after(state: RidgeState, context: RoundContext) -> Message:
+def asked_after(state: RidgeState | YuleWalkerState, context: RoundContext) -> Message:
     """Return which sum increments are added to, as clients are told."""
     after = "" if state.total is None else state.total.digest()
     return Asked(state.begun or context.plan, after, state.missed).parts()

@@ -18,8 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import filterfalse, islice
-from operator import attrgetter
+from itertools import islice
 from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
@@ -575,8 +574,8 @@ def run(
         keeper.close_round(state, record)
         if exchange is not None:
             exchange.publish()
-        left = set(map(attrgetter("client"), refused))
-        engine.counted(number, list(filterfalse(left.__contains__, cohort)))
+        if not engine.has_data:
+            engine.counted(number, sorted(set(cohort) - {one.client for one in refused}))
     return Result(state, plan, records)
 
 
@@ -594,6 +593,10 @@ def masked(under_way: Round, exchange: Exchange, payload: Message) -> tuple[Addi
                 under_way.refused.extend(Refusal.of(*one) for one in exchange.left_out())
     except TooFewClientsError as error:
         raise TooFewClientsError(f"{error}{reasons(under_way.refused)}") from error
+    except FederationError as error:
+        for one in under_way.refused:
+            error.add_note(f"{one.client} was left out: {one.reason}")
+        raise
     total, n_used = exchange.result(under_way.plan.read)
     check_total(total, under_way.plan.limits, n_used)
     return total, n_used

@@ -28,7 +28,7 @@ from catchment.federation.algorithm import (
 from catchment.federation.checks import Limits
 from catchment.federation.protection import Masking, Protection, Read
 from catchment.wire import Fact, Kind, Message, measured
-from catchment.wire.kept import KEPT, KEPT_SETTINGS
+from catchment.wire.kept import GONE, KEPT, KEPT_SETTINGS
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -214,5 +214,5 @@ def describe(value: object) -> Fact:
                 as_before = one.metadata.get("later") and held == one.default
                 if not one.metadata.get("local") and not as_before:
                     inner[names.get(one.name, one.name)] = describe(held)
-            return {name: inner}
+            return {name: {**GONE.get(name, {}), **inner}}
     raise TypeError(f"a plan cannot hold a {type(value).__name__}; use plain settings")

@@ -69,7 +69,7 @@ class Rows:
         washout = features.washout if features.per_step else None
         y = np.concatenate([targets_of(s, len(zs[k]), washout, k) for k, s in enumerate(every)])
         sizes = [len(z) for z in zs]
-        moment = np.concatenate([_numbered(n) for n in sizes])
+        moment = np.concatenate([np.column_stack([range(n), [n] * n]) for n in sizes])
         number = np.repeat(np.arange(len(every)), sizes)
         own = np.array([s.per_step for s in every])[number, None]
         known = ~np.isnan(y).any(axis=1)
@@ -142,10 +142,6 @@ class Rows:
 def _cut(place: Integers, n_parts: int) -> Integers:
     """Return the part (n,), of so many equal ones, in which places (n, 2) lie."""
     return place[:, 0] * n_parts // place[:, 1]
-
-
-def _numbered(n: int) -> Integers:
-    return np.column_stack([np.arange(n), np.full(n, n)])
 
 
 def targets_of(recording: Recording, n_rows: int, washout: int | None, number: int = 0) -> Array:
@@ -230,32 +226,6 @@ def segment(
             y: Array = sequence.y[:last].copy()
             y[:first] = np.nan
             yield replace(sequence.part(0, last), y=y)
-
-
-def first_part(
-    sequences: Iterable[Recording], share: float, *, washout: int = 0
-) -> tuple[list[Recording], list[Recording]]:
-    """Return a client's data cut in two in time: an earlier part to learn from, a later to test.
-
-    A sequence with a target per step is cut; of those with one target each, the first of every
-    class are the earlier part.
-
-    >>> waves = [Recording.labeled([float(k)], k % 2, 2) for k in range(6)]
-    >>> [[float(s.u[0, 0]) for s in part] for part in first_part(waves, 0.67)]
-    [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0]]
-    """
-    if not 0 < share < 1:
-        raise ValueError(f"share is {share}; pass a fraction between 0 and 1")
-    earlier: list[Recording] = []
-    later: list[Recording] = []
-    every = list(sequences)
-    for (position, size), s in zip(_places(every), every, strict=True):
-        if s.per_step:
-            earlier.extend(segment([s], 0.0, share, washout=washout))
-            later.extend(segment([s], share, 1.0, washout=washout))
-        else:
-            (earlier if position < int(size * share) else later).append(s)
-    return earlier, later
 
 
 def _places(sequences: Sequence[Recording]) -> list[tuple[int, int]]:

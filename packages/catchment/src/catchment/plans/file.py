@@ -259,11 +259,10 @@ def check_adapting(file: PlanFile, classes: tuple[str, ...] | None, *, asked: bo
         return
     several = bool(file.candidates) or file.map_name == "auto"
     asks = file.is_secret and file.learn.get("ridge") == "leave-one-client-out"
-    if not ridge or several or asks or file.is_noisy or file.run.rounds is not None:
+    if not ridge or several or asks or file.run.rounds is not None:
         raise ValueError(
-            'labels = "some" is for a ridge on one map, without gaussian_noise, with the rounds '
-            'that it needs, and with secure_aggregation for ridge = "gcv" or a number; leave out '
-            "what is at odds"
+            'labels = "some" is for a ridge on one map, with the rounds that it needs, and with '
+            'secure_aggregation for ridge = "gcv" or a number; leave out what is at odds'
         )
 
 
@@ -569,15 +568,9 @@ class PlanFile:
         """Return [learn], which is a choice among candidates where "auto" has some."""
         if self.candidates or not offered.several:
             return self.learn
-        meant = {
-            "algorithm": ("ridge",),
-            "ridge": ("auto", "leave-one-client-out"),
-            "per_output": (True, False),
-        }
-        given = {k: v for k, v in self.learn.items() if v not in meant.get(k, ())}
-        refuse_settings(given)
-        kept = {k: bool(v) for k, v in self.learn.items() if k == "per_output"}
-        return {"algorithm": "candidates", **kept, **auto_choice(classes, n_clients, **kept)}
+        meant = {"algorithm": ("ridge",), "ridge": ("auto", "leave-one-client-out")}
+        refuse_settings([k for k, v in self.learn.items() if v not in meant.get(k, ())])
+        return {"algorithm": "candidates", **auto_choice(classes, n_clients)}
 
     def _protection(self, table: Table, where: str, identities: Mapping[str, str]) -> Any:
         kind, rest = chosen(PROTECTIONS, table, where)

@@ -18,7 +18,7 @@ from catchment.data.frames import listed
 from catchment.data.survey.look import length
 from catchment.data.tables import kind_of
 from catchment.federation.learn.yule_walker import LONG as LONG_SERIES
-from catchment.federation.learn.yule_walker import LOOKBACKS, longest_lookback
+from catchment.federation.learn.yule_walker import LOOKBACKS
 from catchment.plans.data import FOLDS, Files
 from catchment.plans.file import PlanFile, beside_plan, plan_of_tables
 
@@ -193,7 +193,10 @@ def _data(found: Survey, files: Sequence[str], place: Path) -> Section:
 
 def _test(found: Survey, horizon: int | None) -> Section:
     if horizon is not None:
-        return {"test": (TESTED, "the last quarter of every recording")}
+        section: Section = {"test": (TESTED, "the last quarter of every recording")}
+        if len(found.clients) == 1:
+            section["split"] = ("natural", "one person, who is not cut into several")
+        return section
     if len(found.clients) >= 3:
         said = "everyone trains, and is tested by a model that has not seen them"
         return {"test": ("folds", said), "folds": (min(FOLDS, len(found.clients)), "")}
@@ -208,7 +211,13 @@ def _forecaster(found: Survey, horizon: int) -> tuple[dict[str, Section], str]:
     map, whose exact Gram matrix of lags is as good for any length.
     """
     steps = float(np.median([one.steps for one in found.recordings] or [0]))
-    lags = longest_lookback(steps * (1 - TESTED), horizon)
+    trained = steps * (1 - TESTED)
+    if horizon >= trained:
+        raise ValueError(
+            f"horizon is {horizon}, and recordings have {steps:g} rows, of which {trained:g} are "
+            "learned from; pass a shorter horizon or longer recordings"
+        )
+    lags = next((L for L in LOOKBACKS if trained >= LONG_SERIES * (L + horizon)), 0)
     about, long = f"recordings have {steps:g} rows", f"{LONG_SERIES} times the {{}} + {horizon}"
     if not lags:
         return {}, f" (exact Gram matrix of lags: {about}, under {long.format(LOOKBACKS[-1])})"

@@ -45,16 +45,15 @@ from pydantic_core import PydanticCustomError
 from catchment.arrays import LIMITS, Array
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.scaling import Scaler
+from catchment.features.base import LIBRARY
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.settings import RANGES, Uniform
-from catchment.features.encoder import Encoder
-from catchment.features.recipes import OFFERED, FeatureMap, imported, known_map, library_class
+from catchment.features.recipes import FeatureMap, imported, known_map, library_class
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import Limits
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
 from catchment.federation.learn.automatic import Ridge
 from catchment.federation.learn.averaging import ReadoutAveraging
-from catchment.federation.learn.balanced import BalancedRidge
 from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.personal import PersonalReadouts
 from catchment.federation.learn.ridge import FederatedRidge
@@ -69,10 +68,7 @@ from catchment.readout.heads import HEADS, Head
 D = TypeVar("D")
 Table = Mapping[str, object]
 
-MAPS = Named(
-    "maps",
-    {name: kind for name in OFFERED if (kind := library_class(name))},
-)
+MAPS = Named("maps", {name: kind for name in LIBRARY if (kind := library_class(name))})
 ALGORITHMS = Named(
     "algorithms",
     {
@@ -80,7 +76,6 @@ ALGORITHMS = Named(
         "candidates": Candidates,
         "averaging": ReadoutAveraging,
         "personal": PersonalReadouts,
-        "balanced": BalancedRidge,
         "anomaly": FederatedAnomalyDetector,
         "yule_walker": FederatedYuleWalker,
     },
@@ -178,7 +173,8 @@ class Setting(NamedTuple):
 def settings(kind: type) -> Mapping[str, Setting]:
     """Return the settings of a dataclass by their names in a file."""
     hints = get_type_hints(kind, include_extras=True)
-    of = ("map", "inner") if kind.__module__.startswith("catchment.features.") else ()
+    ours = issubclass(kind, FeatureMap) and kind.__module__.startswith("catchment")
+    of = ("map", "inner") if ours else ()
     shown = [f for f in fields(kind) if f.init and "hidden" not in f.metadata]
     shown = [f for f in shown if f.name not in HIDDEN.get(kind, ())]
     return {"of" if f.name in of else f.name: Setting(f, hints[f.name]) for f in shown}
@@ -447,12 +443,13 @@ def beside(one: Any, base: Path) -> Any:
     """Return a map whose files, and those of the maps in it, are found from a folder on."""
     if isinstance(one, tuple):
         return tuple(beside(item, base) for item in one)
-    if isinstance(one, Encoder):
-        return replace(one, onnx=base / one.onnx)
     if not isinstance(one, FeatureMap):
         return one
-    inside = {field.name: getattr(one, field.name) for field in fields(one)}
-    return replace(one, **{k: beside(v, base) for k, v in inside.items()})
+    changed: dict[str, Any] = {}
+    for field in fields(one):
+        value = getattr(one, field.name)
+        changed[field.name] = base / value if "local" in field.metadata else beside(value, base)
+    return replace(one, **changed)
 
 
 def own_classes(value: object) -> list[str]:

@@ -19,7 +19,6 @@ from catchment.readout.intervals import (
     Counts as Counts,
     Intervals as Intervals,
     log_edges as log_edges,
-    predictive_variance as predictive_variance,
 )
 from catchment.readout.metrics import (
     ClassCounts as ClassCounts,
@@ -81,7 +80,7 @@ from catchment.readout.heads import (
     spread_targets as spread_targets,
 )
 from catchment.readout.integers import Whole as Whole
-from catchment.readout.intervals import error_counts as error_counts, leverage as leverage
+from catchment.readout.intervals import error_counts as error_counts
 from catchment.readout.low_rank import (
     independent_rows as independent_rows,
     whole_gram as whole_gram,
@@ -92,7 +91,6 @@ from catchment.readout.model import (
     simplex_projection as simplex_projection,
     solved_model as solved_model,
 )
-from catchment.readout.predictor import OfRecordings as OfRecordings
 from catchment.readout.ridge_choice import (
     chosen_readout as chosen_readout,
     ridge_grid as ridge_grid,
@@ -139,7 +137,6 @@ from catchment.readout.yule_walker import (
     Equations as Equations,
     candidates as candidates,
     choose as choose,
-    crossed as crossed,
 )
 
 __all__ = [
@@ -172,7 +169,6 @@ __all__ = [
     "forecasts",
     "log_edges",
     "nrmse",
-    "predictive_variance",
     "self_train",
     "train",
 ]

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from annotated_types import Gt
 
-from catchment.arrays import Array, Factor, Integers, PositiveInt, check_fields
+from catchment.arrays import Array, Factor, Integers, NonNegativeInt, PositiveInt, check_fields
 from catchment.features.pipeline import as_recordings
 from catchment.readout.solve import rescaled, scale_of, solve_readout
 from catchment.readout.statistics import Readout, RidgeStatistics
@@ -61,6 +61,8 @@ class SelfTraining:
         minutes change little.
     iterations
         How often rows are named, kept and solved with.
+    renamed
+        With fewer rows named otherwise than before, the readout stays as it was; with 0 never.
 
     >>> SelfTraining(share=0.0)
     Traceback (most recent call last):
@@ -72,6 +74,7 @@ class SelfTraining:
     most: Annotated[float, Gt(0)] = 20.0
     enough: PositiveInt = 100
     iterations: PositiveInt = 5
+    renamed: NonNegativeInt = 2
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -154,20 +157,17 @@ def self_train(
     if not len(z):
         return SelfTrained(readout, before, before, before, before)
     exact, rough = statistics.scaled(UNIT), statistics.floats.scaled(UNIT)
+    ridge, name = UNIT * readout.ridge, statistics.fingerprint
     for one in [rough] * (how.iterations - 1) + [exact]:
         kept, label, weight = how.kept(scores, per_class)
-        own = RidgeStatistics.from_states(
-            z[kept],
-            np.eye(statistics.n_targets)[label],
-            weight=weight,
-            fingerprint=statistics.fingerprint,
-            fixed=one.fixed,
-        )
-        ridge = UNIT * np.asarray(readout.ridge)
+        y, fixed = np.eye(statistics.n_targets)[label], one.fixed
+        own = RidgeStatistics.from_states(z[kept], y, weight=weight, fingerprint=name, fixed=fixed)
         made = solve_readout(one + own, ridge, intercept=intercept, scale=scale)
         scores = made(z)
-    made = replace(made, ridge=readout.ridge)
-    return SelfTrained(made, before, scores.argmax(axis=1), kept, label)
+    after = scores.argmax(axis=1)
+    if (after != before).sum() < how.renamed:
+        return SelfTrained(readout, before, before, kept[:0], label[:0])
+    return SelfTrained(replace(made, ridge=readout.ridge), before, after, kept, label)
 
 
 def adapted(model: Model, z: Array, rule: SelfTraining | None = None) -> tuple[Model, SelfTrained]:
@@ -175,9 +175,8 @@ def adapted(model: Model, z: Array, rule: SelfTraining | None = None) -> tuple[M
 
     `Model.adapt` takes raw recordings, of which `rows_of` makes rows.
     """
-    statistics, _ = needed(model)
     how = {"standardize": model.features.standardize}
-    found = self_train(statistics, model.readout, z, rule, **how)
+    found = self_train(needed(model)[0], model.readout, z, rule, **how)
     return replace(model, readout=found.readout), found
 
 
@@ -186,6 +185,8 @@ def rows_of(model: Model, new: New) -> Array:
     recordings = as_recordings(new)
     for k, recording in enumerate(recordings):
         model.check_channels(recording, k)
+        if np.isnan(recording.u).all():
+            raise ValueError(f"recording {k} has no value in any channel; leave it out")
     rows = model.pipeline.rows(recordings)
     return np.concatenate([np.zeros((0, model.features.n_features)), *rows])
 
@@ -309,7 +310,5 @@ def described(model: Model) -> str:
     >>> print(described(model))
     adaptable: carries ... bytes, ...
     """
-    if model.statistics is None:
-        return "not adaptable: carries no sums"
-    size = len(model.statistics.parts().to_bytes())
+    size = len(needed(model)[0].parts().to_bytes())
     return f"adaptable: carries {size:,} bytes, {TELLS}"

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from catchment.arrays import Array, PositiveInt, as_matrix, check_type, refuse_nonfinite
+from catchment.arrays import Array, PositiveInt, as_matrix, check_type
 from catchment.data.preprocessing import Prepared
 from catchment.data.recording import Recording
 from catchment.data.scaling import Scaler
@@ -38,7 +38,6 @@ def forecast(
     warmup: Recording | ArrayLike,
     horizon: int,
     *,
-    known: ArrayLike | None = None,
     limit: ArrayLike | Literal["training"] | None = "training",
 ) -> Array:
     """Return the next values (horizon, K) after the warm-up, each prediction being the next input.
@@ -46,14 +45,11 @@ def forecast(
     Parameters
     ----------
     model
-        Trained to predict, at each step, the first K inputs of the next one; features per step.
+        Trained to predict, at each step, the inputs of the next one; features per step.
     warmup
         (T, I) raw inputs up to now, longer than the washout.
     horizon
         Number of steps to go on.
-    known
-        (horizon, I - K) future values of the inputs that are not predicted, such as the hour of
-        day; row j belongs to step j of the forecast. Not needed if all inputs are predicted.
     limit
         Lowest and highest values (2, K) that are fed back; "training" is the model's own
         `target_range`, None lets the loop go where it will. A warning says when the limit binds.
@@ -68,13 +64,10 @@ def forecast(
     """
     features = closed_loop_map(model)
     check_type(horizon, PositiveInt, "horizon")
-    past, scale = features.checked(warm_up(model, warmup), "warm-up"), model.preprocessing.scale
+    past = features.checked(warm_up(model, warmup), "warm-up")
     begin, _, _ = cut_places(len(past), features.reservoir.cut, 0)[-1]
-    future = np.zeros((horizon, features.known_inputs))
-    future[:, model.n_outputs :] = _known(model, features, known, horizon)
-    series = np.concatenate([past[begin:], scale(future) if isinstance(scale, Scaler) else future])
-    at, limits = len(past) - begin, closed_loop_limits(model, limit)
-    found, first_bound = _looped(model, features, series, at, horizon, limits)
+    limits = closed_loop_limits(model, limit)
+    found, first_bound = _looped(model, features, past[begin:], horizon, limits)
     if first_bound is not None:
         warnings.warn(
             f"the closed loop left the range of its training targets at step {first_bound} of "
@@ -138,42 +131,29 @@ def closed_loop_map(model: Model) -> EchoState:
             f"a closed loop needs a map with a state, {name_of(model.features)} has none; "
             "use EchoState, or a direct forecast of several horizons"
         )
-    return model.features
-
-
-def _known(model: Model, features: EchoState, known: ArrayLike | None, horizon: int) -> Array:
-    n_known = features.known_inputs - model.n_outputs
-    if n_known < 0 or (n_known > 0 and known is None):
+    if model.n_outputs != model.features.known_inputs:
         raise ValueError(
             f"the model has {model.n_outputs} outputs, which cannot be the next values of its "
-            f"{features.known_inputs} inputs; train it with horizon=1, or pass `known` "
-            "for the inputs it does not predict"
+            f"{model.features.known_inputs} inputs; train it with horizon=1, or forecast directly, "
+            "with inputs that are known ahead"
         )
-    values = np.zeros((horizon, 0)) if known is None else as_matrix(known, "known")
-    if values.shape != (horizon, n_known):
-        raise ValueError(
-            f"known has shape {values.shape}, expected ({horizon}, {n_known}): "
-            "one row per forecast step, one column per input that is not predicted"
-        )
-    refuse_nonfinite(values, "known")
-    return values
+    return model.features
 
 
 def _looped(
     model: Model,
     features: EchoState,
-    series: Array,
-    at: int,
+    past: Array,
     horizon: int,
     limits: tuple[Array | float, Array | float],
 ) -> tuple[Array, int | None]:
-    """Return what the loop from a place in a prepared series (T, I) says, (horizon, K).
+    """Return what the loop after prepared inputs (T, I) says, (horizon, I).
 
     And the first step, if any, at which a limit held it.
     """
-    scale, programs, K, bound = model.preprocessing.scale, features.programs, model.n_outputs, None
-    said = np.empty((horizon, K))
-    for block in advance(programs, [series[:at]]):
+    scale, programs, bound = model.preprocessing.scale, features.programs, None
+    said = np.empty((horizon, model.n_outputs))
+    for block in advance(programs, [past]):
         rows = block.rows[:, -1:, :1].copy()
     for step in range(horizon):
         state = rows[1 + features.known_inputs :, 0].astype(np.float64)
@@ -186,11 +166,9 @@ def _looped(
         said[step] = np.clip(free, *limits)
         bound = step if bound is None and (said[step] != free).any() else bound
         if step + 1 < horizon:
-            u = series[at + step].copy()
-            u[:K] = said[step]
-            if isinstance(scale, Scaler):
-                u[:K] = (said[step] - scale.mean[:K]) / scale.scale[:K]
-            (block,) = advance(programs, [features.reservoir.checked(u[None])], x0=state)
+            u = said[step : step + 1]
+            u = scale(u) if isinstance(scale, Scaler) else u
+            (block,) = advance(programs, [features.reservoir.checked(u)], x0=state)
             rows = block.rows[:, -1:, :1]
     return said, bound
 

@@ -58,7 +58,7 @@ class Head(ABC):
 
     @abstractmethod
     def solve(
-        self, statistics: RidgeStatistics, ridge: float | Array = 0.0, *, intercept: bool = True
+        self, statistics: RidgeStatistics, ridge: float = 0.0, *, intercept: bool = True
     ) -> Readout:
         """Return the readout."""
 
@@ -100,7 +100,7 @@ class LDA(Head):
         check_fields(self)
 
     def solve(
-        self, statistics: RidgeStatistics, ridge: float | Array = 0.0, *, intercept: bool = True
+        self, statistics: RidgeStatistics, ridge: float = 0.0, *, intercept: bool = True
     ) -> Readout:
         """Return the scores of every class; a class without rows is never the highest.
 
@@ -133,7 +133,7 @@ class CosineHead(Head):
     """
 
     def solve(
-        self, statistics: RidgeStatistics, ridge: float | Array = 0.0, *, intercept: bool = True
+        self, statistics: RidgeStatistics, ridge: float = 0.0, *, intercept: bool = True
     ) -> Readout:
         """Return the readout at this ridge, divided; a class without weights stays as it is."""
         solved = statistics.solve(ridge, intercept=intercept)

@@ -1,4 +1,4 @@
-"""Intervals around predicted numbers: from errors that lie with many clients, or from statistics.
+"""Intervals around predicted numbers, from errors that lie with many clients.
 
 Clients that had no part in a model count how far their targets lie from its outputs, in bins that
 are agreed on beforehand. Edges e_0 < ... < e_B are known to all; a client counts its values up to
@@ -15,17 +15,6 @@ client the promise holds for a row drawn of a new one; with all rows it holds on
 about, and nobody can promise more. Where errors grow with what is predicted, as they do far from a
 failure, cuts divide the outputs into bands, each with counts and a width of its own (Mondrian
 conformal prediction, Vovk et al.).
-
-From statistics: the ridge readout is the mean of a Bayesian linear model with prior variance
-noise / ridge, so
-
-    noise    s^2 = SSE / (n - df)
-    variance s^2 (1 + h(z)),   h(z) = 1/n + (z - m)' (G + ridge I)^-1 (z - m)
-
-with centered G, mean feature m, rows n (their weight) and effective degrees of freedom df; features
-are divided by their spread first where the ridge acts on such. The leverage h alone says how far a
-feature row lies from those seen in training. These intervals hold if errors are independent and
-normal.
 """
 
 from __future__ import annotations
@@ -38,8 +27,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, Integers, Probability, check_type
-from catchment.readout.solve import Spectrum, checked_ridges, rescaled, scale_of
-from catchment.readout.statistics import RidgeStatistics
 from catchment.wire import WEIGHT, Kind, Shape, Summable
 
 _ROUNDING = 1e-9  # 0.9 * 10 must not become rank 10
@@ -295,64 +282,3 @@ def increasing(values: ArrayLike, name: str = "cuts") -> tuple[float, ...]:
     if known.ndim != 1 or not np.isfinite(known).all() or (np.diff(known) <= 0).any():
         raise ValueError(f"{name} are {values!r}; pass finite numbers, each larger than the last")
     return tuple(known.tolist())
-
-
-def leverage(
-    statistics: RidgeStatistics,
-    ridge: float | Array,
-    z: Array,
-    *,
-    intercept: bool = True,
-    standardize: bool = False,
-) -> tuple[Array, Spectrum]:
-    """Return what rows (n, F) add to the variance of predictions (n, K), in noises; the spectrum.
-
-    Parameters
-    ----------
-    statistics
-        Sums over all training rows; a row of weight 2 counts as two rows.
-    ridge
-        One number, or (K,) numbers, one per output.
-    standardize
-        Whether the ridge acts on features divided by their standard deviation.
-
-    >>> rows = np.array([[0.0], [2.0]])
-    >>> leverage(RidgeStatistics.from_states(rows, rows), 0.0, rows)[0]
-    array([[1.],
-           [1.]])
-    """
-    mean = statistics.floats.feature_sum / statistics.weight if intercept else 0.0
-    centered, scale = np.asarray(z, dtype=np.float64) - mean, scale_of(statistics, standardize)
-    if scale is not None:
-        statistics, centered = rescaled(statistics, scale), centered / scale
-    spectrum = Spectrum.of(statistics, intercept=intercept)
-    ridges = checked_ridges(ridge, statistics.n_targets)
-    along = (centered @ spectrum.vectors) ** 2 @ spectrum.inverse(ridges)
-    return np.asarray(along + (1.0 / statistics.weight if intercept else 0.0)), spectrum
-
-
-def predictive_variance(
-    statistics: RidgeStatistics,
-    ridge: float | Array,
-    z: Array,
-    *,
-    intercept: bool = True,
-    standardize: bool = False,
-) -> Array:
-    """Return the variance (n, K) of new targets at feature rows (n, F), as `leverage` has them.
-
-    >>> rng = np.random.default_rng(0)
-    >>> z = rng.normal(size=(200, 1))
-    >>> s = RidgeStatistics.from_states(z, z + 0.5 * rng.normal(size=(200, 1)))
-    >>> predictive_variance(s, 1e-6, np.array([[0.0], [8.0]])).round(2).ravel()
-    array([0.27, 0.36])
-    """
-    spread, spectrum = leverage(statistics, ridge, z, intercept=intercept, standardize=standardize)
-    ridges = checked_ridges(ridge, statistics.n_targets)
-    freedom = statistics.weight - spectrum.degrees_of_freedom(ridges)
-    if (freedom < 1).any():
-        raise ValueError(
-            f"{statistics.weight:g} rows and {statistics.weight - freedom.min():.1f} effective "
-            "parameters leave no freedom to estimate the noise; add rows or raise the ridge"
-        )
-    return np.asarray(spectrum.squared_errors(ridges) / freedom * (1.0 + spread))

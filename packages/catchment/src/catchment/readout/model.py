@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -200,7 +200,6 @@ class Model(Predictor):
         past: Recording | ArrayLike,
         horizon: int,
         *,
-        known: ArrayLike | None = None,
         limit: ArrayLike | Literal["training"] | None = "training",
     ) -> Array:
         """Return the next values (horizon, K) after a raw recording, in closed loop.
@@ -210,7 +209,7 @@ class Model(Predictor):
         """
         from catchment.readout.forecasting import forecast
 
-        return forecast(self, past, horizon, known=known, limit=limit)
+        return forecast(self, past, horizon, limit=limit)
 
     def adapt(self, new: New, rule: SelfTraining | None = None) -> Model:
         """Return the model after it has learned from its owner's raw recordings, without labels.
@@ -405,7 +404,7 @@ def personal_models_of(held: Stored, use: Own = ()) -> PersonalModels:
             typed(tensors, f"own.{name}", np.float64) for name in ("weights", "intercept", "ridge")
         )
         for name, W, b, ridge in zip(names, weights, intercepts, ridges, strict=True):
-            readouts[name] = Readout(W, b, float(ridge) if ridge.ndim == 0 else ridge)
+            readouts[name] = Readout(W, b, cast(Any, ridge) if ridge.ndim else float(ridge))
     maps = {
         name: map_of(facts["maps"][name], tensors, f"own_map.{k}", use)
         for k, name in enumerate(sorted(facts["maps"]))
@@ -498,7 +497,7 @@ def open_model_of(held: Stored, use: Own = ()) -> OpenSetModel:
 def train(
     pipeline: Pipeline | FeatureMap,
     recordings: Iterable[Recording],
-    ridge: float | Array = 1e-6,
+    ridge: float = 1e-6,
     *,
     classes: Sequence[str] | None = None,
     intercept: bool = True,
@@ -515,7 +514,7 @@ def train(
     recordings
         Raw, with targets; one-hot rows if there are classes.
     ridge
-        One number, or (K,) numbers, one per output.
+        One number.
     classes
         Names of the K targets if they are classes.
 
@@ -683,7 +682,7 @@ def learn(
     pipeline: Pipeline,
     recordings: Sequence[Recording],
     *,
-    ridge: float | Array | Literal["gcv"] = "gcv",
+    ridge: float | Literal["gcv"] = "gcv",
     classes: tuple[str, ...] | None = None,
     threads: int | None = None,
 ) -> Model:

@@ -6,7 +6,6 @@ storage and evaluation know them all by this base class, and prepare recordings 
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -239,25 +238,6 @@ class Predictor(ABC):
                 f"recording {k} has {recording.n_inputs} channels, the model was trained on "
                 f"{n_inputs}{named}; pass an array of shape (T, {n_inputs})"
             )
-
-
-class OfRecordings(Predictor):
-    """Base of predictors that give one row for a recording, after a preparation of their own."""
-
-    preprocessing: Preprocessing
-    channels: tuple[str, ...] | None
-    per_step = False
-    washout = 0
-
-    def identity(self) -> str:
-        """Return the SHA-256 of all that it says, in hexadecimal."""
-        return hashlib.sha256(storage.to_bytes(self)).hexdigest()
-
-    def prepared_by(
-        self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
-    ) -> Self:
-        known = self.channels if channels is None else tuple(channels)
-        return self.changed(preprocessing=preprocessing, channels=known)
 
 
 def is_alone(new: New) -> bool:

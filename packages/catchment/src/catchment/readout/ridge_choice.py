@@ -36,7 +36,7 @@ from catchment.parallel import ordered_map
 from catchment.readout.solve import (
     EPS,
     Spectrum,
-    checked_ridges,
+    checked_ridge,
     doubt,
     for_raw_features,
     path_errors,
@@ -63,21 +63,20 @@ FINEST_CLASSES = 1e-4  # one-hot targets need no closer fit; a smaller ridge wou
 class RidgeChoice:
     """The ridges tried, what each scored, and the best one.
 
-    `errors` are mean squared errors for blocks and GCV scores for GCV; less is better. `best` is
-    one ridge for all outputs, or (K,) ridges, one per output, whichever was asked for.
+    `errors` are mean squared errors for blocks and GCV scores for GCV; less is better.
     `block_errors` and `block_weights` have one entry per block, and none for GCV.
     """
 
     ridges: Array  # (R,)
     errors: Array  # (R, K)
-    best: float | Array
+    best: float
     block_errors: Array | None = None  # (B, R, K) sums of squared errors
     block_weights: Array | None = None  # (B,) weight of the rows behind each
 
     @property
     def at_edge(self) -> bool:
-        """Whether a best ridge is the smallest or the largest tried, so that more should be."""
-        return bool(np.isin(self.best, (self.ridges.min(), self.ridges.max())).any())
+        """Whether the best ridge is the smallest or the largest tried, so that more should be."""
+        return self.best in (self.ridges.min(), self.ridges.max())
 
     @property
     def deviation(self) -> Array | None:
@@ -85,9 +84,7 @@ class RidgeChoice:
 
         It has 20 binary digits, so that it is the same on every processor.
         """
-        K = self.errors.shape[1]
-        at = np.argmax(self.ridges[:, None] == np.broadcast_to(self.best, (K,)), axis=0)
-        squared = self.errors[at, np.arange(K)]
+        squared = self.errors[np.argmax(self.ridges == self.best)]
         if not np.isfinite(squared).all():
             return None
         digits, exponent = np.frexp(np.sqrt(squared))
@@ -97,12 +94,11 @@ class RidgeChoice:
 
 def chosen_readout(
     statistics: RidgeStatistics,
-    ridge: float | Array | str,
+    ridge: float | str,
     blocks: Sequence[RidgeStatistics] = (),
     *,
     head: Head | None = None,
     classes: bool = False,
-    per_output: bool = False,
     intercept: bool = True,
     standardize: bool = False,
     threads: int | None = None,
@@ -112,15 +108,13 @@ def chosen_readout(
     Parameters
     ----------
     ridge
-        A number, (K,) numbers, one per output, or "gcv".
+        A number, or "gcv".
     blocks
         Of which each is left out in turn to choose the ridge; none to take the one above.
     head
         Another way from the sums to a readout, which takes the ridge that is chosen.
     classes
         Whether the targets are one-hot, which no readout need fit to more than a hundredth.
-    per_output
-        Whether each output chooses for itself.
     standardize
         Whether the ridge acts on features divided by their standard deviation.
 
@@ -130,14 +124,16 @@ def chosen_readout(
     (0.5, True)
     """
     scale, choice = scale_of(statistics, standardize), None
-    how: Any = {"per_output": per_output, "intercept": intercept}
     if blocks:
-        choice = choose_by_blocks(blocks, standardize=standardize, threads=threads, **how)
+        choice = choose_by_blocks(
+            blocks, standardize=standardize, threads=threads, intercept=intercept
+        )
     elif isinstance(ridge, str):
         if ridge != "gcv":
-            raise ValueError(f'ridge is {ridge!r}; pass a number, one per output, or "gcv"')
+            raise ValueError(f'ridge is {ridge!r}; pass a number, or "gcv"')
         finest = FINEST_CLASSES if classes else 0.0
-        choice = choose_by_gcv(rescaled(statistics, scale), finest=finest, **how)
+        scaled = rescaled(statistics, scale)
+        choice = choose_by_gcv(scaled, finest=finest, intercept=intercept)
     best: Any = ridge if choice is None else choice.best
     if head is None:
         return choice, solve_readout(statistics, best, intercept=intercept, scale=scale)
@@ -183,7 +179,6 @@ def choose_by_gcv(
     statistics: RidgeStatistics,
     ridges: Sequence[float] | Array | None = None,
     *,
-    per_output: bool = False,
     intercept: bool = True,
     finest: float = 0.0,
 ) -> RidgeChoice:
@@ -198,8 +193,6 @@ def choose_by_gcv(
         (R,) ridges to try. If not given, those of `ridge_grid` and on to the largest eigenvalue
         that the features may have, which is where the best may lie if rows are few; and smaller
         ones, as far as sums can tell them, if the smallest is the best.
-    per_output
-        Whether each output chooses for itself.
     finest
         Share of the targets' variance that the training error need not fall below: ridges that
         fit more closely are not tried.
@@ -215,7 +208,7 @@ def choose_by_gcv(
         # Every positive ridge gives the mean of the targets.
         K, known = statistics.n_targets, statistics.n_rows > 0
         errors = statistics.target_moments() / statistics.weight if known else np.zeros(K)
-        return RidgeChoice(np.ones(1), errors[None], np.ones(K) if per_output else 1.0)
+        return RidgeChoice(np.ones(1), errors[None], 1.0)
     tried = ridge_grid(statistics) if ridges is None else _given(ridges)
     if ridges is None:
         low, high = float(tried[0]), float(tried[-1])
@@ -243,7 +236,7 @@ def choose_by_gcv(
         more = _smaller(statistics, tried, scores)
         if len(more):
             tried, scores = np.concatenate([more, tried]), np.vstack([scored(more), scores])
-    best = best_ridge(tried, scores, per_output, doubt(statistics, tried))
+    best = best_ridge(tried, scores, doubt(statistics, tried))
     return RidgeChoice(tried, scores, best)
 
 
@@ -251,7 +244,6 @@ def choose_by_blocks(
     blocks: Sequence[RidgeStatistics],
     ridges: Sequence[float] | Array | None = None,
     *,
-    per_output: bool = False,
     intercept: bool = True,
     standardize: bool = False,
     threads: int | None = None,
@@ -265,8 +257,6 @@ def choose_by_blocks(
     ridges
         (R,) ridges to try. If not given, `ridge_grid` of all rows; and smaller ones, as far as sums
         can tell them, if the smallest of these is the best.
-    per_output
-        Whether each output chooses for itself.
     standardize
         Whether the ridge acts on features divided by their standard deviation over all blocks.
     threads
@@ -302,7 +292,7 @@ def choose_by_blocks(
         tried, errors = np.concatenate([more, tried]), np.hstack([found, errors])
         mean = errors.sum(axis=0) / weights.sum()
         warn_of_edge(acted_on, tried, mean)
-    best = best_ridge(tried, mean, per_output, doubt(acted_on, tried))
+    best = best_ridge(tried, mean, doubt(acted_on, tried))
     return RidgeChoice(tried, mean, best, errors, weights)
 
 
@@ -326,15 +316,13 @@ def _given(ridges: Sequence[float] | Array) -> Array:
     tried = np.asarray(ridges, dtype=np.float64)
     if tried.ndim != 1 or len(tried) == 0:
         raise ValueError(f"ridges have shape {tried.shape}; pass a list of at least one ridge")
-    return checked_ridges(tried, len(tried))
+    return np.array(list(map(checked_ridge, tried)))
 
 
-def best_ridge(
-    ridges: Array, errors: Array, per_output: bool, doubts: Array | float = 0.0
-) -> float | Array:
-    """Return the ridge, or one for each of K outputs, with the least of errors (R, K), as `least`.
+def best_ridge(ridges: Array, errors: Array, doubts: Array | float = 0.0) -> float:
+    """Return the ridge with the least of errors (R, K), as `least`.
 
-    >>> best_ridge(np.array([0.1, 1.0]), np.array([[3.0], [2.0]]), per_output=False)
+    >>> best_ridge(np.array([0.1, 1.0]), np.array([[3.0], [2.0]]))
     1.0
     """
     if not np.isfinite(errors).any():
@@ -342,8 +330,6 @@ def best_ridge(
             f"no ridge between {ridges.min():g} and {ridges.max():g} leaves a degree of freedom; "
             "try larger ones or add rows"
         )
-    if per_output:
-        return np.array([ridges[least(ridges, column)] for column in errors.T])
     return float(ridges[least(ridges, errors.sum(axis=1), doubts)])
 
 

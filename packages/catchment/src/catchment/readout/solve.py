@@ -35,7 +35,7 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -263,19 +263,16 @@ class ExactSystem:
 
     def solved(
         self,
-        outputs: Integers,
-        ridge: float | Array,
+        ridge: float,
         solve: Callable[[Array], Array],
         scale: Array | None = None,
     ) -> tuple[Array, Array] | None:
-        """Return weights (F, K) and intercepts (K,) of some outputs, each number rounded once.
+        """Return weights (F, K) and intercepts (K,), each number rounded once.
 
         None if the system is so near to singular that float64 does not find the next digits.
 
         Parameters
         ----------
-        ridge
-            One number, or (K,) numbers, one for each of these outputs.
         solve
             From (F, K) to the solution of the centered system with the ridge; that of divided
             features if there is a scale.
@@ -286,13 +283,13 @@ class ExactSystem:
         >>> fixed = FixedPoint(4, ((1, 0),))
         >>> s = RidgeStatistics.from_states(np.array([[0.0], [3.0]]), np.eye(2)[:, :1], fixed=fixed)
         >>> system = ExactSystem.of(s, intercept=True)
-        >>> system.solved(np.array([0]), 1.0, lambda r: r / 5.4)
+        >>> system.solved(1.0, lambda r: r / 5.4)
         (array([[-0.27272727]]), array([0.90909091]))
         """
         d = np.ones(self.sums.n_features) if scale is None else scale
-        penalty, after = self._penalty(np.outer(d * d, np.broadcast_to(ridge, outputs.shape)))
-        rest = self.right[:, outputs] << after
-        solution, point = np.zeros_like(rest), np.zeros(len(outputs), dtype=object)
+        penalty, after = self._penalty(d[:, None] * d[:, None] * ridge)
+        rest, n_outputs = self.right << after, self.right.shape[1]
+        solution, point = np.zeros_like(rest), np.zeros(n_outputs, dtype=object)
         units, twice = (self.digits - self.target_digits)[:, None], 2 * self.digits[:, None]
         known = begun = None  # digits after the point of the last step, and of the first
         while True:
@@ -331,7 +328,7 @@ class ExactSystem:
             rest = rest - ((penalty * whole + (self._times(taken) << after)) << by)
             rest[self.constant] = 0
         found = np.ldexp(solution.astype(np.float64), units - point.astype(np.int64))
-        return (found[1:], found[0]) if self.intercept else (found, np.zeros(len(outputs)))
+        return (found[1:], found[0]) if self.intercept else (found, np.zeros(n_outputs))
 
     def _about(self, left: Array, solve: Callable[[Array], Array], d: Array) -> Array:
         """Return the solution of a right side (F, K) or (1 + F, K), to some digits."""
@@ -361,7 +358,7 @@ class ExactSystem:
         return product.T
 
     def _penalty(self, penalty: Array) -> tuple[integers.Whole, int]:
-        """Return what the ridge adds, (F, K) or (1 + F, K) integers, and their binary places."""
+        """Return what the ridge adds, (F, 1) or (1 + F, 1) integers, and their binary places."""
         found = np.zeros((len(self.digits), penalty.shape[1]), dtype=object)
         value, exponent = np.frexp(penalty)
         exponent = exponent - _FLOAT + 2 * self.digits[int(self.intercept) :, None]
@@ -381,7 +378,7 @@ NEAR = 1024
 
 def solve_readout(
     statistics: RidgeStatistics,
-    ridge: float | Array = 1e-6,
+    ridge: float = 1e-6,
     *,
     intercept: bool = True,
     scale: Array | None = None,
@@ -393,7 +390,7 @@ def solve_readout(
     statistics
         Sums over all rows.
     ridge
-        One number, or (K,) numbers, one per output; not negative.
+        One number, not negative.
     intercept
         Whether to fit an intercept, which is not penalized.
     scale
@@ -405,57 +402,44 @@ def solve_readout(
     >>> readout.weights, readout.intercept
     (array([[2.]]), array([1.]))
     """
-    per_output = checked_ridges(ridge, statistics.n_targets)
+    value = checked_ridge(ridge)
     divided = rescaled(statistics, scale)
     d = np.ones((statistics.n_features, 1)) if scale is None else np.asarray(scale)[:, None]
     G, C = _system(divided, intercept)
-    system = None
+    solve, exact = _solver(divided, G, value, intercept), None
     if statistics.fixed is not None and C.size:
-        system = ExactSystem.of(statistics, intercept=intercept)
-    weights, known = np.empty_like(C), np.full(C.shape[1], np.nan)
-    for outputs, value, solve in _solvers(divided, G, per_output, intercept):
-        exact = None if system is None else system.solved(outputs, value, solve, scale)
-        if exact is None:
-            weights[:, outputs] = solve(C[:, outputs]) / d
-        else:
-            weights[:, outputs], known[outputs] = exact
-    readout = readout_from(statistics, weights, ridge, intercept=intercept)
-    return replace(readout, intercept=np.where(np.isnan(known), readout.intercept, known))
+        exact = ExactSystem.of(statistics, intercept=intercept).solved(value, solve, scale)
+    if exact is not None:
+        return Readout(*exact, ridge)
+    weights = np.ascontiguousarray(solve(C) / d)
+    return readout_from(statistics, weights, ridge, intercept=intercept)
 
 
-def _solvers(
-    statistics: RidgeStatistics, G: Array, ridges: Array, intercept: bool
-) -> Iterator[tuple[Integers, float | Array, Callable[[Array], Array]]]:
-    """Yield outputs, their ridge or ridges, and what solves G + ridge I for them; G is lost."""
-    values, group = np.unique(ridges, return_inverse=True)
-    if len(values) >= SPECTRUM_FROM:
-        spectrum = Spectrum.of(statistics, intercept=intercept)
-        yield np.arange(len(ridges)), ridges, partial(spectrum.weights, ridges)
-        return
-    for i, value in enumerate(values):
-        A = G if i == len(values) - 1 else G.copy(order="F")
-        factored = _cholesky(A, float(value))
-        if factored is None:
-            lower, _ = statistics.lower_moments(intercept=intercept)
-            known: Array = eigvalsh(lower, check_finite=False).astype(np.float64)
-            enough = smallest_ridge(statistics)
-            raise singular_error(known, float(value), statistics.n_rows, enough=enough)
-        factor, near = factored
-        if near is not None and value < (limit := smallest_ridge(statistics)):
-            # Whether the smallest eigenvalue, in any units of the features, is rounding.
-            smallest, diagonal_ = near
-            varied = diagonal_ > 2 * value
-            ratio = squared_lengths(statistics)[0][varied] / diagonal_[varied]
-            mean = float(ratio.mean()) if varied.any() else 0.0
-            if smallest < 8 * EPS * statistics.n_features**0.5 * mean:
-                warnings.warn(
-                    f"ridge {value:g} is below {limit:.0e}, the smallest that sums of products can "
-                    f"tell here ({_condition(statistics)}): the weights hold rounding; {REMEDY}",
-                    PrecisionWarning,
-                    stacklevel=3,
-                )
-        solve = partial(cho_solve, (factor, True), check_finite=False)
-        yield np.flatnonzero(group == i), float(value), solve
+def _solver(
+    statistics: RidgeStatistics, G: Array, ridge: float, intercept: bool
+) -> Callable[[Array], Array]:
+    """Return what solves G + ridge I; G is lost."""
+    factored = _cholesky(G, ridge)
+    if factored is None:
+        lower, _ = statistics.lower_moments(intercept=intercept)
+        known: Array = eigvalsh(lower, check_finite=False).astype(np.float64)
+        enough = smallest_ridge(statistics)
+        raise singular_error(known, ridge, statistics.n_rows, enough=enough)
+    factor, near = factored
+    if near is not None and ridge < (limit := smallest_ridge(statistics)):
+        # Whether the smallest eigenvalue, in any units of the features, is rounding.
+        smallest, diagonal_ = near
+        varied = diagonal_ > 2 * ridge
+        ratio = squared_lengths(statistics)[0][varied] / diagonal_[varied]
+        mean = float(ratio.mean()) if varied.any() else 0.0
+        if smallest < 8 * EPS * statistics.n_features**0.5 * mean:
+            warnings.warn(
+                f"ridge {ridge:g} is below {limit:.0e}, the smallest that sums of products can "
+                f"tell here ({_condition(statistics)}): the weights hold rounding; {REMEDY}",
+                PrecisionWarning,
+                stacklevel=3,
+            )
+    return partial(cho_solve, (factor, True), check_finite=False)
 
 
 def solve_path(
@@ -476,7 +460,7 @@ def solve_path(
     [2.0, 1.0]
     """
     acted_on = rescaled(statistics, scale).floats
-    values = checked_ridges(np.array(list(ridges), dtype=np.float64), None).tolist()
+    values = list(map(checked_ridge, ridges))
     spectrum = None
     if len(values) >= SPECTRUM_FROM:
         spectrum = Spectrum.of(acted_on, intercept=intercept, within=min(values) > 0)
@@ -570,59 +554,43 @@ class Spectrum:
             intercept,
         )
 
-    def weights(self, ridge: float | Array, right: Array | None = None) -> Array:
-        """Return the weights (F, K) at one ridge, or at (K,) ridges, one per output.
-
-        Of another right side (F, K) than the cross moments if it is given.
-        """
+    def weights(self, ridge: float) -> Array:
+        """Return the weights (F, K) at a ridge."""
         inverse = self.inverse(ridge)
         if (inverse == 0).any():
-            column = int(np.argmin(inverse.min(axis=0)))
-            raise singular_error(self.values, float(np.atleast_1d(ridge)[column]), None)
-        cross = self.cross if right is None else self.vectors.T @ right
-        return np.asarray(self.vectors @ (cross * inverse))
+            raise singular_error(self.values, ridge, None)
+        return np.asarray(self.vectors @ (self.cross * inverse))
 
-    def squared_errors(self, ridge: float | Array) -> Array:
-        """Return the sum (K,) of squared training errors at one ridge, or at (K,) ridges."""
+    def squared_errors(self, ridge: float) -> Array:
+        """Return the sum (K,) of squared training errors at a ridge."""
         inverse = self.inverse(ridge)
-        explained = self.cross**2 * inverse * (1 + np.asarray(ridge) * inverse)
+        explained = self.cross**2 * inverse * (1 + ridge * inverse)
         return np.asarray(np.maximum(self.target_moments - explained.sum(axis=0), 0.0))
 
-    def degrees_of_freedom(self, ridge: float | Array) -> Array:
-        """Return the effective number of parameters, of one ridge or of each of (K,) ridges."""
-        shrinkage = self.values[:, None] * self.inverse(ridge)
-        return np.asarray(shrinkage.sum(axis=0).reshape(np.shape(ridge)) + self.intercept)
+    def degrees_of_freedom(self, ridge: float) -> float:
+        """Return the effective number of parameters at a ridge."""
+        return float((self.values[:, None] * self.inverse(ridge)).sum(axis=0)[0] + self.intercept)
 
-    def inverse(self, ridge: float | Array) -> Array:
-        """Return 1 / (eigenvalue + ridge), (F, 1) or (F, K); zero where that is only rounding."""
-        beta, largest = np.atleast_1d(ridge), self.values[-1]
-        shifted = self.values[:, None] + beta
-        kept = (shifted > len(self.values) * EPS * largest) | (beta > 2 * EPS * largest)
+    def inverse(self, ridge: float) -> Array:
+        """Return 1 / (eigenvalue + ridge), (F, 1); zero where that is only rounding."""
+        largest, shifted = self.values[-1], self.values[:, None] + ridge
+        kept = (shifted > len(self.values) * EPS * largest) | (ridge > 2 * EPS * largest)
         return np.asarray(np.divide(1.0, shifted, out=np.zeros_like(shifted), where=kept))
 
 
-def checked_ridges(ridge: float | Array, n_outputs: int | None) -> Array:
-    """Return (K,) ridges, one per output, after checking that each is finite and not negative.
+def checked_ridge(ridge: float) -> float:
+    """Return a ridge after checking that it is one number, finite and not negative.
 
-    With None for the outputs there may be any number.
-
-    >>> checked_ridges(0.5, 2)
-    array([0.5, 0.5])
+    >>> checked_ridge(np.float64(0.5))
+    0.5
     """
-    ridges = np.asarray(ridge, dtype=np.float64)
-    if n_outputs is None:
-        n_outputs = len(ridges)
-    if ridges.shape not in ((), (n_outputs,)):
-        raise ValueError(
-            f"ridge has shape {ridges.shape}; pass one number or one per output ({n_outputs},)"
-        )
-    if not np.isfinite(ridges).all() or (ridges < 0).any():
+    if np.ndim(ridge) or not math.isfinite(ridge) or ridge < 0:
         raise ValueError(f"ridge is {ridge}; pass a finite number that is not negative")
-    return np.broadcast_to(ridges, (n_outputs,))
+    return float(ridge)
 
 
 def readout_from(
-    statistics: RidgeStatistics, weights: Array, ridge: float | Array, *, intercept: bool
+    statistics: RidgeStatistics, weights: Array, ridge: float, *, intercept: bool
 ) -> Readout:
     """Return the readout with these weights (F, K), its intercept making the mean error zero.
 

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 from scipy.linalg import blas, cython_blas, lapack
@@ -64,7 +64,7 @@ class Readout:
 
     weights: Array
     intercept: Array
-    ridge: Array | float = 0.0
+    ridge: float = 0.0  # once an array (K,), where each output had its own
 
     def __post_init__(self) -> None:
         # One memory order, because the last bits of a matrix product depend on it and a reloaded
@@ -107,7 +107,7 @@ class Readout:
         weights, intercept, ridge = parts.expect("readout", 3).arrays
         if ridge.shape not in ((1,), intercept.shape):
             raise IntegrityError(f"ridges came with shape {ridge.shape}")
-        return cls(weights, intercept, float(ridge[0]) if len(ridge) == 1 else ridge)
+        return cls(weights, intercept, float(ridge[0]) if len(ridge) == 1 else cast(Any, ridge))
 
 
 def packed_length(size: int) -> int:
@@ -683,13 +683,13 @@ class RidgeStatistics(Structure):
             q -= self.target_sum**2 / self.weight
         return np.maximum(q, 0.0)
 
-    def solve(self, ridge: float | Array = 1e-6, *, intercept: bool = True) -> Readout:
+    def solve(self, ridge: float = 1e-6, *, intercept: bool = True) -> Readout:
         """Return the readout that minimizes squared error plus ridge times squared weights.
 
         Parameters
         ----------
         ridge
-            One number, or (K,) numbers, one per output.
+            One number.
         intercept
             Whether to fit an intercept, which is not penalized.
         """

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from inspect import isclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -228,7 +228,7 @@ def readout_of(tensors: Mapping[str, NDArray[Any]]) -> Readout:
     return Readout(
         typed(tensors, "readout.weights", np.float64),
         typed(tensors, "readout.intercept", np.float64),
-        ridge if ridge.ndim else float(ridge),
+        cast(Any, ridge) if ridge.ndim else float(ridge),
     )
 
 

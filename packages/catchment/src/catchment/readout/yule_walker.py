@@ -46,8 +46,8 @@ from catchment.wire import ROWS, SAME, SIGNED, WEIGHT, Kind, Shape, Summable
 
 DIGITS = 12  # binary digits of inputs after the point
 LARGEST = 2**15 - 1  # of inputs, as integers: below 8
-Shape3 = tuple[int, int, int]
-EXACT = 1 << 22  # steps whose products add up exactly in float64
+EXACT = 1 << 23  # values whose products add up exactly in float64
+SUMS = ("products", "pairs", "missing", "squares", "crossed")
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 1e3)  # of the variance
 MOST_HORIZONS = 24  # by which settings are chosen
 DOUBT = 2.0  # standard deviations that noise may have made an error smaller
@@ -102,20 +102,6 @@ class Autocovariances(Summable):
     weight: Annotated[float, WEIGHT]
     fingerprint: Annotated[str, SAME] = ""
 
-    @classmethod
-    def zero(
-        cls, lags: int, covariates: int = 0, crossed: Shape3 = (0, 0, 0), fingerprint: str = ""
-    ) -> Autocovariances:
-        """Return what no series at all has."""
-        wide = (1 + covariates, lags)
-        shapes: tuple[tuple[int, ...], ...] = (wide, wide, wide, (covariates,) * 2, crossed)
-        P, n, missing, Q, both = (np.zeros(shape, dtype=np.int64) for shape in shapes)
-        return cls(P, n, missing, Q, both, 0, 0.0, fingerprint)
-
-    @property
-    def n_lags(self) -> int:
-        return int(self.products.shape[1])
-
     @property
     def n_targets(self) -> int:
         """One: coefficients are shared by all series."""
@@ -146,12 +132,6 @@ class Autocovariances(Summable):
         return np.asarray(r)
 
     @property
-    def noise(self) -> float:
-        """Standard deviation of the noise on each moment, as the counts show it; 0 without."""
-        spread = 0.0 if self.is_counted else float(self.pairs.std())
-        return spread * 4.0**-DIGITS / max(self.weight, 1.0)
-
-    @property
     def forgets(self) -> bool:
         """Whether values far back tell nothing of the level, so that it stays where it is."""
         r = self.moments[0]
@@ -160,40 +140,35 @@ class Autocovariances(Summable):
     def digest(self) -> str:
         """Return the SHA-256 of the numbers, the same wherever and in any order they were added."""
         text = hashlib.sha256(f"{self.fingerprint} {self.n_rows} {self.weight:g}".encode())
-        for one in (self.products, self.pairs, self.missing, self.squares, self.crossed):
+        for one in map(self.__getattribute__, SUMS):
             text.update(f"{one.shape}".encode() + np.ascontiguousarray(one).tobytes())
         return text.hexdigest()
 
-    def check(
-        self,
-        lags: int,
-        covariates: int,
-        fingerprint: str,
-        *,
-        noisy: bool = False,
-        goes_on: bool = False,
-    ) -> None:
-        """Raise UploadError for sums that no series of this plan can have.
+    def check(self, like: Autocovariances, *, noisy: bool = False, goes_on: bool = False) -> None:
+        """Raise UploadError for sums that no series of a plan can have.
 
         Parameters
         ----------
+        like
+            Others of the plan, whatever is in them.
         noisy
             Whether noise may be in them.
         goes_on
             Whether they may be of the end of a series, multiplied with what came before.
         """
-        if self.products.shape != (1 + covariates, lags):
-            raise UploadError(
-                "shape", f"sums of shape {self.products.shape} came, not {(1 + covariates, lags)}"
-            )
-        if self.fingerprint != fingerprint:
+        for name in SUMS:
+            came, wanted = getattr(self, name), getattr(like, name).shape
+            if came.shape != wanted:
+                raise UploadError("shape", f"{name} came with shape {came.shape}, not {wanted}")
+            if came.dtype != np.int64 and not noisy:
+                raise UploadError("type", f"{name} came as {came.dtype}; they are integers")
+        if self.fingerprint != like.fingerprint:
             raise UploadError("fingerprint", "the sums are of other lags or another preparation")
         if noisy:
             return
-        if any(one.dtype != np.int64 for one in (self.products, self.pairs, self.missing)):
-            raise UploadError("type", "autocovariances came as floats; they are integers")
         n, r = int(self.pairs[0, 0]), self.products[0]
-        if not n == self.n_rows == self.weight or self.pairs.min() < 0 or self.pairs[0].max() > n:
+        least = min(self.pairs.min(), self.missing.min())
+        if not n == self.n_rows == self.weight or least < 0 or self.pairs[0].max() > n:
             raise UploadError("count", f"{self.n_rows} values cannot have made these pairs")
         # |x(t - k) x(t)| adds up to at most the squares (Cauchy and Schwarz).
         most = n * LARGEST**2 if goes_on else r[0]
@@ -217,8 +192,10 @@ def autocovariances(
     u: Array,
     lags: int,
     *,
-    covariates: Array | None = None,
-    before: tuple[Array, Array] | None = None,
+    known: Array | None = None,
+    present: Array | None = None,
+    steps: Sequence[int] = (),
+    first: int = 0,
     fingerprint: str = "",
 ) -> Autocovariances:
     """Return the sums of a recording's series, those of its channels added up.
@@ -229,61 +206,44 @@ def autocovariances(
         (T, I) scaled inputs that are predicted, NaN where one is missing.
     lags
         How many r(k) there are, from k = 0 on.
-    covariates
-        (T, J) of the same steps.
-    before
-        (B, I) and (B, J), the steps just before: as many as there are lags but one are looked at,
-        and their own products left out. So a recording in segments has the sums of one in one
-        piece.
+    known, present
+        (T, A) covariates that are known ahead, and (T, B) that are not, such as a calendar, which
+        stand as far before u as the last of the steps.
+    steps
+        (H,) steps ahead.
+    first
+        Steps at the start whose own products are left out. So a recording in segments, each with
+        the lags - 1 steps before it, has the sums of one in one piece.
 
     >>> x = np.sin(np.arange(50.0))[:, None]
-    >>> late = autocovariances(x[30:], 4, before=(x[27:30], np.empty((3, 0))))
+    >>> late = autocovariances(x[27:], 4, first=3)
     >>> (autocovariances(x[:30], 4) + late).digest() == autocovariances(x, 4).digest()
     True
     """
-    beside = np.empty((len(u), 0)) if covariates is None else covariates
-    past = (u[:0], beside[:0]) if before is None else before
-    first = len(past[0])
-    x, there = fixed_point(np.concatenate([past[0], u]))
-    z, known = fixed_point(np.concatenate([past[1], beside]))
-    squares = (z * there.sum(axis=1, keepdims=True))[first:].T @ z[first:]
-    x, there, z, known = (np.ascontiguousarray(one.T) for one in (x, there, z, known))
-    products = np.zeros((1 + len(z), lags), dtype=np.int64)
-    pairs, missing = products.copy(), products.copy()
-    for channel, own in enumerate(x):
-        own_there = there[channel]
-        whole = bool(own_there.all())
-        later = [(own, own_there), *zip(z, known, strict=True)]
-        for place, (series, mark) in enumerate(later):
-            counted = whole and bool(mark.all())
-            for k in range(min(lags, len(own))):
-                begin = max(first, k)
-                earlier = slice(begin - k, len(own) - k)
-                products[place, k] += _dot(own[earlier], series[begin:])
-                n_pairs, every = len(own) - begin, len(own) - begin
-                if not counted:
-                    n_pairs = int(own_there[earlier] @ mark[begin:])
-                pairs[place, k] += n_pairs
-                missing[place, k] += every - n_pairs
-    n = int(pairs[0, 0])
-    whole, none = np.rint(squares).astype(np.int64), np.zeros((0, 0, 0), dtype=np.int64)
-    return Autocovariances(products, pairs, missing, whole, none, n, float(n), fingerprint)
-
-
-def crossed(u: Array, known: Array, others: Array, steps: Sequence[int]) -> NDArray[np.int64]:
-    """Return the sums (H, A, B) of known covariates (T, A) with others (T, B), steps before.
-
-    Each product counts as often as there are values of u (T, I) at its later step.
-    """
-    weight = fixed_point(u)[1].sum(axis=1, keepdims=True)
-    (a, _), (b, _) = fixed_point(known), fixed_point(others)
-    sums = [(a * weight)[h:].T @ b[: max(len(b) - h, 0)] for h in steps]
-    return np.asarray(np.rint(np.array(sums)), dtype=np.int64)
-
-
-def _dot(a: Array, b: Array) -> int:
-    """Return the sum of products of integers in float64, exactly, however long they are."""
-    return sum(int(a[k : k + EXACT] @ b[k : k + EXACT]) for k in range(0, len(a), EXACT))
+    T, kind = len(u), np.float64 if u.size < EXACT else np.int64  # for which there is no BLAS
+    a, b = (np.empty((T, 0)) if one is None else one for one in (known, present))
+    late = np.full((max(steps, default=0), b.shape[1]), np.nan)
+    x, there = (one.astype(kind) for one in fixed_point(u))
+    z, told = (one.astype(kind) for one in fixed_point(np.hstack([a, np.vstack([late, b])[:T]])))
+    total, n = x.sum(axis=1), there.sum(axis=1)
+    products, pairs, missing = np.zeros((3, 1 + z.shape[1], lags), dtype=np.int64)
+    for k in range(min(lags, T)):
+        begin = max(first, k)
+        old, new = slice(begin - k, T - k), slice(begin, T)
+        products[0, k], products[1:, k] = np.vdot(x[old], x[new]), total[old] @ z[new]
+        pairs[0, k], pairs[1:, k] = np.vdot(there[old], there[new]), n[old] @ told[new]
+        missing[:, k] = x[new].size - pairs[:, k]
+    weighted = z * n[:, None]
+    A, early = a.shape[1], fixed_point(b)[0].astype(kind)
+    squares = (weighted[first:].T @ z[first:]).astype(np.int64)
+    both = (len(steps), A, b.shape[1]) if A and b.shape[1] else (0, 0, 0)
+    crossed = np.zeros(both, dtype=np.int64)
+    for place, h in enumerate(steps if crossed.size else ()):
+        begin = max(first, h)
+        crossed[place] = weighted[begin:, :A].T @ early[begin - h : max(T - h, 0)]
+    count = int(pairs[0, 0])
+    sums = (products, pairs, missing, squares, crossed)
+    return Autocovariances(*sums, count, float(count), fingerprint)
 
 
 class Lags(NamedTuple):
@@ -320,34 +280,31 @@ class Equations:
     ahead: tuple[bool, ...] = ()
 
     @cached_property
+    def trailing(self) -> Array:
+        """m (L,), which gives the trailing mean of a window; zero for none."""
+        return np.where(np.arange(self.lookback) < self.mean, 1.0 / max(self.mean, 1), 0.0)
+
+    @cached_property
     def system(self) -> tuple[Array, Array, Array, Array, Array, Array]:
         """G' (L, L), C' (L, H), B' (H, L, J), s (H, J), Q (H, J, J) and c0 (H,)."""
-        L, steps, r = self.lookback, np.array(self.steps), self.sums.moments
-        ages = np.arange(L)
-        G = r[0][np.abs(ages[:, None] - ages)]
-        C = r[0][ages[:, None] + steps]
-        m = np.zeros(L)
-        m[: self.mean] = 1.0 / max(self.mean, 1)
+        m, steps, r = self.trailing, np.array(self.steps), self.sums.moments
+        ages = np.arange(self.lookback)
+        G = toeplitz(r[0, ages])
         level = G @ m
-        c0 = r[0, 0] - 2.0 * m @ C + m @ level
-        J = len(self.ahead)
-        B, s = np.zeros((len(steps), L, J)), np.zeros((len(steps), J))
-        for j, known in enumerate(self.ahead):
-            at = steps if known else np.full(len(steps), max(self.reach))
-            B[:, :, j] = r[1 + j][ages + at[:, None]]
-            s[:, j] = r[1 + j][at - steps] - B[:, :, j] @ m
-        if self.mean:  # P x = x - m'x
-            C = C - level[:, None]
-            C, B = C - m @ C, B - np.einsum("l,hlj->hj", m, B)[:, None, :]
-            G = G - np.outer(np.ones(L), level)
-            G = G - np.outer(G @ m, np.ones(L))
+        C = r[0][ages[:, None] + steps]
+        c0 = r[0, 0] - m @ (2.0 * C - level[:, None])
+        C = C - level[:, None]
+        at = np.where(np.array(self.ahead, dtype=bool)[:, None], steps, max(self.reach))  # (J, H)
+        j = 1 + np.arange(len(self.ahead))
+        B = r[j, ages[:, None] + at.T[:, None, :]]
+        s = r[j, at.T - steps[:, None]] - m @ B
         Q = np.repeat(self.sums.squares[None], len(steps), axis=0)
-        n_known = sum(self.ahead)
-        if 0 < n_known < J:  # what is known ahead comes first
+        if n_known := self.sums.crossed.shape[1]:  # what is known ahead comes first
             here = self.sums.crossed[[self.reach.index(h) for h in self.steps]]
             Q[:, :n_known, n_known:], Q[:, n_known:, :n_known] = here, here.transpose(0, 2, 1)
         Q = Q * 4.0**-DIGITS / max(self.sums.weight, 1.0)
-        return (G + G.T) / 2.0, C, B, s, Q, c0
+        G = G - (level + level[:, None]) + m @ level
+        return G, C - m @ C, B - (m @ B)[:, None, :], s, Q, c0
 
     @property
     def variance(self) -> float:
@@ -366,8 +323,6 @@ class Equations:
         values, U = self.spectrum
         inverse = 1.0 / (values + (ridge + 1e-12) * self.variance)
         X = U @ ((U.T @ C) * inverse[:, None])
-        if not self.ahead:
-            return X, np.zeros((len(self.steps), 0))
         Y = np.einsum("la,a,hak->hlk", U, inverse, np.einsum("la,hlj->haj", U, B))
         small = (1e-9 + ridge) * self.variance * np.eye(len(self.ahead))
         S = Q + small - np.einsum("hlj,hlk->hjk", B, Y)
@@ -378,17 +333,9 @@ class Equations:
         """Return the mean squared errors (H,) of some weights on the series behind these sums."""
         G, C, B, s, Q, c0 = self.system
         found = c0 - 2.0 * np.einsum("lh,lh->h", W, C) + np.einsum("lh,lh->h", W, G @ W)
-        if self.ahead:
-            found = found - 2.0 * np.einsum("hj,hj->h", V, s)
-            found = found + 2.0 * np.einsum("lh,hlj,hj->h", W, B, V)
-            found = found + np.einsum("hj,hjk,hk->h", V, Q, V)
+        found += 2.0 * (np.einsum("lh,hlj,hj->h", W, B, V) - np.einsum("hj,hj->h", V, s))
+        found += np.einsum("hj,hjk,hk->h", V, Q, V)
         return np.asarray(np.maximum(found, 0.0))
-
-    def freedom(self, ridge: float) -> float:
-        """Return the effective degrees of freedom at a ridge."""
-        values, _ = self.spectrum
-        shares = values / (values + (ridge + 1e-12) * self.variance)
-        return float(shares.sum()) + len(self.ahead)
 
     def doubt(self, W: Array) -> float:
         """Return the standard deviation of the mean of `errors` that noise on the sums causes."""
@@ -397,15 +344,13 @@ class Equations:
             v = np.concatenate([[1.0], np.zeros(step - 1), -inputs[:, h]])
             a = np.correlate(v, v, "full")[len(v) - 1 :]
             found += float(np.sqrt(a[0] ** 2 + 4.0 * (a[1:] ** 2).sum()))
-        return self.sums.noise * found / len(self.steps)
+        # Counts of pairs are as noisy as what is counted.
+        spread = 0.0 if self.sums.is_counted else float(self.sums.pairs.std())
+        return spread * 4.0**-DIGITS / max(self.sums.weight, 1.0) * found / len(self.steps)
 
     def weights(self, W: Array) -> Array:
         """Return the weights (L, H) of the inputs themselves: P'w + m."""
-        if not self.mean:
-            return W
-        m = np.zeros(self.lookback)
-        m[: self.mean] = 1.0 / self.mean
-        return np.asarray(W - np.outer(m, W.sum(axis=0)) + m[:, None])
+        return np.asarray(W - np.outer(self.trailing, W.sum(axis=0)) + self.trailing[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -430,13 +375,9 @@ class LagChoice:
     by: str = "clients"
 
     @property
-    def place(self) -> int:
-        """Which is best: the least error, and of those as good the first."""
-        return int(np.flatnonzero(self.errors <= self.errors.min() * (1 + 1e-6))[0])
-
-    @property
     def best(self) -> Lags:
-        k = self.place
+        """The settings of the least error, and of those as good the first."""
+        k = np.flatnonzero(self.errors <= self.errors.min() * (1 + 1e-6))[0]
         return Lags(int(self.lookbacks[k]), int(self.means[k]), float(self.ridges[k]))
 
 
@@ -455,14 +396,6 @@ def candidates(lookback: int, *, forgets: bool) -> list[tuple[int, int]]:
         found += [(L, mean) for mean in dict.fromkeys((0, 1, L) if forgets else (1, L))]
         L //= 2
     return found
-
-
-def some(steps: tuple[int, ...]) -> tuple[int, ...]:
-    """Return evenly chosen ones of many steps ahead, the first and the last among them."""
-    if len(steps) <= MOST_HORIZONS:
-        return steps
-    places = np.linspace(0, len(steps) - 1, MOST_HORIZONS).round().astype(int)
-    return tuple(steps[k] for k in dict.fromkeys(places.tolist()))
 
 
 def choose(
@@ -486,22 +419,24 @@ def choose(
     ridges
         In units of the variance.
     """
-    few = some(steps)
-    pairs = [(total - part, part) for part in apart] if len(apart) > 1 else [(total, total)]
+    spread = np.linspace(0, len(steps) - 1, MOST_HORIZONS).round().astype(int)
+    few = tuple(np.array(steps)[np.unique(spread)].tolist())
     left_out = len(apart) > 1
+    pairs = [(total - part, part) for part in apart] if left_out else [(total, total)]
     rows: list[tuple[float, float, float, float]] = []
     for L, mean in tried:
         errors = np.zeros(len(ridges))
         for rest, part in pairs:
-            known = Equations(rest, L, mean, few, steps, ahead)
-            held = Equations(part, L, mean, few, steps, ahead) if left_out else known
+            known, held = (Equations(one, L, mean, few, steps, ahead) for one in (rest, part))
             for k, ridge in enumerate(ridges):
                 W, V = known.solve(ridge)
                 error = float(held.errors(W, V).mean())
                 if not left_out:
                     # Values of a series, or where noise hides them clients, of many values each.
                     n = max(total.weight, 1.0) if total.is_counted else np.inf
-                    error /= max(1.0 - known.freedom(ridge) / n, 1e-3) ** 2
+                    values = known.spectrum[0]
+                    shares = values / (values + (ridge + 1e-12) * known.variance)
+                    error /= max(1.0 - (shares.sum() + len(ahead)) / n, 1e-3) ** 2
                     error += DOUBT * known.doubt(W)
                 errors[k] += error * part.weight / max(total.weight, 1.0)
         rows += [(L, mean, ridge, e) for ridge, e in zip(ridges, errors, strict=True)]

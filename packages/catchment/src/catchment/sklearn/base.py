@@ -50,9 +50,9 @@ from catchment.features.echo_state.settings import MixedActivation, Uniform
 from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
 from catchment.readout.accumulation import accumulate, fixed_point_of
-from catchment.readout.intervals import leverage
 from catchment.readout.model import Model, fitted_pipeline, solved_model
 from catchment.readout.ridge_choice import chosen_readout
+from catchment.readout.solve import Spectrum, checked_ridge, feature_scale, rescaled
 from catchment.readout.statistics import Readout, RidgeStatistics
 
 Inputs = ArrayLike | Sequence[ArrayLike]
@@ -583,7 +583,7 @@ def follows_data(pool: object, X: Inputs, y: Any, *, matrix_pooled: bool) -> boo
 class ReadoutEstimator(SequenceEstimator):
     """An estimator with a ridge readout."""
 
-    ridge: float | Array | Literal["gcv"] = "gcv"
+    ridge: float | Literal["gcv"] = "gcv"
 
     def _learned(
         self,
@@ -707,7 +707,13 @@ def leave_one_out(
     >>> bool(np.isclose(loo[0], solve_readout(last, 0.5)(z[:1])).all())
     True
     """
-    spread, _ = leverage(statistics, readout.ridge, z, standardize=standardize)
+    away, scale = z - statistics.floats.feature_sum / statistics.weight, None
+    if standardize:
+        scale = feature_scale(statistics)
+        away = away / scale
+    spectrum = Spectrum.of(rescaled(statistics, scale))
+    inverse = spectrum.inverse(checked_ridge(readout.ridge))
+    leverage = (away @ spectrum.vectors) ** 2 @ inverse + 1.0 / statistics.weight
     # Weights below one per row, or rows fitted exactly, leave nothing to divide by.
-    left = np.clip(1.0 - spread, 1e-3, 1.0)
+    left = np.clip(1.0 - leverage, 1e-3, 1.0)
     return np.asarray(y - (y - readout(z)) / left)

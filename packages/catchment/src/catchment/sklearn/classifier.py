@@ -219,7 +219,7 @@ class TimeSeriesClassifier(SequenceClassifier):
     map
         A feature map with one row per recording, its description, or its name.
     ridge
-        A number, one number per output, or "gcv": chosen by generalized cross-validation.
+        A number, or "gcv": chosen by generalized cross-validation.
     gaps, scale, layout, n_jobs
         As in `EchoStateClassifier`.
 

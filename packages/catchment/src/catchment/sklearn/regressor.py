@@ -20,7 +20,6 @@ from catchment.features.nvar import NVAR
 from catchment.features.pipeline import Pipeline
 from catchment.federation.learn.yule_walker import LOOKBACK, fit_lags
 from catchment.readout.forecasting import Forecast, forecast, forecasts
-from catchment.readout.intervals import predictive_variance
 from catchment.readout.model import Model
 from catchment.sklearn.base import (
     EchoStateEstimator,
@@ -29,7 +28,6 @@ from catchment.sklearn.base import (
     ReadoutEstimator,
     Targets,
     follows_data,
-    known_statistics,
 )
 
 
@@ -59,7 +57,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
     layout
         Which axis of arrays (n, a, b) and lists is time: "time_first", "channels_first", or "auto".
     ridge
-        A number, one number per output, or "gcv": chosen by generalized cross-validation.
+        A number, or "gcv": chosen by generalized cross-validation.
     random_state
         An integer is the seed of `EchoState`; None draws new weights at each fit.
     n_jobs
@@ -102,22 +100,12 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         given = self._given(X)
         return self._learn(given, y, sample_weight, self.model_)
 
-    def predict(self, X: Inputs, return_std: bool = False) -> Any:
-        """Return predictions arranged like X; with `return_std`, also their standard deviations.
-
-        The deviation is that of a new target under the Bayesian linear model, as
-        `catchment.readout.predictive_variance` has it.
-        """
+    def predict(self, X: Inputs) -> NDArray[Any]:
+        """Return predictions arranged like X."""
         check_is_fitted(self)
         given = self._given(X)
-        z = self._rows(self.model_.pipeline, given)
-        mean = given.arranged(self._narrow(self.model_.readout(z)))
-        if not return_std:
-            return mean
-        known, ridge = known_statistics(self.model_), self.model_.readout.ridge
-        standardize = self.model_.features.standardize
-        variance = predictive_variance(known, ridge, z, standardize=standardize)
-        return mean, given.arranged(self._narrow(np.sqrt(variance)))
+        rows = self._rows(self.model_.pipeline, given)
+        return given.arranged(self._narrow(self.model_.readout(rows)))
 
     def score(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> float:
         """Return the share of variance explained (R2), the washout of each sequence left out."""
@@ -134,7 +122,6 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         X: ArrayLike,
         horizon: int,
         *,
-        known: ArrayLike | None = None,
         limit: ArrayLike | Literal["training"] | None = "training",
     ) -> Array:
         """Return the next values (horizon,) or (horizon, K), each one being the next input.
@@ -148,15 +135,12 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
             (T, I) inputs of one sequence up to now, longer than the washout.
         horizon
             Number of steps to go on.
-        known
-            (horizon, I - K) future values of the inputs that are not predicted. The targets in
-            `fit` were the next values of the first K inputs.
         limit
             Lowest and highest values (2, K) that are fed back; "training" is the range of the
             training targets, None lets the loop go where it will.
         """
         check_is_fitted(self)
-        return self._narrow(forecast(self.model_, X, horizon, known=known, limit=limit))
+        return self._narrow(forecast(self.model_, X, horizon, limit=limit))
 
     def _learn(
         self, given: Given, y: Targets, sample_weight: Targets | None, past: Model | None

@@ -50,6 +50,12 @@ KEPT = CLASSES | MAPS | RIDGES | SETTINGS
 KEPT |= {"client_fraction": "share", "standardized": "standardised"}
 # Settings of maps and reservoirs only: `bits` is also one of what is rounded on its way.
 KEPT_SETTINGS = KEPT | {"bits": "grid"}
+# Settings that are gone, and what was meant where they were not set: as fingerprints have them.
+GONE: Mapping[str, Mapping[str, Any]] = {
+    "FederatedRidge": {"per_output": False, "forgetting": 1.0, "window": None},
+    "Candidates": {"halvings": 0, "per_output": False},
+    "BalancedRidge": {"per_output": False},
+}
 TODAY = {old: new for new, old in KEPT_SETTINGS.items()}
 # Words that plans had in the first release: keys of a table or of any, and values.
 OLD_WORDS = {

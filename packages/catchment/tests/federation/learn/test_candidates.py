@@ -1,4 +1,4 @@
-"""Races of recipes: the winner is the one that a plain comparison of each by itself finds."""
+"""Several recipes: the winner is the one that a plain comparison of each by itself finds."""
 
 from __future__ import annotations
 
@@ -25,15 +25,8 @@ MAPS = tuple(
 SERIES = contiguous(narma(500, seed=3), 4)
 
 
-def race(halvings: int = 0, features: tuple[EchoState, ...] = MAPS) -> Race:
-    algorithm = Candidates(features=features, halvings=halvings)
-    return run_locally(
-        Plan(algorithm=algorithm, rounds=algorithm.requirements.rounds), SERIES
-    ).state
-
-
 def test_one_round_finds_what_training_each_by_itself_finds() -> None:
-    state = race()
+    state = run_locally(Plan(algorithm=Candidates(features=MAPS)), SERIES).state
     scores = []
     for features in MAPS:
         alone = run_locally(Plan(algorithm=FederatedRidge(features=features)), SERIES).state
@@ -128,38 +121,13 @@ def test_the_first_map_stays_that_the_best_is_not_clearly_better_than(margin: fl
 
 
 def test_nrmse_is_the_mean_over_outputs_of_held_out_errors() -> None:
-    state = run_locally(
-        Plan(algorithm=FederatedRidge(features=MAPS[0], per_output=True)), SERIES
-    ).state
+    state = run_locally(Plan(algorithm=FederatedRidge(features=MAPS[0])), SERIES).state
     assert state.choice is not None
     assert state.total is not None
     variance = state.total.target_moments() / state.total.weight
     assert nrmse_of(state.choice, state.total) == pytest.approx(
         float(np.sqrt(state.choice.errors.min() / variance[0]))
     )
-
-
-def test_a_race_ends_with_the_statistics_of_all_data_for_those_still_in() -> None:
-    state = race(halvings=2)
-    assert state.scores.shape == (3, 4)
-    assert [int(np.isfinite(row).sum()) for row in state.scores] == [4, 2, 1]
-    assert state.total is not None
-    (winner,) = state.alive
-    assert state.best == winner
-    whole = run_locally(Plan(algorithm=FederatedRidge(features=MAPS[winner])), SERIES).state.total
-    assert whole is not None
-    assert state.total.members[winner].n_rows == whole.n_rows
-    np.testing.assert_allclose(state.total.members[winner].gram, whole.gram, rtol=1e-10)
-    survivors = [set(np.flatnonzero(np.isfinite(row)).tolist()) for row in state.scores]
-    order = np.argsort(state.scores[0])
-    assert survivors[1] == set(order[:2].tolist())
-
-
-def test_shares_double_and_cover_everything_once() -> None:
-    algorithm = Candidates(features=MAPS, halvings=2)
-    assert [algorithm.share(k) for k in range(3)] == [(0.0, 0.25), (0.25, 0.5), (0.5, 1.0)]
-    with pytest.raises(ValueError, match="plan 3 rounds"):
-        algorithm.share(3)
 
 
 def test_more_rounds_than_planned_are_refused_by_the_clients() -> None:
@@ -192,10 +160,7 @@ def test_sets_of_other_candidates_do_not_add_and_are_not_read() -> None:
     [
         ({"features": ()}, "there are no candidates"),
         ({"features": (MAPS[0], MAPS[0])}, "the same feature map"),
-        ({"features": MAPS, "halvings": -1}, "halvings is -1"),
-        ({"features": MAPS, "halvings": 3}, "halvings is 3 for 4"),
-        ({"features": MAPS, "halvings": 1, "store_per_client": False}, "only the server can judge"),
-        ({"features": MAPS, "ridges": (1.0,)}, "for store_per_client=False"),
+        ({"features": MAPS, "by": "accuracy"}, "needs classes"),
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:

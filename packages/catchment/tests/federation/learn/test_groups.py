@@ -170,10 +170,6 @@ def test_secure_aggregation_refuses_groups_and_says_what_to_do() -> None:
             {"ridge": 1.0, "store_per_client": "some"},
             "store_per_client is 'some'; give true or false, or",
         ),
-        (
-            {"ridge": 1.0, "store_per_client": "groups", "window": 2},
-            "store_per_client 'groups'; pass 1 and True or False",
-        ),
     ],
 )
 def test_settings_that_do_not_go_together_are_named(settings: dict[str, Any], message: str) -> None:

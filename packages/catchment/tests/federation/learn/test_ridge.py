@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
-from itertools import pairwise
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -106,37 +103,6 @@ def test_sequences_with_one_target_come_in_increments_too() -> None:
     np.testing.assert_allclose(parts.total.gram, whole.total.gram, rtol=1e-12)
 
 
-def increments(n: int) -> list[Any]:
-    algorithm = FederatedRidge(features=FEATURES, ridge=0.5, increments=n)
-    states = [run(algorithm, rounds=k + 1).total for k in range(n)]
-    totals = [state for state in states if state is not None]
-    return [totals[0], *(b - a for a, b in pairwise(totals))]
-
-
-def test_forgetting_weighs_rounds_by_its_powers() -> None:
-    algorithm = FederatedRidge(features=FEATURES, ridge=0.5, increments=3, forgetting=0.5)
-    state = run(algorithm, rounds=3)
-    expected = reduce(add, (part.scaled(0.5 ** (2 - k)) for k, part in enumerate(increments(3))))
-    assert state.total is not None
-    assert state.total.weight == pytest.approx(expected.weight)
-    np.testing.assert_allclose(state.total.gram, expected.gram, rtol=1e-9)
-    mine = reduce(add, (state.by_client[name] for name in sorted(state.by_client)))
-    np.testing.assert_allclose(mine.gram, state.total.gram, rtol=1e-12)
-
-
-def test_a_window_keeps_the_last_rounds_only() -> None:
-    algorithm = FederatedRidge(features=FEATURES, ridge=0.5, increments=4, window=2)
-    state = run(algorithm, rounds=4)
-    parts = increments(4)
-    expected = parts[2] + parts[3]
-    assert state.total is not None
-    assert state.total.n_rows == expected.n_rows
-    np.testing.assert_allclose(state.total.gram, expected.gram, rtol=1e-9)
-    assert len(state.recent) == 2
-    mine = reduce(add, (state.by_client[name] for name in sorted(state.by_client)))
-    np.testing.assert_allclose(mine.cross, state.total.cross, rtol=1e-12)
-
-
 def test_standardized_features_are_scikit_learns() -> None:
     state = run(FederatedRidge(features=FEATURES, ridge=3.0, standardize=True))
     z, y = pooled_rows(FEATURES, CLIENTS)
@@ -185,14 +151,7 @@ def test_half_the_clients_may_be_asked_in_each_round() -> None:
             {"ridge": "leave-one-client-out", "store_per_client": False},
             "needs store_per_client=True",
         ),
-        ({"forgetting": 0.0}, "forgetting is 0.0"),
-        ({"forgetting": 1.1}, "forgetting is 1.1"),
         ({"increments": 0}, "increments is 0"),
-        ({"window": 0}, "window is 0"),
-        (
-            {"window": 2, "forgetting": 0.5},
-            "window is 2 with forgetting 0.5 .*leave out the window",
-        ),
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:

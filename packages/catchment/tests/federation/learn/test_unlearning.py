@@ -154,26 +154,6 @@ def test_the_last_client_cannot_be_forgotten() -> None:
         unlearn(RIDGE, state, "a")
 
 
-def test_a_window_forgets_a_client_in_every_round_it_holds() -> None:
-    algorithm = replace(RIDGE, increments=4, window=2)
-    unlearned = unlearn(algorithm, run(algorithm, SERIES, rounds=4), "client-003")
-    retrained = run(algorithm, without("client-003"), rounds=4)
-    same_model(unlearned.state, retrained)
-    kept = algorithm.load_state(algorithm.save_state(unlearned.state))
-    same_model(kept, retrained)
-    assert all("client-003" not in tally.by_client for tally in unlearned.state.recent)
-
-
-def test_forgetting_by_a_factor_and_unlearning_a_client_go_together() -> None:
-    algorithm = replace(RIDGE, increments=3, forgetting=0.5)
-    state = run(algorithm, SERIES, rounds=3)
-    unlearned = unlearn(algorithm, state, "client-003")
-    same_model(unlearned.state, run(algorithm, without("client-003"), rounds=3))
-    rows = accumulate(FEATURES, SERIES["client-001"])
-    with pytest.raises(FederationError, match="unlearn the whole client"):
-        unlearn_rows(algorithm, state, "client-001", rows)
-
-
 def test_a_late_client_is_there_as_if_from_the_start() -> None:
     straight = run(RIDGE, SERIES)
     late = {"client-004": SERIES["client-004"]}

@@ -14,6 +14,7 @@ from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import ByRound
 from catchment.federation.learn import FederatedYuleWalker, unlearn
+from catchment.federation.runs.ledger import map_sentence
 from catchment.readout import Autocovariances, autocovariances, forecasts
 
 AHEAD = ct.Preprocessing(horizon=(1, 3))
@@ -131,6 +132,12 @@ def test_secure_aggregation_gives_the_same_sum_and_says_how_it_chose() -> None:
     held = clients(10, 200)
     keys = ct.generate_keys(held)
     hidden = federated(held, protections=[ct.SecureAggregation(keys)])
+    assert hidden.upload.startswith("clients send 27 autocovariances and their counts of pairs")
+    assert "sums" in hidden.upload
+    assert "by generalized cross-validation, all from one upload" in map_sentence(
+        hidden.map_facts()
+    )
+    assert "on groups left out, all" in map_sentence(federated(held).map_facts())
     assert total_of(hidden).digest() == total_of(federated(held)).digest()
     assert hidden.training.state.choice.by == "gcv"
     assert not hidden.training.state.by_client
@@ -146,7 +153,6 @@ def noisy(n: int, epsilon: float) -> float:
     noise = ct.GaussianNoise(epsilon=epsilon, delta=1e-5, clip=ct.Clip(bound=learn.clip(3.0)))
     plan = ct.Plan(algorithm=learn, preprocessing=prepare, protections=(noise,))
     run: Any = ct.federate(plan, held)
-    assert run.state.total.noise > 0
     assert not run.state.total.is_counted
     errors = errors_of(run.model, {"new": [ct.Recording(wave(3_000, 999, 0.0) / 4)]})
     return float(np.sqrt(errors.squared_error[1] / errors.n)) * 4
@@ -184,7 +190,8 @@ def test_what_is_new_is_added_and_only_the_last_values_are_remembered() -> None:
     plan = ct.Plan(algorithm=algorithm, preprocessing=fitted, rounds=3)
     parts, memories = {}, dict[str, Any]((name, {}) for name in held)
     for name, (one,) in held.items():
-        whole = replace(one, name="ward 3", goes_on=True)
+        times = np.arange(one.n_steps, dtype=float)
+        whole = replace(one, times=times, name="ward 3", goes_on=True)
         parts[name] = ByRound(
             [whole.part(0, 100)], [whole.part(100, 110)], [replace(whole, goes_on=False)]
         )
@@ -217,6 +224,28 @@ def test_gaps_are_pairs_that_are_not_there() -> None:
     ours, theirs = (np.sqrt(one.squared_error / one.n) for one in errors)
     assert (ours < 0.95 * theirs).all()
     assert (ours < run.model.deviation).all()
+
+
+def test_a_trend_is_better_learned_from_the_exact_gram_and_widens_intervals() -> None:
+    def rising(seed: int) -> Any:
+        e = np.random.default_rng(seed).normal(size=900)
+        for t in range(1, len(e)):
+            e[t] += 0.8 * e[t - 1]
+        return e + 0.1 * np.arange(len(e))  # by 42 deviations of e in 700 steps
+
+    held = {f"c{k}": [ct.Recording(rising(k)[:700])] for k in range(4)}
+    later = {f"c{k}": [ct.Recording(rising(k)[652:])] for k in range(4)}
+    pipeline = ct.Pipeline(ct.Preprocessing(horizon=24), LAGS)
+    found, expected = [], []
+    for upload in ("autocovariances", "statistics"):
+        model: Any = ct.federate(pipeline, held, upload=upload).model
+        errors = errors_of(model, later)
+        found.append(float(np.sqrt(errors.squared_error[0] / errors.n)))
+        expected.append(float(model.deviation[0]))
+    last = np.sqrt(np.mean([(rising(k)[724:] - rising(k)[700:-24]) ** 2 for k in range(4)]))
+    assert found[1] < 0.8 * found[0] < 0.8 * last  # 2.5, 3.4 and 3.5
+    assert expected[0] > 2.5 * found[0]  # 9.5
+    assert expected[1] == pytest.approx(found[1], rel=0.2)
 
 
 def test_a_calendar_and_what_is_known_ahead_stand_beside_the_lags() -> None:
@@ -264,6 +293,7 @@ def test_settings_that_cannot_be_are_refused_with_a_remedy() -> None:
     cases: Any = (
         ({"preprocessing": ct.Preprocessing()}, "pass a horizon"),
         ({"preprocessing": ct.Preprocessing(horizon=1, scale="own")}, "federated"),
+        ({"preprocessing": ct.Preprocessing(horizon=1, scale="recording")}, "federated"),
         ({"features": ct.NVAR(5).build(1, per_step=True)}, "order=1"),
         ({"lookback": 25}, "24 lags"),
     )

@@ -64,24 +64,6 @@ def test_without_noise_the_sum_of_clipped_moments_comes_back(whiten: bool) -> No
     assert total.fingerprint == "f"
 
 
-def test_a_clip_from_the_bounds_of_a_map_shortens_nobody() -> None:
-    rng = np.random.default_rng(0)
-    bounds = np.array([1.0, 0.5, 20.0])
-    clip = Clip.from_bounds(bounds, target_scale=3.0)
-    for rows in (1, 7):
-        corners = rng.choice([-1.0, 1.0], size=(rows, 3)) * bounds
-        s = RidgeStatistics.from_states(corners, np.eye(2)[rng.integers(2, size=rows)])
-        assert clip.length(s) <= clip.bound
-        grid = 2.0**-30
-        np.testing.assert_allclose(
-            clip.clipped(s, grid).vector, Clip(bound=1e9, target_scale=3.0).clipped(s, grid).vector
-        )
-    one = RidgeStatistics.from_states(bounds[None], np.array([[1.0, 0.0]]))
-    assert clip.length(one) == pytest.approx(clip.bound)
-    with pytest.raises(ValueError, match="1 of 2 features have no bound; give the map bounds"):
-        Clip.from_bounds(np.array([1.0, np.inf]))
-
-
 def test_whitening_makes_public_rows_white() -> None:
     z, y = rows(500, 3)
     public = RidgeStatistics.from_states(z, y)
@@ -171,7 +153,7 @@ def test_bad_vectors_are_refused() -> None:
 
 def test_other_uploads_and_features_are_refused() -> None:
     with pytest.raises(UploadError, match="not for 'score'"):
-        Clip(bound=1.0).clipped(Score(ErrorSums.zero(1)), GRID)
+        Clip(bound=1.0).clipped(Score(ErrorSums.of(np.empty((0, 1)), np.empty((0, 1)))), GRID)
     other = RidgeStatistics.from_states(np.ones((3, 4)), np.ones((3, 2)), fingerprint="g")
     clip = Clip(bound=1.0, reference=statistics(20, 1))
     with pytest.raises(UploadError, match="other features"):

@@ -29,7 +29,7 @@ class ColumnFacts:
     distinct: tuple[Any, ...] | None = None  # its different values, if they are few
     whole: bool = False  # whether all numbers are whole
     constant: bool = False  # whether there is one value only
-    rising: float = 0.0  # share of steps from one row to the next that go up
+    rising: float = 0.0  # share of steps from one row to the next that go up, less those down
     counter: bool = False  # whether it counts the rows, from 0 or another number on
     high: float = 0.0  # the largest finite number
 
@@ -105,7 +105,7 @@ def _rising(known: NDArray[Any]) -> float:
     if len(known) < 2:
         return 1.0
     try:
-        return float(np.mean(known[1:] > known[:-1]))
+        return float(np.mean(known[1:] > known[:-1]) - np.mean(known[1:] < known[:-1]))
     except TypeError:
         return 0.0
 

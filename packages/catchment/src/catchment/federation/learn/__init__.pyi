@@ -1,6 +1,5 @@
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector as FederatedAnomalyDetector
 from catchment.federation.learn.averaging import ReadoutAveraging as ReadoutAveraging
-from catchment.federation.learn.balanced import BalancedRidge as BalancedRidge
 from catchment.federation.learn.candidates import Candidates as Candidates
 from catchment.federation.learn.classes import (
     UnknownThreshold as UnknownThreshold,
@@ -9,7 +8,6 @@ from catchment.federation.learn.classes import (
 from catchment.federation.learn.personal import (
     PersonalReadouts as PersonalReadouts,
     own_readout as own_readout,
-    personalize as personalize,
     towards as towards,
 )
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
@@ -32,9 +30,9 @@ from catchment.federation.learn.candidates import (
     clearly_less as clearly_less,
     nrmse_of as nrmse_of,
 )
-from catchment.federation.learn.classes import among_by_class as among_by_class
 from catchment.federation.learn.personal import (
     STRENGTHS as STRENGTHS,
+    personalize as personalize,
     smallest_good_step as smallest_good_step,
 )
 from catchment.federation.learn.scaling import SentMoments as SentMoments
@@ -55,7 +53,6 @@ from catchment.federation.learn.unlearning import (
 )
 
 __all__ = [
-    "BalancedRidge",
     "Candidates",
     "Certificate",
     "FederatedAnomalyDetector",
@@ -67,7 +64,6 @@ __all__ = [
     "UnknownThreshold",
     "group_of",
     "own_readout",
-    "personalize",
     "state_without_class",
     "towards",
     "unlearn",

@@ -84,7 +84,7 @@ def automatic_ridge(
                     f"{name} is {settings[name]!r}; behind secure aggregation a ridge is chosen by "
                     f"clients only with {name}={plain!r}, so pass ridge='gcv' or a number with it"
                 )
-        left = {name: settings[name] for name in settings if name in ("per_output", "standardize")}
+        left = {name: settings[name] for name in settings if name == "standardize"}
         from catchment.federation.learn.candidates import Candidates
 
         return Candidates(features=(features,), classes=classes, store_per_client=False, **left)
@@ -92,7 +92,7 @@ def automatic_ridge(
     if chosen == "leave-one-group-out" or (
         chosen == "auto" and n_clients is not None and n_clients > MANY
     ):
-        kept = "groups" if settings.get("window") is None else kept
+        kept = "groups"
     if store_per_client is not None:
         kept = store_per_client
     return FederatedRidge(
@@ -151,9 +151,7 @@ def offered_maps(
     return Offered((described.fallback,), f"the default map is used: {why}")
 
 
-def auto_choice(
-    classes: object, n_clients: int | None = None, *, per_output: bool = False
-) -> dict[str, Any]:
+def auto_choice(classes: object, n_clients: int | None = None) -> dict[str, Any]:
     """Return how `Candidates` choose a map for "auto": by what will be reported, with a margin.
 
     Classes are counted by the clients, who see the sum of all for that; two would see each other's.
@@ -161,7 +159,7 @@ def auto_choice(
     >>> auto_choice(("sit", "walk")), auto_choice(None)["by"], auto_choice(("sit", "walk"), 2)["by"]
     ({'margin': 1.0, 'by': 'accuracy'}, 'error', 'error')
     """
-    counted = classes is not None and not per_output and (n_clients is None or n_clients > 2)
+    counted = classes is not None and (n_clients is None or n_clients > 2)
     return {"margin": 1.0, "by": "accuracy" if counted else "error"}
 
 

@@ -90,7 +90,8 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
         return read_readouts(WeightedSum.from_message(parts), self, context)
 
     def server_update(self, state: Averaged, total: WeightedSum, context: RoundContext) -> Averaged:
-        return Averaged(Readout(*total.mean()))
+        weights, intercept = total.mean()
+        return Averaged(Readout(weights, intercept))
 
     def result(self, state: Averaged) -> Model:
         return Model(self.features, learned(state.readout), self.classes)

@@ -9,10 +9,6 @@ statistics computes it by itself, for every map of which clients send them. In o
 clients can do it: the totals go out, every client takes its own part off them and sends its
 held-out errors, which add. That needs only sums, and therefore works under secure aggregation, and
 it can count classes, which no statistics tell.
-
-With halvings the maps race (Jamieson and Talwalkar, AISTATS 2016): first on a small share of every
-client's data, then the better half on twice that share, and so on. Statistics add, so a round sends
-only what is new.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from catchment.arrays import Array, Integers, NonNegativeFloat, NonNegativeInt
+from catchment.arrays import Array, Integers, NonNegativeFloat
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
 from catchment.features.recipes import FeatureMap, label_of
 from catchment.federation.algorithm import (
@@ -45,7 +41,7 @@ from catchment.federation.learn.sums import (
     learned,
     readout_figures,
 )
-from catchment.federation.rows import Rows, segment
+from catchment.federation.rows import Rows
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model, solved_model
 from catchment.readout.ridge_choice import (
@@ -98,10 +94,6 @@ class PathErrors(Summable):
         """Return the share (R,) of rows whose class was found at each ridge."""
         return self.correct / self.n_rows
 
-    def only(self, here: slice) -> PathErrors:
-        """Return the errors at some of the ridges."""
-        return replace(self, squared=self.squared[here], correct=self.correct[here])
-
     def checked(self) -> PathErrors:
         """Return self; UploadError if no data can have such errors."""
         if (self.correct > self.n_rows).any():
@@ -113,12 +105,13 @@ class PathErrors(Summable):
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """Which candidates are left, the sums of their statistics, and what all of them scored.
+    """The sums of every candidate's statistics, and what all of them scored.
 
-    `scores` is NRMSE on left-out clients, (rounds, candidates), NaN once a candidate is out.
-    `clients` are those in the sums, as far as the server knows. `choices` are the ridges that the
-    server chose before clients judge the maps; `errors` is what the clients found, and `judged`
-    what each of them did, where the server sees them one by one.
+    `alive` are the candidates, and `scores` their NRMSE on left-out clients (1, candidates); states
+    of 0.3 may have more rows, with NaN for who is out. `clients` are those in the sums, as far as
+    the server knows. `choices` are the ridges that the server chose before clients judge the maps;
+    `errors` is what the clients found, and `judged` what each of them did, where the server sees
+    them one by one.
     """
 
     alive: tuple[int, ...]
@@ -143,11 +136,6 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
     features
         The candidates, the same on every client; put what costs less before what costs more, and
         first what is to stay unless another is clearly better.
-    halvings
-        How often the worse half is dropped before all data are used: the first round has a share
-        of 2^-halvings of every client's data, and `requirements.rounds` says how many the plan has.
-    per_output
-        Whether each output chooses its own ridge.
     classes
         Names of the outputs if they are classes.
     margin
@@ -162,8 +150,6 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
         computes the errors of clients left out. If not, sums are enough, and the clients judge in
         one round more. Where clients judge, every client sees the summed statistics, and the server
         sees each client's errors unless a protection hides them.
-    ridges
-        To try where nothing is stored per client; `ridge_grid` of the total if not given.
     standardize
         Whether the ridge acts on features divided by their standard deviation over all clients,
         which the total tells; "auto" is what the map says.
@@ -172,20 +158,17 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
     >>> from catchment.features import EchoState
     >>> recipes = [Reservoir(units=20, inputs=1, leak_rate=a) for a in (0.1, 0.3, 0.5, 1.0)]
     >>> maps = tuple(EchoState.of(r, washout=10) for r in recipes)
-    >>> Candidates(features=maps, halvings=2).requirements.rounds
-    3
+    >>> Candidates(features=maps).requirements.rounds
+    1
     >>> Candidates(features=maps[:1], store_per_client=False).requirements.rounds
     2
     """
 
     features: tuple[FeatureMap, ...]
-    halvings: NonNegativeInt = 0
-    per_output: bool = False
     classes: tuple[str, ...] | None = None
     margin: NonNegativeFloat = field(default=0.0, metadata={"later": True})
     by: Literal["error", "accuracy"] = field(default="error", metadata={"later": True})
     store_per_client: bool = field(default=True, metadata={"later": True})
-    ridges: tuple[float, ...] | None = field(default=None, metadata={"later": True})
     standardize: bool | Literal["auto"] = field(default="auto", metadata={"later": True})
 
     def __post_init__(self) -> None:
@@ -194,20 +177,8 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
             raise ValueError("there are no candidates; pass at least one feature map")
         if len({f.fingerprint for f in self.features}) < len(self.features):
             raise ValueError("two candidates are the same feature map; pass each once")
-        if 2**self.halvings > len(self.features):
-            raise ValueError(
-                f"halvings is {self.halvings} for {len(self.features)} candidates; "
-                "pass no more than leave one candidate"
-            )
-        if self.halvings and self.clients_judge:
-            raise ValueError(
-                f"halvings is {self.halvings}, and in between only the server can judge; pass "
-                "by='error' and store_per_client=True with it"
-            )
-        if self.by == "accuracy" and (self.classes is None or self.per_output):
-            raise ValueError("choosing by accuracy needs classes, and one ridge for all outputs")
-        if self.ridges is not None and self.store_per_client:
-            raise ValueError("ridges are for store_per_client=False; leave them out")
+        if self.by == "accuracy" and self.classes is None:
+            raise ValueError("choosing by accuracy needs classes; name them, or choose by error")
 
     @property
     def requirements(self) -> Requirements:
@@ -217,7 +188,7 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
             data_choice="neither a map nor its ridge can be chosen on left-out clients under "
             "noise; choose one map, and use FederatedRidge with a number such as 0: what the "
             "noise needs is added to it",
-            rounds=self.halvings + 1 + self.clients_judge,
+            rounds=1 + self.clients_judge,
         )
 
     @property
@@ -248,8 +219,6 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
             total = state.total.members[k]
             if k in state.choices:
                 found[k] = np.atleast_1d(state.choices[k].best)
-            elif self.ridges is not None:
-                found[k] = np.asarray(self.ridges, float)
             else:
                 found[k] = ridge_grid(rescaled(total, self._scale(k, total)))
         return found
@@ -261,7 +230,9 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
             return self._errors(split(received, "path"), data)
         (alive,) = received.expect("alive", 1).arrays
         numbers = self._known(alive.reshape(-1))
-        return StatisticsSet({k: self._statistics(k, data, context.round) for k in numbers})
+        if context.round > 0:
+            raise ValueError(f"round {context.round + 1} has no new data; plan 1 round")
+        return StatisticsSet({k: self._statistics(k, data) for k in numbers})
 
     def _known(self, asked: Iterable[Any]) -> list[int]:
         numbers = sorted({int(k) for k in asked})
@@ -271,13 +242,9 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
             )
         return numbers
 
-    def _statistics(self, number: int, data: Data, round_: int) -> RidgeStatistics:
-        features = self.features[number]
-        begin, end = self.share(round_)
-        held = data()
-        if self.halvings:
-            held = segment(held, begin, end, washout=features.washout)
-        return accumulate(features, held, threads=1, classes=self.classes is not None)
+    def _statistics(self, number: int, data: Data) -> RidgeStatistics:
+        classes = self.classes is not None
+        return accumulate(self.features[number], data(), threads=1, classes=classes)
 
     def _errors(self, named: Mapping[str, Message], data: Data) -> PathErrors:
         """Return a client's errors by readouts of the others, of all candidates' ridges."""
@@ -290,7 +257,7 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
             raise IntegrityError(f"the ridges came with shapes {[path.shape for path in paths]}")
         squared, correct = [], []
         for k, ridges in zip(numbers, paths, strict=True):
-            mine = self._statistics(k, data, 0)
+            mine = self._statistics(k, data)
             readouts = solve_path(_rest(totals[k], mine), ridges, scale=self._scale(k, totals[k]))
             squared.append(path_errors(mine, readouts))
             correct.append(np.zeros(len(ridges)))
@@ -305,15 +272,6 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
         auto = self.standardize == "auto"
         asked = self.features[number].standardize if auto else bool(self.standardize)
         return scale_of(total, asked)
-
-    def share(self, round_: int) -> tuple[float, float]:
-        """Return the fractions of a client's data between which a round's share lies."""
-        if round_ > self.halvings:
-            raise ValueError(
-                f"round {round_ + 1} has no new data; plan {self.requirements.rounds} rounds"
-            )
-        end = 2.0 ** (round_ - self.halvings)
-        return (0.0 if round_ == 0 else end / 2), end
 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[Any]:
         if self._judging(context):
@@ -335,14 +293,13 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
                 raise FederationError("no client in the sum gave errors; run both rounds with all")
             errors = reduce(add, known.values()) if state.clients else new
             return self._decided(replace(state, errors=errors, judged=known))
-        before = {name: old.only(state.alive) for name, old in state.by_client.items()}
-        summed = state.total.only(state.alive) + new if state.total else new
-        kept = added_by_key(before, by_client) if self.store_per_client else {}
+        summed = state.total + new if state.total else new
+        kept = added_by_key(state.by_client, by_client) if self.store_per_client else {}
         clients = tuple(sorted({*state.clients, *by_client}))
         return self._judged(replace(state, total=summed, by_client=kept, clients=clients))
 
     def _judged(self, state: Race) -> Race:
-        """Return the state with every candidate scored, and the worse half out if more is due."""
+        """Return the state with every candidate scored."""
         if state.total is None or not self.store_per_client:
             return state
         if len(state.by_client) < 2:
@@ -360,12 +317,7 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
             )
         if self.clients_judge:
             return replace(state, choices=choices)
-        more = len(state.scores) < self.halvings
-        decided = self._solved(state, choices)
-        row = decided.scores[-1]
-        order = sorted(state.alive, key=lambda k: (row[k], k))
-        alive = sorted(order[: (len(order) + 1) // 2]) if more else state.alive
-        return replace(decided, alive=tuple(alive))
+        return self._solved(state, choices)
 
     def _decided(self, state: Race) -> Race:
         """Return the state with the map and the ridge chosen by what the clients found."""
@@ -376,7 +328,7 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
         for k, path in self._paths(state).items():
             here = slice(begin, begin := begin + len(path))
             if k not in choices:
-                choice = chosen(path, state.errors.only(here), per_output=self.per_output)
+                choice = chosen(path, state.errors.mean_squared()[here])
                 own = np.array([one.squared[here] for one in blocks]) if blocks else None
                 choices[k] = replace(choice, block_errors=own)
             at = begin - len(path) + int(np.argmin(np.abs(path - np.max(choices[k].best))))
@@ -419,7 +371,6 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
         return FederatedRidge(
             features=self.features[number],
             ridge=ridge,
-            per_output=self.per_output,
             standardize=self.standardize,
             classes=self.classes,
         )
@@ -432,7 +383,7 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
         return solved_model(features, total, readout, state.choice, classes=self.classes)
 
     def figures(self, state: Race) -> dict[str, float]:
-        """Return how many candidates are left, and what the best of them scores."""
+        """Return how many candidates there are, and what the best of them scores."""
         if state.best is None:
             return {}
         named = {"candidates": float(len(state.alive))} if self.features[1:] else {}
@@ -482,15 +433,13 @@ def _rest(total: RidgeStatistics, mine: RidgeStatistics) -> RidgeStatistics:
     raise UploadError("alone", "no other client is in the sum; there is nothing to leave out")
 
 
-def chosen(ridges: Array, errors: PathErrors, *, per_output: bool = False) -> RidgeChoice:
-    """Return the best of the ridges (R,) by their held-out errors.
+def chosen(ridges: Array, errors: Array) -> RidgeChoice:
+    """Return the best of the ridges (R,) by their held-out mean squared errors (R, K).
 
-    >>> e = PathErrors(9, 9.0, np.array([[3.0], [2.0], [1.0]]), np.array([8.0, 8.0, 7.0]))
-    >>> chosen(np.array([0.1, 1.0, 10.0]), e).best
+    >>> chosen(np.array([0.1, 1.0, 10.0]), np.array([[3.0], [2.0], [1.0]])).best
     10.0
     """
-    mean = errors.mean_squared()
-    return RidgeChoice(ridges, mean, best_ridge(ridges, mean, per_output))
+    return RidgeChoice(ridges, errors, best_ridge(ridges, errors))
 
 
 def _at_best(choice: RidgeChoice) -> tuple[Integers, Integers]:

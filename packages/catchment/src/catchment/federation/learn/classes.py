@@ -4,14 +4,11 @@ What an earlier run summed is the state that a later one begins with. A class th
 column of zeros in the earlier sums, so that the sums of both, and in fixed point their digests, are
 those of one run with everybody from the start. Nobody of the earlier run is asked again.
 
-A model without a class is solved from sums without its rows. Which sums these are depends on what
-the server has:
-
-* sums by class (`BalancedRidge`): the class's own are left out, and nobody is asked;
-* plain sums: column k of C and the count n_k are the class's alone, but its rows are in G with
-  everybody's. So whoever has rows of it sends the sums of just these once more, and they are taken
-  off, as if they had never been sent. That all came is seen in the sum: n_k is then 0, and so is
-  the whole column. A client that has no other class need not send anything: all of its sums go.
+A model without a class is solved from sums without its rows. Column k of C and the count n_k are
+the class's alone, but its rows are in G with everybody's. So whoever has rows of it sends the sums
+of just these once more, and they are taken off, as if they had never been sent. That all came is
+seen in the sum: n_k is then 0, and so is the whole column. A client that has no other class need
+not send anything: all of its sums go.
 
 To drop the column alone would be something else: the class would not be answered any more, and its
 rows would still teach the others what they are not.
@@ -39,7 +36,6 @@ from catchment.errors import FederationError, UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
 from catchment.federation.checks import check_statistics
-from catchment.federation.learn.balanced import BalancedRidge, ByClass, by_class
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.sums import RidgeState, group_of
 from catchment.federation.rows import Rows
@@ -69,48 +65,23 @@ def among(state: object, before: Classes, after: Classes) -> RidgeState:
             f"the earlier run left a {type(state).__name__}, which is no sum of statistics; only a "
             "ridge's can be added to"
         )
-    if state.recent:
-        raise FederationError("the earlier run has a window of rounds; run it again with everybody")
     about: dict[str, Any] = {"begun": state.begun, "missed": state.missed}
     if before == after:
         return RidgeState(state.total, state.by_client, by_group=state.by_group, **about)
-    places, n = _places(before, after)
-    by_client = {name: spread_targets(one, places, n) for name, one in state.by_client.items()}
-    by_group = {group: spread_targets(one, places, n) for group, one in state.by_group.items()}
-    total = spread_targets(state.total, places, n)
-    return RidgeState(total, by_client, by_group=by_group, **about)
-
-
-def among_by_class(state: ByClass, before: Classes, after: Classes) -> ByClass:
-    """Return sums by class with their classes among those of a later run, not solved.
-
-    A class that is new has sums of no rows.
-    """
-    if state.total is None or before == after:
-        return ByClass(state.total, state.by_client)
-    places, n = _places(before, after)
-
-    def spread(sums: StatisticsSet) -> StatisticsSet:
-        known = {places[k]: spread_targets(one, places, n) for k, one in sums.members.items()}
-        first = next(iter(known.values()))
-        none = RidgeStatistics.zero(first.n_features, n, first.fingerprint, first.fixed)
-        return StatisticsSet({k: known.get(k, none) for k in range(n)})
-
-    return ByClass(spread(state.total), {name: spread(s) for name, s in state.by_client.items()})
-
-
-def _places(before: Classes, after: Classes) -> tuple[list[int], int]:
-    """Return where each earlier class is among the later ones, and how many these are."""
     missing = [name for name in before or () if name not in (after or ())]
     if before is None or after is None or missing:
         raise ValueError(
             f"the earlier run has the classes {before}, this one {after}; name all of the earlier "
             "ones among them"
         )
-    return [after.index(name) for name in before], len(after)
+    places, n = [after.index(name) for name in before], len(after)
+    by_client = {name: spread_targets(one, places, n) for name, one in state.by_client.items()}
+    by_group = {group: spread_targets(one, places, n) for group, one in state.by_group.items()}
+    total = spread_targets(state.total, places, n)
+    return RidgeState(total, by_client, by_group=by_group, **about)
 
 
-def refuse_twice(earlier: RidgeState | ByClass, clients: Iterable[str]) -> None:
+def refuse_twice(earlier: RidgeState, clients: Iterable[str]) -> None:
     """Raise FederationError if a client of the earlier run is to be counted again."""
     again = sorted(set(earlier.by_client).intersection(clients))
     if again:
@@ -156,25 +127,24 @@ class RowsOfClass(Algorithm[RidgeState, Tally[RidgeStatistics], Any]):
     ) -> RidgeState:
         # Without names, what came is one part of the sum, whoever sent it.
         sent = total.by_client or {"": total.total}
-        left: RidgeState = state_without_class(self.ridge, state, self.name, sent)[1]
-        return left
+        return state_without_class(self.ridge, state, self.name, sent)[1]
 
     def result(self, state: RidgeState) -> Any:
         return without_class(self.ridge, self.name).result(state)
 
 
 def state_without_class(
-    algorithm: Any,
-    state: Any,
+    algorithm: FederatedRidge,
+    state: RidgeState,
     name: str,
     rows: Mapping[str, RidgeStatistics] | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[FederatedRidge, RidgeState]:
     """Return algorithm and state as if a class had never been there, solved.
 
     Parameters
     ----------
     algorithm
-        The one that made the state: a ridge, or one of sums by class, whose own are left out.
+        The one that made the state.
     name
         Of the class.
     rows
@@ -194,13 +164,6 @@ def state_without_class(
     k = _place(algorithm.classes, name)
     if state.total is None:
         raise FederationError("nothing has been learned yet; there is no class to remove")
-    if isinstance(algorithm, BalancedRidge):
-        return _without_sums(algorithm, state, k)
-    if state.recent or algorithm.forgetting < 1:
-        raise FederationError(
-            "with a window or with forgetting rows no longer weigh what they did; run the plan "
-            f"again without {name}"
-        )
     if rows is None:
         rows = {client: state.by_client[client] for client in _holders_alone(state, k, name)}
     by_client, by_group, total = dict(state.by_client), dict(state.by_group), state.total
@@ -218,28 +181,6 @@ def state_without_class(
     groups = {group: _dropped(one, k) for group, one in by_group.items() if one.n_rows}
     rest = RidgeState(_dropped(total, k), kept, by_group=groups, begun=state.begun)
     return after, after.solved(rest)
-
-
-def _without_sums(
-    algorithm: BalancedRidge, state: ByClass, k: int
-) -> tuple[BalancedRidge, ByClass]:
-    """Return algorithm and state without the sums of class k, solved; nobody is asked."""
-    assert state.total is not None
-    weights, classes = algorithm.weights, algorithm.classes
-    if not isinstance(weights, str):
-        weights = weights[:k] + weights[k + 1 :]
-    after = replace(algorithm, classes=classes[:k] + classes[k + 1 :], weights=weights)
-
-    def left(sums: StatisticsSet) -> StatisticsSet:
-        kept = [_dropped(sums.members[place], k) for place in sorted(sums.members) if place != k]
-        return StatisticsSet(dict(enumerate(kept)))
-
-    by_client = {}
-    for client, sums in state.by_client.items():
-        rest = left(sums)
-        if any(one.n_rows for one in rest.members.values()):
-            by_client[client] = rest
-    return after, after.solved(ByClass(left(state.total), by_client))
 
 
 def without_class(algorithm: FederatedRidge, name: str) -> FederatedRidge:
@@ -265,15 +206,14 @@ def _holders_alone(state: RidgeState, k: int, name: str) -> list[str]:
     if not state.by_client:
         raise FederationError(
             f"the server keeps only sums, in which rows of {name} are not apart; let those who "
-            "have the class send its sums once more (pass their recordings), or learn with sums by "
-            "class (BalancedRidge)"
+            "have the class send its sums once more (pass their recordings)"
         )
     found = holders(state.by_client, k)
     if not all(found.values()):
         raise FederationError(
             f"{_listed(client for client, alone in found.items() if not alone)} sent {name} in one "
             "sum with other classes; let them send the sums of its rows once more (pass their "
-            "recordings), or learn with sums by class (BalancedRidge)"
+            "recordings)"
         )
     return list(found)
 
@@ -381,7 +321,9 @@ class UnknownThreshold(Algorithm[Counts, Counts, OpenSetModel]):
         if self.summed is None or context.client in self.summed:
             own: Any = rows.statistics()
             if total.members.keys() != {0}:
-                own = by_class(rows, len(total.members))
+                labels = rows.y.argmax(axis=1)
+                parts = {k: rows.only(labels == k).statistics() for k in total.members}
+                own = StatisticsSet(parts)
             total = total - own
             for one in total.members.values():  # UploadError if its own cannot be in it
                 check_statistics(one, fingerprint=one.fingerprint)

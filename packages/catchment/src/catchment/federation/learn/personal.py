@@ -17,7 +17,7 @@ best step on segments goes too far, and can do harm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add
@@ -41,8 +41,6 @@ from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.wire import GATHERED, NOTHING, Kind, Message, Structure, Summable
 
 STRENGTHS = tuple(float(x) for x in np.geomspace(1e3, 1e-4, 15))
-
-Path = Callable[[RidgeStatistics], list[Readout]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +105,7 @@ class PersonalReadouts(
     """The exact shared readout, then a round in which every client makes one of its own from it.
 
     The readouts are gathered, so that one file serves every client by its name: the server sees
-    each. Where they are to stay with the clients, `personalize` makes them there.
+    each. Where they are to stay with the clients, `own_readout` makes them there.
 
     Parameters
     ----------
@@ -224,8 +222,7 @@ def own_readout(
     blocks = Rows.of(features, recordings).blocks(n_blocks)
     divided = features.standardize if standardize is None else standardize
     scale = scale_of(reduce(add, (block.statistics() for block in blocks)), divided)
-    path = partial(towards, shared=shared, strengths=STRENGTHS, scale=scale)
-    return personalize(shared, blocks, path, classes=classes)
+    return personalize(shared, blocks, classes=classes, scale=scale)
 
 
 def towards(
@@ -268,24 +265,25 @@ def towards(
     return readouts
 
 
-def personalize(shared: Readout, blocks: Sequence[Rows], path: Path, *, classes: bool) -> Personal:
+def personalize(
+    shared: Readout, blocks: Sequence[Rows], *, classes: bool, scale: Array | None = None
+) -> Personal:
     """Return the readout of one's own, its distance from the shared one chosen on left-out blocks.
 
     Parameters
     ----------
-    shared
-        The readout to begin from.
     blocks
         At least two segments of the client's own rows, as `Rows.blocks` makes them.
-    path
-        From statistics to readouts further and further away from the shared one.
     classes
         Whether errors are wrong classes, or else squared errors.
     """
     own = [block.statistics() for block in blocks]
     if len(blocks) < 2:
         raise ValueError(f"there are {len(blocks)} blocks; leaving one out needs at least 2")
-    whole = reduce(add, own)
+    whole, path = (
+        reduce(add, own),
+        partial(towards, shared=shared, strengths=STRENGTHS, scale=scale),
+    )
     errors = np.array(
         [
             [_error(readout, block, classes) for readout in (shared, *path(whole - part))]

@@ -15,17 +15,25 @@ from functools import partial
 from itertools import starmap
 from typing import Any, ClassVar, Literal
 
-from catchment.arrays import Factor, PositiveInt, Probability
+from catchment.arrays import PositiveInt, Probability
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
+from catchment.federation.algorithm import (
+    Algorithm,
+    Data,
+    Kept,
+    Requirements,
+    RoundContext,
+    Tally,
+    added_by_key,
+)
 from catchment.federation.checks import check_classes, check_statistics
 from catchment.federation.learn import some_labels
 from catchment.federation.learn.sums import (
     APART,
     RidgeState,
-    check_choice,
     chosen_ridge,
     group_of,
+    group_sums,
     learned,
     left_out,
     readout_figures,
@@ -56,8 +64,6 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         groups of clients; "gcv", which needs only the sum; or "auto": by clients, by groups above
         1000 clients or where only groups are kept, and by "gcv" where fewer than two are kept apart
         or one of them alone has a class, which no solution without it can learn.
-    per_output
-        Whether each output chooses its own ridge.
     standardize
         Whether the ridge acts on features divided by their standard deviation over all clients,
         which the same sums tell; "auto" is what the map says.
@@ -71,10 +77,6 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         Rounds over which a client hands in its data, each time the next segment of it. Or "new":
         clients hand in what is new since the last round, however many there are, and carry their
         state in their memory (`catchment.federation.increments`).
-    forgetting
-        Factor on the sum before a round's statistics are added.
-    window
-        Keep the last rounds, this many, one by one, and leave out what came before them.
     intercept
         Whether outputs have an intercept, which no ridge shrinks. AFL, FED3R and RanPAC have none.
     head
@@ -100,13 +102,10 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     ridge: float | Literal["auto", "leave-one-client-out", "leave-one-group-out", "gcv"] = (
         "leave-one-client-out"
     )
-    per_output: bool = False
     standardize: bool | Literal["auto"] = "auto"
     classes: tuple[str, ...] | None = None
     store_per_client: bool | Literal["groups"] = True
     increments: PositiveInt | Literal["new"] = 1
-    forgetting: Factor = 1.0
-    window: PositiveInt | None = None
     intercept: bool = True
     head: Head | None = None
     deterministic: bool = field(default=True, metadata={"later": True})
@@ -116,14 +115,18 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(self.ridge, self.store_per_client)
+        if self.ridge == "leave-one-client-out" and self.store_per_client is not True:
+            raise ValueError(
+                "choosing the ridge by clients needs store_per_client=True; "
+                "or pass 'leave-one-group-out' or 'gcv', or pass a number"
+            )
+        if self.ridge == "leave-one-group-out" and not self.store_per_client:
+            raise ValueError(
+                "choosing the ridge by groups needs store_per_client='groups', or True; "
+                "or choose by 'gcv', or pass a number"
+            )
         if self.labels == "some":
             some_labels.check_some_labels(self)
-        if self.window is not None and (self.forgetting < 1 or self.store_per_client == "groups"):
-            raise ValueError(
-                f"window is {self.window} with forgetting {self.forgetting} and store_per_client "
-                f"{self.store_per_client!r}; pass 1 and True or False, or leave out the window"
-            )
         if self.carries and not self.deterministic:
             raise ValueError(
                 f"deterministic is False with increments {self.increments!r}; pass True, or a "
@@ -244,15 +247,21 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], context: RoundContext
     ) -> RidgeState:
-        grouped = self.store_per_client == "groups"
-        how: Any = {"grouped": grouped, "forgetting": self.forgetting, "window": self.window}
+        came = total.by_client
+        if self.carries:
+            # One may have nothing new, or nothing but its washout: that is no answer to judge by.
+            came = {name: own for name, own in came.items() if own.n_rows}
+        whole = total.total if state.total is None else state.total + total.total
+        if self.store_per_client == "groups":  # clients kept before join their groups
+            before = group_sums(state.by_client) or state.by_group
+            sums = RidgeState(whole, by_group=added_by_key(before, total.by_group))
+        else:
+            sums = RidgeState(whole, added_by_key(state.by_client, came))
+        after = self.solved(sums)
         if not self.carries:
-            return self.solved(state.plus(total, **how))
+            return after
         from catchment.federation.increments import with_increments
 
-        # One may have nothing new, or nothing but its washout: that is no answer to judge by.
-        came = {name: own for name, own in total.by_client.items() if own.n_rows}
-        after = self.solved(state.plus(replace(total, by_client=came), **how))
         return with_increments(state, after, total, came, context, self.store_per_client)
 
     def solved(self, state: RidgeState) -> RidgeState:
@@ -262,10 +271,8 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             return state
         needed = self.ridge if self.head is None or self.head.uses_ridge else 0.0
         ridge, blocks = left_out(needed, state.by_client, state.by_group, classes=classes)
-        how: Any = {"per_output": self.per_output, "intercept": self.intercept}
-        choice, readout = chosen_readout(
-            total, ridge, blocks, head=self.head, classes=classes, standardize=divided, **how
-        )
+        how: Any = {"classes": classes, "standardize": divided, "intercept": self.intercept}
+        choice, readout = chosen_readout(total, ridge, blocks, head=self.head, **how)
         return replace(state, readout=readout, choice=choice, standardized=divided)
 
     def result(self, state: RidgeState) -> Model:

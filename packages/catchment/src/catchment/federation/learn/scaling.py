@@ -50,8 +50,8 @@ class SentMoments(Summable):
 
     @property
     def moments(self) -> Moments:
-        total, squares = (from_limbs(one, LIMB) for one in (self.total, self.squares))
-        return Moments(self.count, total.astype(object), squares.astype(object))
+        total = from_limbs(self.total, LIMB).astype(object)
+        return Moments(self.count, total, from_limbs(self.squares, LIMB).astype(object))
 
 
 @dataclass(frozen=True, kw_only=True)

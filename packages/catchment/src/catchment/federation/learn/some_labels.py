@@ -32,11 +32,10 @@ if TYPE_CHECKING:
 
 def check_some_labels(ridge: FederatedRidge) -> None:
     """Raise ValueError if rows without labels cannot be named under these settings."""
-    plain = ridge.increments == 1 and ridge.forgetting == 1 and ridge.window is None
-    if ridge.classes is None or ridge.head is not None or not plain:
+    if ridge.classes is None or ridge.head is not None or ridge.increments != 1:
         raise ValueError(
-            'labels is "some", which takes classes, no other head, and one round of sums without '
-            "window or forgetting; leave these out"
+            'labels is "some", which takes classes, no other head, and one round of sums; leave '
+            "out head and increments"
         )
 
 
@@ -73,8 +72,7 @@ def named_sums(
     washout = features.washout if features.per_step else None
     z = [np.zeros((0, features.n_features))]
     for k, (recording, own) in enumerate(zip(prepared, rows, strict=True)):
-        missing = np.isnan(targets_of(recording, len(own), washout, k)).any(axis=1)
-        z.append(own[missing])
+        z.append(own[np.isnan(targets_of(recording, len(own), washout, k)).any(axis=1)])
     unlabeled = np.concatenate(z)
     found = self_train(total, shared, unlabeled, standardize=ridge.standardized)
     return RidgeStatistics.from_states(

@@ -16,14 +16,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
-from operator import add, attrgetter
+from functools import cached_property
+from operator import attrgetter
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
 from catchment.errors import FederationError, IntegrityError
-from catchment.federation.algorithm import Tally, added_by_key
+from catchment.federation.algorithm import Tally
 from catchment.federation.measure import outliers
 from catchment.readout.heads import Head
 from catchment.readout.ridge_choice import RidgeChoice
@@ -47,11 +47,11 @@ class RidgeState:
     """The sum of all statistics so far, each client's own where they are kept, and the readout.
 
     `by_group` are the sums of groups of clients, where those are kept and no single clients.
-    `recent` holds the last rounds one by one if the algorithm has a window. `standardized` says
-    whether the ridge acted on features divided by their spread. Where clients carry their state,
-    `begun` is the plan under which the sum was begun, and `missed` are clients whose last answer
-    did not come into it, as far as the server knows; `history` is how unlike their earlier data the
-    clients' new data were, round by round (`catchment.federation.measure.outliers`).
+    `recent` is of runs of 0.3 or before. `standardized` says whether the ridge acted on features
+    divided by their spread. Where clients carry their state, `begun` is the plan under which the
+    sum was begun, and `missed` are clients whose last answer did not come into it, as far as the
+    server knows; `history` is how unlike their earlier data the clients' new data were, round by
+    round (`catchment.federation.measure.outliers`).
     """
 
     total: RidgeStatistics | None = None
@@ -77,38 +77,6 @@ class RidgeState:
         ridge, divided = self.readout.ridge, self.standardized
         losses = outliers.left_out_losses(self.by_client, ridge, standardize=divided)
         return (*outliers.loss_flags(losses), *outliers.rows_flags(rows))
-
-    def plus(
-        self, new: Tally[RidgeStatistics], *, grouped: bool, forgetting: float, window: int | None
-    ) -> RidgeState:
-        """Return the sums with those of a round, what came before forgotten in part, not solved."""
-        if window is not None:
-            recent = (*self.recent, new)[-window:]
-            by_client = reduce(added_by_key, (tally.by_client for tally in recent))
-            return RidgeState(reduce(add, (one.total for one in recent)), by_client, recent=recent)
-        old: Any = ({} if self.total is None else {0: self.total}, self.by_client, {})
-        if grouped:  # clients kept before join their groups
-            old = (old[0], {}, group_sums(self.by_client) or self.by_group)
-        more: Any = ({0: new.total}, new.by_client, new.by_group)
-        if forgetting < 1 and (grouped or self.total is not None):
-            old = [{k: one.floats.scaled(forgetting) for k, one in o.items()} for o in old]
-            more = [{k: one.floats for k, one in m.items()} for m in more]
-        total, by_client, by_group = map(added_by_key, old, more)
-        return RidgeState(total[0], by_client, by_group=by_group)
-
-
-def check_choice(ridge: float | str, store_per_client: bool | str) -> None:
-    """Raise ValueError if a ridge cannot be chosen so by what the server keeps."""
-    if ridge == "leave-one-client-out" and store_per_client is not True:
-        raise ValueError(
-            "choosing the ridge by clients needs store_per_client=True; "
-            "or pass 'leave-one-group-out' or 'gcv', or pass a number"
-        )
-    if ridge == "leave-one-group-out" and not store_per_client:
-        raise ValueError(
-            "choosing the ridge by groups needs store_per_client='groups', or True; "
-            "or choose by 'gcv', or pass a number"
-        )
 
 
 def left_out(

@@ -25,12 +25,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from functools import reduce
-from operator import add
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.federation.algorithm import Additive, Algorithm, Tally
+from catchment.federation.algorithm import Additive, Algorithm
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.anomaly import DetectorState
 from catchment.federation.learn.ridge import FederatedRidge
@@ -174,8 +172,6 @@ def unlearn(algorithm: Algorithm[S, Any, Any], state: S, client: str) -> Unlearn
     after, kept, certificate = _taken_off(known, client)
     left, remains = type(known)(after, kept), ""
     if isinstance(known, RidgeState):
-        recent = (_without(tally, client) for tally in known.recent)
-        left = replace(left, recent=tuple(tally for tally in recent if tally.total.n_rows))
         remains = NAMES_REMAIN if learner.labels == "some" else ""
     elif isinstance(known, DetectorState) and known.counts is not None:
         counts = {name: own for name, own in known.counts_by_client.items() if name != client}
@@ -242,11 +238,6 @@ def unlearn_rows(
         Which rows they are, for the certificate.
     """
     before = _learned(state.total)
-    if state.recent or algorithm.forgetting < 1:
-        raise FederationError(
-            "with a window or with forgetting the rows of one period no longer weigh what they "
-            "did; unlearn the whole client"
-        )
     by_client = dict(state.by_client)
     if by_client:
         _refuse_unknown(client, by_client)
@@ -305,13 +296,6 @@ def _checked_difference(whole: Any, part: Any) -> Any:
     for one in rest.members.values():
         check_statistics(one, fingerprint=one.fingerprint)
     return rest
-
-
-def _without(tally: Tally[RidgeStatistics], client: str) -> Tally[RidgeStatistics]:
-    if client not in tally.by_client:
-        return tally
-    kept = {name: tally.by_client[name] for name in sorted(tally.by_client) if name != client}
-    return Tally(reduce(add, kept.values()) if kept else tally.total - tally.total, kept)
 
 
 def certified(

@@ -13,19 +13,25 @@ sees only a sum, generalized cross-validation does.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from operator import add
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from annotated_types import Ge
 
-from catchment.arrays import Array, NonNegativeInt, PositiveInt, refuse_nonfinite
-from catchment.data.preprocessing import Preprocessing, Waiting
+from catchment.arrays import NonNegativeInt, PositiveInt
+from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
-from catchment.data.steps import COLUMNS, calendar_columns, channel_numbers, resample
+from catchment.data.scaling import Scaler
+from catchment.data.steps import (
+    COLUMNS,
+    calendar_columns,
+    channel_numbers,
+    fill_recording,
+    resample,
+)
 from catchment.errors import FederationError
 from catchment.features.base import FeatureMap
 from catchment.features.nvar import NVAR
@@ -39,8 +45,8 @@ from catchment.federation.algorithm import (
     Tally,
     added_by_key,
 )
-from catchment.federation.increments import Asked, Increments, OpenRecording, Progress
-from catchment.federation.learn.sums import group_of, group_sums
+from catchment.federation.increments import Increments, OpenRecording, asked_after
+from catchment.federation.learn.sums import group_of
 from catchment.readout.model import Model, fitted_pipeline
 from catchment.readout.ridge_choice import RidgeChoice
 from catchment.readout.statistics import Readout
@@ -53,7 +59,6 @@ from catchment.readout.yule_walker import (
     autocovariances,
     candidates,
     choose,
-    crossed,
 )
 from catchment.wire import NOTHING, Message
 
@@ -133,7 +138,8 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
                 f"the map has order {lags.order} and stride {lags.stride}; autocovariances are of "
                 "plain lags, NVAR(336, order=1)"
             )
-        if prepare.horizon is None or prepare.window is not None or prepare.scale == "own":
+        whole = prepare.window is None and prepare.scale not in ("own", "recording")
+        if prepare.horizon is None or not whole:
             raise ValueError(
                 f"horizon is {prepare.horizon}, window {prepare.window} and scale "
                 f"{prepare.scale!r}; autocovariances are of whole series on one scale: pass a "
@@ -173,6 +179,11 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
         return hashlib.sha256(told.encode()).hexdigest()
 
     @property
+    def sent(self) -> str:  # type: ignore[override]  # it depends on the settings
+        about = f"{self.longest} for the lookback and {self.horizon} for the horizon"
+        return f"{self.n_lags:,} autocovariances and their counts of pairs, {about}"
+
+    @property
     def requirements(self) -> Requirements:
         apart = "it keeps clients apart; pass store_per_client=False"
         return Requirements(each_client=apart if self.store_per_client else "", other_targets=True)
@@ -187,10 +198,7 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
 
     def broadcast(self, state: YuleWalkerState, context: RoundContext) -> Message:
         """Return which sum increments are added to, where clients hand in what is new."""
-        if self.increments is None:
-            return NOTHING
-        after = "" if state.total is None else state.total.digest()
-        return Asked(state.begun or context.plan, after, state.missed).parts()
+        return NOTHING if self.increments is None else asked_after(state, context)
 
     def client_update(
         self, received: Message, data: Data, context: RoundContext
@@ -202,62 +210,51 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
                 "otherwise; pass the plan the algorithm's own preprocessing"
             )
         if self.increments is not None:
-            made = LagIncrements(self.features, prepare, learn=self)
-            answer: Any = made.answer(received, data, context)
-            return cast(Autocovariances, answer)
+            new = LagIncrements(self.features, prepare, learn=self)
+            return cast(Autocovariances, new.answer(received, data, context))
         return self.whole(data if context.ledger is None else context.ledger.reading(data), prepare)
 
     def whole(self, data: Data, prepare: Preprocessing) -> Autocovariances:
         """Return the sums of all of a client's raw recordings."""
-        own = reduce(add, self.sums(data(), prepare), self.zero())
+        own = self.zero()
+        for number, raw in enumerate(data()):
+            own += self.sums(raw, prepare, number)
         if not own.n_rows:
             raise ValueError("the client has no value of what is predicted; leave it out")
         return own
 
     def zero(self) -> Autocovariances:
         """Return the sums of a client without a value."""
-        known = len(self.preprocessing.known)
-        sizes = (len(self.preprocessing.horizons), known, len(self.ahead) - known)
-        both = sizes if known and sizes[2] else (0, 0, 0)
-        return Autocovariances.zero(self.n_lags, len(self.ahead), both, self.statistics_name)
+        known, others = (np.empty((0, self.ahead.count(one))) for one in (True, False))
+        told: dict[str, Any] = {"steps": self.preprocessing.horizons, "known": known}
+        told |= {"present": others, "fingerprint": self.statistics_name}
+        return autocovariances(np.empty((0, 1)), self.n_lags, **told)
 
     def sums(
-        self, recordings: Iterable[Recording], prepare: Preprocessing
-    ) -> Iterable[Autocovariances]:
-        """Yield the sums of each raw recording, prepared by a fitted preparation."""
-        for number, raw in enumerate(recordings):
-            x, known, calendar = self.series(raw, prepare, number)
-            # Of the present and not of what is predicted: it stands as far before as sums reach.
-            late = np.full((self.horizon, calendar.shape[1]), np.nan)
-            z = np.hstack([known, np.concatenate([late, calendar])[: len(x)]])
-            made = autocovariances(x, self.n_lags, covariates=z, fingerprint=self.statistics_name)
-            if known.shape[1] and calendar.shape[1]:
-                made = replace(made, crossed=crossed(x, known, calendar, prepare.horizons))
-            yield made
-
-    def series(
-        self, raw: Recording, prepare: Preprocessing, number: int = 0
-    ) -> tuple[Array, Array, Array]:
-        """Return predicted channels (T, K), known ones (T, A) and calendar (T, B), with gaps."""
+        self, raw: Recording, prepare: Preprocessing, number: int = 0, *, first: int = 0
+    ) -> Autocovariances:
+        """Return the sums of a raw recording, the products of its first steps left out."""
         steady = raw if prepare.rate is None else resample(replace(raw, y=None), prepare.rate)
-        u, channels = steady.u, steady.channels or steady.n_inputs
-        refuse_nonfinite(u, f"recording {number}", missing=True)
-        if prepare.gaps == "error" and np.isnan(u).any():
-            raise ValueError(f"recording {number} has gaps, and gaps is 'error'; pass gaps='hold'")
-        scaler, T = prepare.scaler, prepare.n_present(steady)
-        u = (u if scaler is None else scaler(u))[:T]
-        calendar = np.empty((T, 0))
-        if prepare.calendar:
-            calendar = calendar_columns(steady, prepare.calendar, number)[:T]
-        known = channel_numbers("known", prepare.known, channels)
-        return u[:, prepare.predicted_of(channels)], u[:, known], calendar
+        steady = steady.part(0, prepare.n_present(steady))
+        channels, kinds = steady.channels or steady.n_inputs, prepare.calendar
+        if prepare.gaps == "error":
+            fill_recording(steady, "error", number)
+        u = steady.u if prepare.scaler is None else prepare.scaler(steady.u)
+        return autocovariances(
+            u[:, prepare.predicted_of(channels)],
+            self.n_lags,
+            known=u[:, channel_numbers("known", prepare.known, channels)],
+            present=calendar_columns(steady, kinds, number) if kinds else None,
+            steps=prepare.horizons,
+            first=first,
+            fingerprint=self.statistics_name,
+        )
 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[Autocovariances]:
         value = Autocovariances.from_message(parts)
         changed = context.changed or not context.client  # by a protection, or within a sum of it
         noisy = changed and value.products.dtype == np.float64
-        told: dict[str, Any] = {"noisy": noisy, "goes_on": self.increments is not None}
-        value.check(self.n_lags, len(self.ahead), self.statistics_name, **told)
+        value.check(self.zero(), noisy=noisy, goes_on=self.increments is not None)
         return Tally.of(value, context.client if self.store_per_client else "")
 
     def server_update(
@@ -277,19 +274,20 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
         if total is None or not total.weight > 0:
             return state
         whole = self.longest if self.lookback == "auto" else self.lookback
-        tried = candidates(whole, forgets=total.forgets)
-        if self.lookback != "auto":
-            tried = [one for one in tried if one[0] == whole]
-        if self.trailing_mean != "auto":
-            lookbacks = dict.fromkeys(L for L, _ in tried)
-            tried = [(L, min(self.trailing_mean, L)) for L in lookbacks]
-        ridges = RIDGES if self.ridge == "auto" else (float(self.ridge),)
-        groups = folds(state.by_client)
+        tried = [
+            (L, mean if self.trailing_mean == "auto" else min(self.trailing_mean, L))
+            for L, mean in candidates(whole, forgets=total.forgets)
+            if self.lookback in ("auto", L)
+        ]
+        groups: Mapping[Any, Autocovariances] = state.by_client
+        if len(groups) > FOLDS:
+            one_by_one = ({group_of(name) % FOLDS: groups[name]} for name in sorted(groups))
+            groups = reduce(added_by_key, one_by_one)
         choice = choose(
             total,
-            list(groups.values()),
-            tried,
-            ridges,
+            [groups[key] for key in sorted(groups)],
+            list(dict.fromkeys(tried)),
+            RIDGES if self.ridge == "auto" else (float(self.ridge),),
             steps=self.preprocessing.horizons,
             ahead=self.ahead,
             by="clients" if len(groups) == len(state.by_client) else "groups",
@@ -303,32 +301,6 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
                 "no client has a value to learn from; run all rounds, with longer recordings"
             )
         return YuleWalkerSolution(self, total, choice)
-
-    def without_each(
-        self,
-        state: YuleWalkerState,
-        preprocessing: Preprocessing,
-        channels: Sequence[str] | None,
-    ) -> dict[int, Readout]:
-        """Return, by group of clients, the readout of everybody else's sums."""
-        groups, choice = group_sums(state.by_client), state.choice
-        if choice is None or state.total is None or len(groups) < 2:
-            raise FederationError(
-                f"the server keeps the sums of {len(groups)} groups of clients apart, and two are "
-                "needed to leave one out; calibrate on clients that did not train"
-            )
-        found = {}
-        for group, own in groups.items():
-            rest = YuleWalkerSolution(self, state.total - own, choice)
-            found[group] = rest.prepared_by(preprocessing, channels).readout
-        return found
-
-    def sends(self, protections: Sequence[Any] = ()) -> str:
-        """Return in one sentence what clients send."""
-        return (
-            f"each client sends {self.n_lags:,} autocovariances and their counts of pairs, "
-            f"{self.longest} for the lookback and {self.horizon} for the horizon"
-        )
 
     def figures(self, state: YuleWalkerState) -> dict[str, float]:
         """Return the values, the settings and their error on clients left out."""
@@ -351,7 +323,9 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
             tried[name] = min(tried.get(name, np.inf), float(error))
         here = (made.lookbacks == best.lookback) & (made.means == best.mean)
         path = RidgeChoice(made.ridges[here], made.errors[here][:, None], best.ridge)
-        return Kept(rows, choice=path, maps=tried, chosen=NAMED.format(L=best[0], mean=best[1]))
+        by = "by generalized cross-validation" if made.by == "gcv" else f"on {made.by} left out"
+        chosen = NAMED.format(L=best.lookback, mean=best.mean)
+        return Kept(rows, choice=path, maps=tried, chosen=chosen, by=f"{by}, all from one upload")
 
     def tally(self, state: YuleWalkerState) -> Tally[Autocovariances] | None:
         """Return the sum of all autocovariances, and each client's own where they are kept."""
@@ -378,39 +352,9 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
         return replace(self, lookback=best.lookback, trailing_mean=best.mean, ridge=best.ridge)
 
 
-def longest_lookback(n_steps: float, horizon: int) -> int:
-    """Return how far back series of so many steps may look, 0 if they are too short to.
-
-    >>> longest_lookback(8_000, 24), longest_lookback(1_000, 24), longest_lookback(300, 24)
-    (336, 48, 0)
-    """
-    return next((L for L in LOOKBACKS if n_steps >= LONG * (L + horizon)), 0)
-
-
-def folds(by_client: Mapping[str, Autocovariances]) -> Mapping[Any, Autocovariances]:
-    """Return what is left out in turn: clients, or of many groups of them."""
-    if len(by_client) <= FOLDS:
-        return {name: by_client[name] for name in sorted(by_client)}
-    sums: dict[int, Autocovariances] = {}
-    for name in sorted(by_client):
-        group = group_of(name) % FOLDS
-        sums = added_by_key(sums, {group: by_client[name]})
-    return sums
-
-
 @dataclass(frozen=True, eq=False)
 class YuleWalkerSolution:
-    """What a sum comes to at the settings that were chosen; with a preparation it is a model.
-
-    Parameters
-    ----------
-    learn
-        The algorithm that it is of.
-    total
-        The sum of all, or of some.
-    choice
-        How the settings did.
-    """
+    """What a sum comes to at the settings that were chosen; with a preparation it is a model."""
 
     learn: FederatedYuleWalker
     total: Autocovariances
@@ -434,41 +378,22 @@ class YuleWalkerSolution:
         n_channels = n - preprocessing.n_inputs(0)
         predicted = preprocessing.predicted_of(channels or n_channels)
         (L, H), K, known = W.shape, len(predicted), len(preprocessing.known)
+        scaler = preprocessing.scaler or Scaler(np.zeros(n_channels), np.ones(n_channels))
+        mean, scale = scaler.mean[predicted], scaler.scale[predicted]
+        weights = np.zeros((L, n, H, K))  # of channels, what is known at each step ahead, calendar
+        weights[:, predicted, :, np.arange(K)] = W
+        around = weights[0, n_channels:]
+        for h in range(H):
+            around[h * known : (h + 1) * known, h] = V[h, :known, None]
+        around[H * known :] = V[:, known:].T[..., None]
+        rows = [np.zeros((1, H * K)), (weights * scale).reshape(-1, H * K)]
         lags = replace(features, delays=L, washout=L - 1)
-        scaler = preprocessing.scaler
-        mean, scale = np.zeros(n_channels), np.ones(n_channels)
-        if scaler is not None:
-            mean, scale = scaler.mean, scaler.scale
-        weights = np.zeros((lags.n_features, H, K))
-        for place, channel in enumerate(predicted):
-            own = scale[channel]
-            weights[1 + channel + n * np.arange(L), :, place] = W * own
-            for h in range(H):
-                first = 1 + n_channels + h * known
-                weights[first : first + known, h, place] += V[h, :known] * own
-            calendar = 1 + n_channels + H * known
-            weights[calendar : calendar + V.shape[1] - known, :, place] += V[:, known:].T * own
-        intercept = np.tile(mean[predicted], H)
-        readout = Readout(weights.reshape(-1, H * K), intercept, best.ridge)
-        deviation = np.outer(self.choice.deviations, scale[predicted]).ravel()
         return Model(
             Pipeline(preprocessing, lags),
-            readout,
+            Readout(np.concatenate(rows), np.tile(mean, H), best.ridge),
             channels=None if channels is None else tuple(channels),
-            deviation=deviation,
+            deviation=np.outer(self.choice.deviations, scale).ravel(),
         )
-
-
-def lags_of_run(
-    model: Model, settings: Mapping[str, Any], parts: Message
-) -> tuple[FederatedYuleWalker, YuleWalkerState]:
-    """Return the algorithm of a finished run, by its settings, and the state that was kept."""
-    told = {k: v for k, v in settings.items() if k not in ("features", "preprocessing")}
-    made = FederatedYuleWalker(features=model.features, preprocessing=model.preprocessing)
-    state = made.load_state(parts)
-    assert state.total is not None
-    longest: dict[str, Any] = {"delays": state.total.n_lags - made.horizon, "washout": 0}
-    return replace(made, features=replace(model.features, **longest), **told), state
 
 
 def fit_lags(pipeline: Pipeline, recordings: Sequence[Recording], **settings: Any) -> Model:
@@ -476,8 +401,7 @@ def fit_lags(pipeline: Pipeline, recordings: Sequence[Recording], **settings: An
     ready = fitted_pipeline(pipeline, recordings)
     prepare = ready.preprocessing
     learn = FederatedYuleWalker(features=ready.features, preprocessing=prepare, **settings)
-    total = reduce(add, learn.sums(recordings, prepare), learn.zero())
-    solved = learn.solved(YuleWalkerState(total))
+    solved = learn.solved(YuleWalkerState(learn.whole(lambda: recordings, prepare)))
     return learn.result(solved).prepared_by(prepare, recordings[0].channels)
 
 
@@ -485,34 +409,27 @@ def fit_lags(pipeline: Pipeline, recordings: Sequence[Recording], **settings: An
 class LagIncrements(Increments):
     """What is new of a client's recordings, of which the last values are remembered."""
 
-    learn: FederatedYuleWalker | None = None
+    learn: Any = None  # a `FederatedYuleWalker`
 
     def _zero(self, n_targets: int) -> Any:
-        assert self.learn is not None
         return self.learn.zero()
 
-    def _read(self, new: Iterable[Recording], known: Progress) -> tuple[list[Any], Progress]:
-        assert self.learn is not None
-        learn, made = self.learn, []
-        recordings, ended = dict(known.recordings), dict(known.ended)
-        for segment in new:
-            own = recordings.pop(segment.name, None) if segment.name else None
-            opened = own or OpenRecording(0, Waiting.at_first(segment))
-            read, past = opened.steps - segment.first_step, opened.waiting.u
-            raw = segment.part(max(read, 0), segment.n_steps) if read < segment.n_steps else None
-            if raw is not None:
-                x, *_ = learn.series(raw, self.preprocessing)
-                before = None
-                if len(past):
-                    last = Recording(past, channels=raw.channels)
-                    before = learn.series(last, self.preprocessing)[:2]
-                told: Any = {"fingerprint": learn.statistics_name, "before": before}
-                made.append(autocovariances(x, learn.n_lags, **told))
-                past = np.concatenate([past, raw.u])[-(learn.n_lags - 1) :]
-            stop = segment.first_step + segment.n_steps
-            waiting = replace(opened.waiting, u=past)
-            if segment.goes_on:
-                recordings[segment.name] = replace(opened, steps=stop, waiting=waiting)
-            elif segment.name:
-                ended[segment.name] = stop
-        return made, Progress("", None, recordings, ended)
+    def _prepared(
+        self, segment: Recording, opened: OpenRecording
+    ) -> tuple[list[Recording], OpenRecording]:
+        read, stop = opened.steps - segment.first_step, segment.first_step + segment.n_steps
+        if read >= segment.n_steps:
+            return [], opened
+        return [segment.part(max(read, 0), segment.n_steps)], replace(opened, steps=stop)
+
+    def _rows(
+        self, segment: Recording, pieces: Sequence[Recording], opened: OpenRecording
+    ) -> tuple[list[Any], OpenRecording]:
+        made = []
+        for new in pieces:
+            past = opened.waiting.u
+            u = np.concatenate([past, new.u])
+            raw = Recording(u, channels=new.channels)  # past values are kept without their times
+            made.append(self.learn.sums(raw, self.preprocessing, first=len(past)))
+            opened = replace(opened, waiting=replace(opened.waiting, u=u[1 - self.learn.n_lags :]))
+        return made, opened

@@ -12,14 +12,13 @@ from catchment.errors import FederationError, IntegrityError
 from catchment.federation.algorithm import Data
 from catchment.federation.learn.candidates import Race
 from catchment.federation.learn.sums import RidgeState
-from catchment.federation.measure.baselines import Outcome, Row
+from catchment.federation.measure.baselines import ADAPTED_ROW, Outcome, Row
 from catchment.federation.measure.evaluation import AdaptedCounts, Score, Scores, evaluate
 from catchment.readout.adapt import adaptable
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics, StatisticsSet
 
-ADAPTED_ROW = "adapted, no labels"
 LOSS = 0.01  # of accuracy: who loses more is counted
 
 
@@ -50,21 +49,17 @@ def with_sums(model: Predictor, state: object) -> Model:
 
 
 def adapted_row(scores: Scores) -> Row | None:
-    """Return the adapted models as a row of a comparison, with who gained and who lost.
-
-    None unless clients scored both models.
-    """
+    """Return the adapted models as a row of a comparison; None unless clients scored both."""
     total = scores.total
     if total is None or total.adapted is None:
         return None
-    after = {name: _after(one) for name, one in scores.by_client.items()}
-    gains = [after[name].value - one.value for name, one in scores.by_client.items()]
-    gain, lost = 100 * (_after(total).value - total.value), total.adapted.lost
-    note = f"{gain:+.1f} points; {lost}" + (f" of {len(gains)}" if gains else "")
-    note += " lose more than one" + (f", {100 * min(gains):+.1f} at worst" if gains else "")
-    return Row.of(ADAPTED_ROW, Outcome(Scores(_after(total), after), note=note), 0.0)
-
-
-def _after(score: Score) -> Score:
-    assert score.adapted is not None
-    return replace(score, counts=score.adapted.counts)
+    whole = replace(total, counts=total.adapted.counts)
+    after, gains = dict[str, Score](), list[float]()
+    for name, one in scores.by_client.items():
+        if one.adapted is not None and one.errors.n:
+            after[name] = replace(one, counts=one.adapted.counts)
+            gains.append(100 * (after[name].value - one.value))
+    of, worst = (f" of {len(gains)}", f", {min(gains):+.1f} at worst") if gains else ("", "")
+    gain = 100 * (whole.value - total.value)
+    note = f"{gain:+.1f} points; {total.adapted.lost}{of} lose more than one{worst}"
+    return Row.of(ADAPTED_ROW, Outcome(Scores(whole, after), note=note), 0.0)

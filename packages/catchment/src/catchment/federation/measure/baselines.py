@@ -188,6 +188,7 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
         return state.figures
 
 
+ADAPTED_ROW = "adapted, no labels"
 LONGEST_SEASON = 400  # steps
 SEASONAL = 0.1  # correlation of changes a season apart, from which on there is one
 

@@ -23,7 +23,7 @@ import numpy as np
 from catchment.arrays import Array, PositiveInt
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Algorithm, Data, RoundContext
-from catchment.federation.learn.sums import RidgeState, group_of, group_sums
+from catchment.federation.learn.sums import RidgeState, V, group_of, group_sums, learned
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import Result
 from catchment.federation.measure.evaluation import targets_and_outputs
@@ -141,11 +141,15 @@ class Calibration(Algorithm[Counts, Counts, Intervals]):
 def readouts_without_each(result: Result[Any, Any]) -> dict[int, Readout]:
     """Return, by group of clients, the readout of everybody else in a training."""
     state, plan = result.state, result.plan
-    if isinstance(state, YuleWalkerState):
-        learn: Any = plan.algorithm
-        found: dict[int, Readout] = learn.without_each(state, plan.preprocessing, plan.channels)
-        return found
-    return without_each(state)
+    if not isinstance(state, YuleWalkerState):
+        return without_each(state)
+    learn: Any = plan.algorithm
+    total: Any = state.total
+    found = {}
+    for group, own in _apart(group_sums(state.by_client)).items():
+        made = learn.result(replace(state, total=total - own))
+        found[group] = made.prepared_by(plan.preprocessing, plan.channels).readout
+    return found
 
 
 def without_each(state: RidgeState) -> dict[int, Readout]:
@@ -159,16 +163,19 @@ def without_each(state: RidgeState) -> dict[int, Readout]:
     state
         What a training ended with, the statistics of clients or of groups of them kept.
     """
-    by_group = state.by_group or group_sums(state.by_client)
-    if state.readout is None or len(by_group) < 2:
-        raise FederationError(
-            f"the server keeps the statistics of {len(by_group)} groups of clients apart, and two "
-            "are needed to leave one out; calibrate on clients that did not train"
-        )
+    by_group, ridge = _apart(state.by_group or group_sums(state.by_client)), learned(state.readout)
     found = {}
     for group in by_group:
         others = reduce(add, (s for other, s in by_group.items() if other != group))
-        found[group] = chosen_readout(others, state.readout.ridge, standardize=state.standardized)[
-            1
-        ]
+        found[group] = chosen_readout(others, ridge.ridge, standardize=state.standardized)[1]
     return found
+
+
+def _apart(by_group: Mapping[int, V]) -> Mapping[int, V]:
+    """Return sums of groups, of which one can be left out."""
+    if len(by_group) < 2:
+        raise FederationError(
+            f"the server keeps the sums of {len(by_group)} groups of clients apart, and two are "
+            "needed to leave one out; calibrate on clients that did not train"
+        )
+    return by_group

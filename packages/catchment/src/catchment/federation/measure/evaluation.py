@@ -145,10 +145,10 @@ class Scores(Structure):
         return "\n".join(lines)
 
     def worst(self) -> tuple[str, float]:
-        """Return the client with the worst score, and the score."""
+        """Return the client with the worst score, and the score; NaN only if nobody has one."""
         values = {name: score.value for name, score in sorted(self.by_client.items())}
-        classes = any(score.counts is not None for score in self.by_client.values())
-        name = (min if classes else max)(values, key=values.__getitem__)
+        sign = 1 if any(score.counts is not None for score in self.by_client.values()) else -1
+        name = min(values, key=lambda one: np.nan_to_num(sign * values[one], nan=np.inf))
         return name, values[name]
 
     @property

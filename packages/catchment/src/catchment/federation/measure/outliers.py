@@ -143,7 +143,7 @@ def _standing_out(
 
 
 def left_out_losses(
-    by_client: Mapping[str, RidgeStatistics], ridge: float | Array, *, standardize: bool = False
+    by_client: Mapping[str, RidgeStatistics], ridge: float, *, standardize: bool = False
 ) -> dict[str, float]:
     """Return each client's mean squared error under the readout solved without it.
 

@@ -6,6 +6,7 @@ from catchment.federation.runs.folder import (
     PLAN as PLAN,
     PROGRESS as PROGRESS,
     StageKeeper as StageKeeper,
+    locked as locked,
     remove_run as remove_run,
 )
 from catchment.federation.runs.ledger import (
@@ -19,7 +20,6 @@ from catchment.federation.runs.ledger import (
 )
 from catchment.federation.runs.read import (
     Progress as Progress,
-    Reporter as Reporter,
     Run as Run,
     Stage as Stage,
     Traffic as Traffic,

@@ -13,9 +13,6 @@ ledger once, with how often it was sent.
 
 A run without a folder is the same in memory, where its states are not written but held.
 
-SQLite notices a torn page and not a changed byte: a folder that is closed has the SHA-256 of all
-rows among its facts. It finds damage, not malice: whoever can write the file can write it, too.
-
 A run's folder is private: only its owner may read it. The ledger has the clients' names, and states
 hold every client's own statistics where the algorithm keeps them, from which inputs can be rebuilt
 where rows are few; think of both before a folder is handed on. What is handed on is the model.
@@ -67,7 +64,6 @@ MODEL = "model.safetensors"
 EARLIER = "earlier.safetensors"  # the model before the run went on
 CLIENTS = "clients"  # what clients of this process remember, while the run lasts
 CHARGED = "run"  # the fact by which a ledger of noise knows the run
-SEAL = "ledger_sha256"  # the fact that a closed folder has of all its rows
 JOURNAL = "sums"  # the journal of secure aggregation
 PROGRESS = "progress.json"  # how far the round under way is
 PRIVATE = 0o600
@@ -164,14 +160,14 @@ class RunFolder:
     def _locked(self, resume: bool) -> sqlite3.Connection:
         """Return the lock of a folder that is there now, and that may be written."""
         if (self.folder / DATABASE).is_file() and not resume:
-            _locked(self.folder).close()  # one being written is neither resumed nor replaced
+            locked(self.folder).close()  # one being written is neither resumed nor replaced
             raise FederationError(
                 f"{self.folder} already holds a run; resume it (--resume), replace it (--force), "
                 "or choose another folder"
             )
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.folder / "states").mkdir(exist_ok=True, mode=0o700)
-        return _locked(self.folder)
+        return locked(self.folder)
 
     def _check(self, fingerprint: str, plan: str) -> None:
         facts = self.facts()
@@ -193,16 +189,6 @@ class RunFolder:
                 f"{self.folder} holds the run of another plan; replace it (--force), or choose "
                 "another folder"
             )
-        try:
-            found = damage(self.database, facts)
-        except (sqlite3.DatabaseError, TypeError) as error:
-            found = (str(error),)
-        if found:
-            raise IntegrityError(
-                f"{self.folder / DATABASE} is damaged: {'; '.join(found)}; start the run again in "
-                "another folder"
-            )
-        self.database.execute("DELETE FROM facts WHERE name = ?", (SEAL,))
 
     def go_on(self, facts: dict[str, str]) -> None:
         """Note that a finished run goes on, and facts about that, all at once."""
@@ -306,7 +292,6 @@ class RunFolder:
         made = RunFolder()
         with reading(self) as database:
             database.backup(made.database)
-        made.database.execute("DELETE FROM facts WHERE name = ?", (SEAL,))
         return made
 
     def close(self) -> None:
@@ -317,7 +302,6 @@ class RunFolder:
             if self.in_memory:
                 self.content = self.database.serialize()
                 return
-            self.write_facts({SEAL: ledger_sha256(self.database)})
             # Leaves one file, which can be read where nothing can be written; not under a reader.
             with suppress(sqlite3.OperationalError):
                 self.database.execute("PRAGMA journal_mode = DELETE")
@@ -421,25 +405,6 @@ def reading(folder: str | Path | RunFolder) -> Iterator[sqlite3.Connection]:
         yield database
 
 
-def ledger_sha256(database: sqlite3.Connection) -> str:
-    """Return the SHA-256 of all rows of a run's tables."""
-    found = hashlib.sha256()
-    for table in _TABLES:
-        found.update(f"{table}\n".encode())
-        but = f"WHERE name != '{SEAL}'" if table == "facts" else ""
-        rows = database.execute(f"SELECT * FROM {table} {but}")
-        while some := rows.fetchmany(BATCH):
-            found.update(json.dumps(some).encode())
-    return found.hexdigest()
-
-
-def damage(database: sqlite3.Connection, facts: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what is not as it was written, a sentence each; nothing if a run is not closed."""
-    if SEAL not in facts or ledger_sha256(database) == facts[SEAL]:
-        return ()
-    return ("the ledger, scores, settings or other results are not as they were written",)
-
-
 def records_of(database: sqlite3.Connection, stage: str) -> tuple[Record, ...]:
     """Return the finished rounds of a stage."""
     refused: dict[int, list[Refusal]] = {}
@@ -528,7 +493,7 @@ def remove_run(folder: str | Path) -> None:
     place = Path(folder)
     if not (place / DATABASE).is_file():
         return
-    _locked(place).close()
+    locked(place).close()
     for name in ("states", CLIENTS, JOURNAL):
         shutil.rmtree(place / name, ignore_errors=True)
     own = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock", PLAN, MODEL, EARLIER, PROGRESS)
@@ -554,7 +519,7 @@ def _opened(folder: Path) -> sqlite3.Connection:
     return database
 
 
-def _locked(folder: Path) -> sqlite3.Connection:
+def locked(folder: Path) -> sqlite3.Connection:
     """Return a lock on the folder, let go when it is closed or its process ends."""
     _make_private(folder / "lock")
     lock = sqlite3.connect(folder / "lock", isolation_level=None, timeout=GLANCE)

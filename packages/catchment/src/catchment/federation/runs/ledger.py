@@ -307,8 +307,7 @@ def in_words(run: Run, messages: list[SentMessage], *, more: bool = False) -> st
     """
     explained = explain(run)
     lines = [f"What left the clients of {run.facts.get('title') or run.folder.name}", ""]
-    damaged = f"DAMAGED: {'; '.join(run.damage)}" if run.damage else ""
-    for said in (map_sentence(run.facts), damaged, headline(run.rounds), thin_clients(run)):
+    for said in (map_sentence(run.facts), headline(run.rounds), thin_clients(run)):
         lines += [said, ""] if said else []
     for one in explained.up:
         lines += [f"{one.stage}: {one.purpose}", f"  {one.sentence()}"]
@@ -404,8 +403,7 @@ def _kept(run: Run) -> list[str]:
     Only where all clients are in one process can it have more than what they sent.
     """
     kept = []
-    tested = [name for name in run.scores if name]
-    if tested:
+    if tested := [name for name in run.scores if name]:
         kept.append(f"the exact score of each of {_count(len(tested), 'test client')}")
     for one in json.loads(run.facts.get("drawn", "[]")):  # of a run of 0.3 or before
         kept.append(
@@ -417,11 +415,10 @@ def _kept(run: Run) -> list[str]:
             f"how {run.served}, a test client, is served and why: what its recordings are like in "
             "numbers, its confusions, and raw signals of its three worst recordings"
         )
-    beside = [row.name for row in run.comparison or () if row.name != run.facts.get("own_row")]
-    if beside:
+    if run.beside:
         kept.append(
             f"what was computed outside the federation, from clients' raw data and without "
-            f"its protections, to compare with: {', '.join(beside)}"
+            f"its protections, to compare with: {', '.join(run.beside)}"
         )
     return kept
 
@@ -501,6 +498,7 @@ def map_facts(kept: Kept, note: str = "") -> dict[str, str]:
     facts = {"map_note": note} if note else {}
     if len(kept.maps) > 1:
         facts |= {"map_chosen": kept.chosen, "map_scores": json.dumps(dict(kept.maps))}
+        facts |= {"map_by": kept.by} if kept.by else {}
     return facts
 
 
@@ -515,8 +513,7 @@ def map_sentence(facts: Mapping[str, str]) -> str:
 
     >>> facts = map_facts(Kept(maps={"small": 0.5, "large": 0.25}, chosen="large"))
     >>> print(map_sentence(facts))
-    map chosen: large, NRMSE 0.25 on clients left out (small: 0.5); clients sent the statistics of
-    all 2
+    map chosen: large, NRMSE 0.25 on clients left out, who sent the statistics of all 2 (small: 0.5)
     """
     if facts.get("map_note"):
         return f"map: {facts['map_note']}"
@@ -524,7 +521,6 @@ def map_sentence(facts: Mapping[str, str]) -> str:
     if chosen not in scores:
         return ""
     others = "; ".join(f"{name}: {one:.3g}" for name, one in scores.items() if name != chosen)
-    return (
-        f"map chosen: {chosen}, NRMSE {scores[chosen]:.3g} on clients left out ({others}); "
-        f"clients sent the statistics of all {len(scores)}"
-    )
+    sent = f"on clients left out, who sent the statistics of all {len(scores)}"
+    by = facts.get("map_by", sent)
+    return f"map chosen: {chosen}, NRMSE {scores[chosen]:.3g} {by} ({others})"

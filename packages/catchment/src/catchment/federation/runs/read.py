@@ -22,14 +22,14 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
 from catchment.arrays import Array, Integers
 from catchment.errors import IntegrityError
 from catchment.federation.learn.sums import Digest
-from catchment.federation.measure.baselines import Comparison, Row
+from catchment.federation.measure.baselines import ADAPTED_ROW, Comparison, Row
 from catchment.federation.measure.outliers import AnyFlag, Drift, Flag, rows_flags
 from catchment.federation.messages import Record
 from catchment.federation.runs.folder import (
@@ -38,7 +38,6 @@ from catchment.federation.runs.folder import (
     PROGRESS,
     RunFolder,
     check_format,
-    damage,
     last_state_of,
     reading,
     records_of,
@@ -109,8 +108,8 @@ class Run:
 
     `scores` is by client and metric; the client "" is all of them together. `rows_by_client` says
     how many rows are behind each client's statistics, where the server knows. `kinds` says what
-    each kind of message holds and tells, where that is known. `damage` says what is not as it was
-    written. `served` is the client of whom the folder says how it is served, if it does.
+    each kind of message holds and tells, where that is known. `served` is the client of whom the
+    folder says how it is served, if it does.
     """
 
     folder: Path
@@ -127,12 +126,17 @@ class Run:
     rows_by_client: Mapping[str, int] = field(default_factory=dict)
     flags: tuple[AnyFlag, ...] = ()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
-    damage: tuple[str, ...] = ()
     served: str = ""
 
     @property
     def metric(self) -> str:
         return self.facts.get("metric", "")
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What was computed of raw data, outside the federation, to compare with."""
+        own = {self.facts.get("own_row"), ADAPTED_ROW}
+        return tuple(row.name for row in self.comparison or () if row.name not in own)
 
     @property
     def drifts(self) -> tuple[Drift, ...]:
@@ -283,7 +287,6 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
             purpose: Kind(purpose, holds, tuple(json.loads(tells)))
             for purpose, holds, tells in database.execute("SELECT * FROM kinds")
         },
-        damage(database, facts),
         str(served[0]) if served else "",
     )
 
@@ -449,110 +452,68 @@ class Progress:
     ended: str = ""
 
 
-@final
-class Reporter:
-    """Writes down how far a run is, at most twice a second, and tells whoever else wants to know.
-
-    The last of several quick steps is written, too, a moment later: a round may then wait long for
-    one client.
-
-    Parameters
-    ----------
-    folder
-        Of the run.
-    watch
-        Called with (stage, round, clients done, clients asked), every time.
-    clock
-        Seconds that only grow.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        watch: Watch | None = None,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._path, self._watch, self._clock = folder / PROGRESS, watch, clock
-        self._lock = threading.Lock()
-        self._last = Progress()
-        self._next = float("-inf")  # when it may be written again
-        self._later: threading.Timer | None = None
-
-    def __call__(self, stage: str, round_: int, done: int, asked: int) -> None:
-        if self._watch:
-            self._watch(stage, round_, done, asked)
-        with self._lock:
-            self._last = Progress(stage, round_, done, asked, time.time())
-            left = self._next - self._clock()
-            if left <= 0:
-                self._write_now()
-            elif self._later is None:
-                self._later = threading.Timer(left, self._catch_up)
-                self._later.daemon = True
-                self._later.start()
-
-    def end(self, reason: str) -> None:
-        """Write down that the run ended without being finished, and why."""
-        with self._lock:
-            self._cancel()
-            self._write(replace(self._last, at=time.time(), ended=reason))
-
-    def clear(self) -> None:
-        """Remove the file: the run is finished."""
-        with self._lock, suppress(OSError):
-            self._cancel()
-            self._path.unlink(missing_ok=True)
-
-    def _catch_up(self) -> None:
-        with self._lock:
-            if self._later is not None:
-                self._write_now()
-
-    def _write_now(self) -> None:
-        self._cancel()
-        self._write(self._last)
-        self._next = self._clock() + PAUSE
-
-    def _cancel(self) -> None:
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
-
-    def _write(self, progress: Progress) -> None:
-        """Put the file in its place whole; not to the disk, since nothing depends on it."""
-        draft = self._path.with_name(f".{PROGRESS}.{secrets.token_hex(8)}")
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            with os.fdopen(os.open(draft, flags, PRIVATE), "wb") as file:
-                file.write(json.dumps(asdict(progress)).encode())
-            draft.replace(self._path)
-        except OSError:  # a full disk is for the run itself to complain of
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
-
-
 @contextmanager
-def reported(folder: str | Path, watch: Watch | None = None) -> Iterator[Reporter]:
-    """Give what writes down how far a run in this folder is; afterwards, how it ended.
+def reported(folder: str | Path, watch: Watch | None = None) -> Iterator[Watch]:
+    """Give what is told how far a run in this folder is; afterwards, the file says how it ended.
+
+    It is written down where a round begins, and twice a second by a thread: clients that are quick
+    cost nothing, and the last of them is written, too, where a round waits long for one more.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with reported(folder) as tell:
+    ...     with suppress(ValueError), reported(folder) as tell:
     ...         tell("training", 0, 3, 8)
-    ...         found = read_progress(folder)
-    ...     found.done, read_progress(folder)
-    (3, None)
+    ...         raise ValueError("no data")
+    ...     read_progress(folder).done, read_progress(folder).ended
+    (3, 'ValueError: no data')
     """
-    reporter = Reporter(Path(folder), watch)
+    path, over, last = Path(folder) / PROGRESS, threading.Event(), [Progress()]
+
+    def tell(stage: str, round_: int, done: int, asked: int) -> None:
+        before, last[0] = last[0], Progress(stage, round_, done, asked, time.time())
+        if (before.stage, before.round) != (stage, round_):
+            _write_progress(path, last[0])
+        if watch:
+            watch(stage, round_, done, asked)
+
+    def keep() -> None:
+        written = last[0]
+        while not over.wait(PAUSE):
+            if last[0] is not written:
+                written = last[0]
+                _write_progress(path, written)
+
+    writer = threading.Thread(target=keep, daemon=True)
+    writer.start()
+    ended = ""
     try:
-        yield reporter
+        yield tell
     except BaseException as error:
         said = " ".join(str(error).split())
         name = "stopped" if isinstance(error, KeyboardInterrupt) else type(error).__name__
-        reporter.end(f"{name}: {said}" if said else name)
+        ended = f"{name}: {said}" if said else name
         raise
-    reporter.clear()
+    finally:
+        over.set()
+        writer.join()
+        if ended:
+            _write_progress(path, replace(last[0], at=time.time(), ended=ended))
+        else:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+
+def _write_progress(path: Path, progress: Progress) -> None:
+    """Put the file in its place whole; not to the disk, since nothing depends on it."""
+    draft = path.with_name(f".{PROGRESS}.{secrets.token_hex(8)}")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(os.open(draft, flags, PRIVATE), "wb") as file:
+            file.write(json.dumps(asdict(progress)).encode())
+        draft.replace(path)
+    except OSError:  # a full disk is for the run itself to complain of
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
 
 
 def read_progress(folder: str | Path) -> Progress | None:

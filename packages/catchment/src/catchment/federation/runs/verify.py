@@ -1,6 +1,6 @@
 """Whether a run's folder holds what it says: all that can be computed again, compared.
 
-    settings -> fingerprint      recipe -> weights      map, preprocessing -> fingerprints
+    settings -> fingerprint      map, preprocessing -> fingerprints
     each client's statistics -> digest      their sum -> digest      recordings -> digest
     sum -> readout               certificate: before, removed, after
 
@@ -39,11 +39,9 @@ from catchment.errors import (
     UnknownMapError,
     UploadError,
 )
-from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import Data, RoundContext, Tally
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
-from catchment.federation.learn.balanced import BalancedRidge, ByClass
 from catchment.federation.learn.candidates import Candidates, Race
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.sums import RidgeState, Sum, apart
@@ -53,12 +51,8 @@ from catchment.federation.learn.unlearning import (
     summed,
     unlearn,
 )
-from catchment.federation.learn.yule_walker import (
-    FederatedYuleWalker,
-    YuleWalkerState,
-    lags_of_run,
-)
-from catchment.federation.runs.folder import MODEL, SEAL
+from catchment.federation.learn.yule_walker import FederatedYuleWalker, YuleWalkerState
+from catchment.federation.runs.folder import MODEL
 from catchment.federation.runs.read import Run, last_state, read_digests, read_run
 from catchment.plugins import plugin
 from catchment.readout.detector import Detector
@@ -68,10 +62,10 @@ from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout, unpack
 from catchment.wire import NOTHING, Message
+from catchment.wire.kept import GONE
 
 TRAINING = "training"
-Ridge = FederatedRidge | BalancedRidge
-KeptState = RidgeState | ByClass | YuleWalkerState
+KeptState = RidgeState | YuleWalkerState
 # Each changes a message by itself; others weigh clients against each other, or hide them.
 HARMLESS = frozenset({"Float32", "FactorUpload", "LowRankUpload"})
 
@@ -93,7 +87,7 @@ class Described:
     @property
     def features(self) -> str:
         """The fingerprint of the map, where the model has just that one; nothing otherwise."""
-        if self.name not in ("FederatedRidge", "AlignedRidge", "BalancedRidge"):
+        if self.name not in ("FederatedRidge", "AlignedRidge"):
             return ""
         return _fingerprint(self._of_ridge.get("features"))
 
@@ -109,38 +103,49 @@ class Described:
         inner: Mapping[str, Any] = self.settings["ridge"]["FederatedRidge"]
         return inner
 
+    @property
+    def is_of_before(self) -> bool:
+        """Whether it had a setting that is gone, such as a window, so that its sums are others."""
+        gone = GONE.get("FederatedRidge" if self.name == "AlignedRidge" else self.name, {})
+        return any(self._of_ridge.get(name, plain) != plain for name, plain in gone.items())
+
     def learned(self, model: Model, parts: Message) -> tuple[Any, Any] | None:
         """Return the algorithm whose state is a sum of statistics, and the state that was kept.
 
-        None if it is another, or if candidates raced over several rounds; of several maps that were
-        tried in one round it is the ridge of the one that won. The map and the classes are those of
-        the model: settings know them by their fingerprint.
+        None if it is another, or one with a setting that is gone; of several maps that were tried
+        it is the ridge of the one that won. The map and the classes are those of the model:
+        settings know them by their fingerprint.
         """
         known: dict[str, Any] = {"features": model.features, "classes": model.classes}
         if self.name == "Candidates":
             race: Race = Candidates(features=(model.features,), classes=model.classes).load_state(
                 parts
             )
-            if self.settings["halvings"] or race.total is None or race.best is None:
-                return None
-            if not race.by_client:
+            if race.total is None or race.best is None or not race.by_client or self.is_of_before:
                 return None
             known |= {"standardize": self.settings.get("standardize", "auto")}
-            ridge = FederatedRidge(**known, per_output=self.settings["per_output"])
+            ridge = FederatedRidge(**known)
             own = {name: sent.members[race.best] for name, sent in race.by_client.items()}
             return ridge, RidgeState(race.total.members[race.best], own)
         if self.name == "FederatedYuleWalker":
-            return lags_of_run(model, self.settings, parts)
-        if self.name not in ("FederatedRidge", "AlignedRidge", "BalancedRidge"):
+            lags: Any = model.features  # those that were chosen; the sums are of more
+            learn = FederatedYuleWalker(features=lags, preprocessing=model.preprocessing)
+            state: Any = learn.load_state(parts)
+            lags = replace(lags, delays=state.total.products.shape[1] - learn.horizon, washout=0)
+            told = {**self.settings, "features": lags, "preprocessing": model.preprocessing}
+            return FederatedYuleWalker(**told), state
+        if self.name not in ("FederatedRidge", "AlignedRidge") or self.is_of_before:
             return None
+        gone = GONE["FederatedRidge"]
         plain: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in self._of_ridge.items()
+            k: tuple(v) if isinstance(v, list) else v
+            for k, v in self._of_ridge.items()
+            if k not in gone
         }
         if plain.get("head") is not None:
             ((name, settings),) = plain["head"].items()  # by the name of its class
             plain["head"] = {one.__name__: one for one in HEADS.values()}[name](**settings)
-        made: Any = BalancedRidge if self.name == "BalancedRidge" else FederatedRidge
-        algorithm: Ridge = made(**{**plain, **known})
+        algorithm = FederatedRidge(**{**plain, **known})
         return algorithm, algorithm.load_state(parts)
 
 
@@ -255,7 +260,8 @@ def verified(
     """
     run = read_run(folder)
     said = _Said(run, described(run), load)
-    said.ledger()
+    for stage in run.stages:
+        said.compare(f"settings of {stage.name}", stage.sha256, stage.fingerprint)
     model = said.model()
     trained = said.trained(model)
     if model is not None and trained is not None:
@@ -276,7 +282,7 @@ class _Trained:
 
     told: Described
     model: Model
-    algorithm: Ridge | FederatedYuleWalker
+    algorithm: FederatedRidge | FederatedYuleWalker
     state: KeptState
     sums: Tally[Any]
     digests: Mapping[str, str]
@@ -293,7 +299,6 @@ class _Trained:
     @property
     def why_not_again(self) -> str:
         """Why what clients sent cannot be computed again, nothing if it can."""
-        settings = self.told.settings
         for protection in self.told.protections:
             rounds = isinstance(self.algorithm, FederatedYuleWalker) or protection not in HARMLESS
             if rounds and protection != "SecureAggregation":
@@ -302,8 +307,6 @@ class _Trained:
             return "every client has a reservoir of its own"
         if self.told.plan.get("client_fraction", 1.0) != 1:
             return "only a share of the clients was asked in each round"
-        if settings.get("forgetting", 1.0) != 1 or settings.get("window") is not None:
-            return "old rounds fade from the sum"
         return ""
 
     def again(self, name: str, data: Data) -> Sum:
@@ -371,18 +374,6 @@ class _Said:
         note = f"float64: compared to rounding, {distance:.0e} apart"
         self.checks.append(Check(what, outcome, note=note))
 
-    def ledger(self) -> None:
-        """Compare the rows of the database, and the settings of each stage, with their hashes."""
-        said = self.run.facts.get(SEAL, "")
-        if not said:
-            self.cannot("ledger", "the run keeps no hash of its database")
-        elif self.run.damage:
-            self.differs("ledger", "; ".join(self.run.damage), said)
-        else:
-            self.compare("ledger", said, said)
-        for stage in self.run.stages:
-            self.compare(f"settings of {stage.name}", stage.sha256, stage.fingerprint)
-
     def model(self) -> Model | None:
         """Compare the model's file and map, and return the model if it is one of a readout."""
         path, said = self.run.folder / MODEL, self.run.facts.get("model_sha256", "")
@@ -394,26 +385,10 @@ class _Said:
         shared = made and (made.model or made)
         if not isinstance(shared, Model):
             return None
-        if shared.features.reservoir is not None:
-            self._weights(shared.features.reservoir)
         if self.told.features:
             self.compare("feature map", shared.features.fingerprint, self.told.features)
         self.compare("preprocessing", shared.preprocessing.fingerprint, self.told.preprocessing)
         return shared
-
-    def _weights(self, reservoir: Reservoir) -> None:
-        """Draw the weights anew, and compare their fingerprint."""
-        what = "weights of the recipe"
-        if not reservoir.is_drawn:
-            given = reservoir.base is None
-            how = (
-                "the reservoir was given as matrices" if given else "gains and shifts were adapted"
-            )
-            self.cannot(what, f"{how}; the map's fingerprint has them")
-            return
-        found = self.read(what, lambda: replace(reservoir).fingerprint)
-        if found is not None:
-            self.compare(what, found, reservoir.known_fingerprint or found)
 
     def trained(self, model: Model | None) -> _Trained | None:
         """Compare the state's file, and return the sums in it if there are any."""
@@ -438,7 +413,8 @@ class _Said:
         if len(self.checks) > n_checks:
             return None
         if learned is None:
-            self.cannot("statistics", f"{told.name} keeps no sum of statistics")
+            why = "was run with a setting that is gone" if told.is_of_before else "keeps no sum"
+            self.cannot("statistics", f"{told.name} {why}")
             return None
         algorithm, state = learned
         sums = algorithm.tally(cast(Any, state))
@@ -494,7 +470,7 @@ class _Said:
         found = self.read(what, again, "it cannot be solved from the sum: ")
         if found is None:
             return
-        made: Any = found[0].weighted if isinstance(found[0], ByClass) else found[0]
+        made: Any = found[0]
         if isinstance(made, YuleWalkerState):
             distance = _lags_apart(made, readout, found[1])
         else:

@@ -150,33 +150,6 @@ class Clip:
         bound = float(np.median([free.length(client) for client in known]))
         return cls(bound=bound, target_scale=target_scale, reference=free.reference)
 
-    @classmethod
-    def from_bounds(cls, bounds: Array, *, target: float = 1.0, target_scale: float = 1.0) -> Clip:
-        """Return settings from a map's bounds alone: no client's statistics are ever shortened.
-
-        This needs no public data, and costs more noise than a bound from some.
-
-        Parameters
-        ----------
-        bounds
-            Largest absolute value (F,) of each feature, as a map's `bounds` say.
-        target
-            Longest row of targets; 1 for one-hot classes.
-        target_scale
-            Factor on the targets.
-
-        >>> round(Clip.from_bounds(np.array([1.0, 2.0])).bound, 6)
-        7.0
-        """
-        if not np.isfinite(bounds).all():
-            raise ValueError(
-                f"{int(np.isinf(bounds).sum())} of {len(bounds)} features have no bound; give the "
-                "map bounds, or take the clip from public clients"
-            )
-        # No matrix of means of r r' is longer than the longest row r = (1, z, y), squared.
-        bound = 1.0 + float(np.sum(np.square(bounds))) + (target_scale * target) ** 2
-        return cls(bound=bound * (1 + 2 * MARGIN), target_scale=target_scale)
-
     @cached_property
     def whitening(self) -> tuple[Array, Array]:
         """The map (1 + F, 1 + F) of rows (1, z) to white ones, and its inverse."""

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from catchment.arrays import Array, PositiveInt
-from catchment.features.base import FeatureMap
-from catchment.features.echo_state.weights import Purpose, Words, uniform
+from catchment import Array, PositiveInt
+from catchment.features import FeatureMap
+from catchment.features.echo_state import Purpose, Words, uniform
 
 
 @dataclass(frozen=True, eq=False)

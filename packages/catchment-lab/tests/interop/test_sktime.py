@@ -31,7 +31,7 @@ def monthly(n: int = 240) -> pd.Series[float]:
 @pytest.mark.skipif(not WITHOUT, reason="sktime is installed")
 def test_without_sktime_the_extra_is_named() -> None:
     with pytest.raises(MissingExtraError, match=r'pip install "catchment\[sktime\]"'):
-        from catchment.interop import YuleWalkerForecaster  # noqa: F401
+        from catchment_lab.interop import YuleWalkerForecaster  # noqa: F401
 
 
 @needs_sktime
@@ -40,7 +40,7 @@ def test_without_sktime_the_extra_is_named() -> None:
 def test_sktimes_own_checks() -> None:
     from sktime.utils.estimator_checks import check_estimator
 
-    from catchment.interop import YuleWalkerForecaster
+    from catchment_lab.interop import YuleWalkerForecaster
 
     results: dict[str, Any] = check_estimator(YuleWalkerForecaster, verbose=False)
     assert len(results) > 500
@@ -49,7 +49,7 @@ def test_sktimes_own_checks() -> None:
 
 @needs_sktime
 def test_numbers_are_ours_and_the_index_goes_on() -> None:
-    from catchment.interop import YuleWalkerForecaster
+    from catchment_lab.interop import YuleWalkerForecaster
 
     y = monthly()
     fitted = YuleWalkerForecaster(36).fit(y[:-12], fh=range(1, 13))
@@ -69,7 +69,7 @@ def test_numbers_are_ours_and_the_index_goes_on() -> None:
 
 @needs_sktime
 def test_what_is_known_ahead_may_have_holes() -> None:
-    from catchment.interop import YuleWalkerForecaster
+    from catchment_lab.interop import YuleWalkerForecaster
 
     y = monthly()
     X = pd.DataFrame({"month": pd.PeriodIndex(y.index).month.astype(float)}, index=y.index)

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from catchment.arrays import Array, PositiveFloat, PositiveInt
+from catchment import Array, PositiveFloat, PositiveInt, ordered_map
 from catchment.errors import ClippingWarning
-from catchment.features.base import LOCAL, Bits, FeatureMap
-from catchment.parallel import ordered_map
+from catchment.features import LOCAL, Bits, FeatureMap
 
 if TYPE_CHECKING:
-    from catchment.features.onnx_session import Network
+    from catchment_edge.onnx_session import Network
 
 # T steps, I inputs; a 1 is an axis of one element.
 Layout = Literal["1TI", "1IT", "1T", "TI", "IT", "T", "1TI1", "11TI"]
@@ -36,7 +35,7 @@ MANY_CLIPPED = 0.001
 class Encoder(FeatureMap):
     """A network that others trained, whose output is one feature row for each recording.
 
-    It runs on one thread, on one recording after another, and needs `catchment[onnx]`.
+    It runs on one thread, on one recording after another.
 
     Parameters
     ----------
@@ -110,7 +109,7 @@ class Encoder(FeatureMap):
         return math.prod(known)
 
     def _network(self, gpu: int | None = None) -> Network:
-        from catchment.features.onnx_session import network
+        from catchment_edge.onnx_session import network
 
         return network(self.onnx, self.sha256, gpu)
 
@@ -136,9 +135,11 @@ class Encoder(FeatureMap):
         """Return the row (1, F) of each recording's inputs (T, I)."""
         return self._rows_by(self._network(), inputs, threads)
 
-    def gpu_rows(self, inputs: Sequence[Array], gpu: int) -> list[Array]:
+    def gpu_rows(self, inputs: Sequence[Array], gpu: int) -> list[Array] | None:
         """Return the row (1, F) of each recording's inputs (T, I), the network run on a GPU."""
-        return self._rows_by(self._network(gpu), inputs, 1)
+        from catchment_edge.onnx_session import runs_on_gpus
+
+        return self._rows_by(self._network(gpu), inputs, 1) if runs_on_gpus() else None
 
     def _rows_by(
         self, network: Network, inputs: Sequence[Array], threads: int | None

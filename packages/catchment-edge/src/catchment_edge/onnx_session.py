@@ -1,6 +1,6 @@
 """Networks in ONNX files: found by their SHA-256, and run the same way every time.
 
-It needs `catchment[onnx]`. A network runs on one thread, its operations one after the other, in the
+A network runs on one thread, its operations one after the other, in the
 CPU provider, without the rearrangements that depend on the processor's make. On a GPU it runs in
 the CUDA provider, where `onnxruntime` has one, in plain float32.
 """
@@ -15,15 +15,11 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 
-from catchment.data.files import MODELS_ENVIRONMENT, model_directories
-from catchment.errors import IntegrityError, MissingDataError, MissingExtraError
-
-try:
-    import onnxruntime
-except ImportError as error:
-    raise MissingExtraError("onnx", needed_for="encoders") from error
+from catchment.data import MODELS_ENVIRONMENT, model_directories
+from catchment.errors import IntegrityError, MissingDataError
 
 Floats32 = NDArray[np.float32]
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"

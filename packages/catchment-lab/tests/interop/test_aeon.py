@@ -33,14 +33,14 @@ def collection(n: int = 60, channels: int = 2, steps: int = 80) -> tuple[Array, 
 @pytest.mark.skipif(not WITHOUT, reason="aeon is installed")
 def test_without_aeon_the_extra_is_named() -> None:
     with pytest.raises(MissingExtraError, match=r'pip install "catchment\[aeon\]"'):
-        from catchment.interop import TimeSeriesClassifier  # noqa: F401
+        from catchment_lab.interop import TimeSeriesClassifier  # noqa: F401
 
 
 @needs_aeon
 def test_aeons_own_checks() -> None:
     from aeon.testing.estimator_checking import check_estimator
 
-    from catchment.interop import TimeSeriesClassifier
+    from catchment_lab.interop import TimeSeriesClassifier
 
     results = check_estimator(TimeSeriesClassifier)
     assert len(results) > 20
@@ -50,7 +50,7 @@ def test_aeons_own_checks() -> None:
 @needs_aeon
 @pytest.mark.parametrize("channels", [1, 2, 90])
 def test_it_is_our_classifier_with_channels_first(channels: int) -> None:
-    from catchment.interop import TimeSeriesClassifier
+    from catchment_lab.interop import TimeSeriesClassifier
 
     X, y = collection(channels=channels)
     theirs = TimeSeriesClassifier(ct.EchoState(20)).fit(X[:40], y[:40])
@@ -62,7 +62,7 @@ def test_it_is_our_classifier_with_channels_first(channels: int) -> None:
 
 @needs_aeon
 def test_series_of_unequal_lengths_and_with_gaps() -> None:
-    from catchment.interop import TimeSeriesClassifier
+    from catchment_lab.interop import TimeSeriesClassifier
 
     X, y = collection()
     X[3, 0, 10:20] = np.nan
@@ -76,7 +76,7 @@ def test_series_of_unequal_lengths_and_with_gaps() -> None:
 def test_beside_aeons_minirocket_on_the_same_collection() -> None:
     from aeon.classification.convolution_based import MiniRocketClassifier as Theirs
 
-    from catchment.interop import TimeSeriesClassifier
+    from catchment_lab.interop import TimeSeriesClassifier
 
     X, y = collection()
     theirs = cross_val_score(Theirs(n_kernels=168, random_state=0), X, y, cv=3)

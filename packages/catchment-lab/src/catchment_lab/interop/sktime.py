@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from catchment.errors import MissingExtraError
-from catchment.sklearn import regressor
+from catchment.sklearn import YuleWalkerForecaster as Ours
 
 try:
     import pandas as pd
@@ -35,7 +35,7 @@ class YuleWalkerForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has 
 
     >>> import numpy as np
     >>> import pandas as pd
-    >>> from catchment.interop.sktime import YuleWalkerForecaster
+    >>> from catchment_lab.interop.sktime import YuleWalkerForecaster
     >>> y = pd.Series(np.sin(np.arange(200) / 5), name="wave")
     >>> YuleWalkerForecaster(20).fit(y).predict(fh=[1, 2]).round(2).tolist()
     [0.75, 0.6]
@@ -75,7 +75,7 @@ class YuleWalkerForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has 
         return [{"lookback": 8}, {"lookback": 5, "ridge": 0.01, "trailing_mean": 1}]
 
     def _fit(self, y: Any, X: Any, fh: Any) -> YuleWalkerForecaster:
-        self.forecaster_ = regressor.YuleWalkerForecaster(**self.get_params(deep=False)).fit(
+        self.forecaster_ = Ours(**self.get_params(deep=False)).fit(
             _numbers(y), None if X is None else _numbers(X)
         )
         return self

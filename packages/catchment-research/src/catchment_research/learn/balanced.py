@@ -17,21 +17,19 @@ from typing import Literal
 import numpy as np
 
 from catchment.errors import UploadError
-from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import (
+from catchment.features import FeatureMap
+from catchment.federation import (
     Algorithm,
     Data,
     Kept,
     Requirements,
     RoundContext,
+    Rows,
     Tally,
     added_by_key,
 )
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.sums import RidgeState
-from catchment.federation.rows import Rows
-from catchment.readout.model import Model
-from catchment.readout.statistics import RidgeStatistics, StatisticsSet
+from catchment.federation.learn import FederatedRidge, RidgeState
+from catchment.readout import Model, RidgeStatistics, StatisticsSet, spread_targets
 from catchment.wire import Message
 
 
@@ -57,7 +55,7 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
     weights
         "balanced" gives every class that occurs the same total weight; "rows" every row, which is
         the plain ridge from sums that tell its classes apart; or one factor per class.
-    ridge, per_output, store_per_client
+    ridge, store_per_client
         As for `FederatedRidge`.
     """
 
@@ -67,7 +65,6 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
     ridge: float | Literal["auto", "leave-one-client-out", "leave-one-group-out", "gcv"] = (
         "leave-one-client-out"
     )
-    per_output: bool = False
     store_per_client: bool = True
 
     def __post_init__(self) -> None:
@@ -85,7 +82,6 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
         return FederatedRidge(
             features=self.features,
             ridge=self.ridge,
-            per_output=self.per_output,
             classes=self.classes,
             store_per_client=self.store_per_client,
         )
@@ -104,7 +100,8 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
             raise UploadError(
                 "shape", f"targets have {y.shape[1]} columns for {len(self.classes)} classes"
             )
-        return by_class(rows, len(self.classes))
+        labels, numbers = rows.y.argmax(axis=1), range(len(self.classes))
+        return StatisticsSet({k: rows.only(labels == k).statistics() for k in numbers})
 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[StatisticsSet]:
         update = StatisticsSet.from_message(parts)
@@ -152,10 +149,21 @@ class BalancedRidge(Algorithm[ByClass, Tally[StatisticsSet], Model]):
         return replace(self, ridge=self._solver().alone(state.weighted).ridge)
 
 
-def by_class(rows: Rows, n_classes: int) -> StatisticsSet:
-    """Return the statistics of the rows of each class, by its number."""
-    labels, numbers = rows.y.argmax(axis=1), range(n_classes)
-    return StatisticsSet({k: rows.only(labels == k).statistics() for k in numbers})
+def among_by_class(state: ByClass, before: tuple[str, ...], after: tuple[str, ...]) -> ByClass:
+    """Return sums by class with their classes among those of a later run, not solved.
+
+    A class that is new has sums of no rows.
+    """
+    places, n = [after.index(name) for name in before], len(after)
+
+    def spread(sums: StatisticsSet) -> StatisticsSet:
+        known = {places[k]: spread_targets(one, places, n) for k, one in sums.members.items()}
+        first = next(iter(known.values()))
+        none = RidgeStatistics.zero(first.n_features, n, first.fingerprint, first.fixed)
+        return StatisticsSet({k: known.get(k, none) for k in range(n)})
+
+    total = None if state.total is None else spread(state.total)
+    return ByClass(total, {name: spread(s) for name, s in state.by_client.items()})
 
 
 def _weighted(statistics: StatisticsSet, factors: list[float]) -> RidgeStatistics:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from catchment.arrays import Array
+from catchment import Array
 from catchment.errors import MissingExtraError
-from catchment.sklearn import classifier
+from catchment.sklearn import TimeSeriesClassifier as Ours
 
 try:
     from aeon.classification.base import BaseClassifier
@@ -37,7 +37,7 @@ class TimeSeriesClassifier(BaseClassifier):  # type: ignore[misc]  # aeon has no
         The fitted `catchment.sklearn.TimeSeriesClassifier`; its `model_` can be saved.
 
     >>> import numpy as np
-    >>> from catchment.interop.aeon import TimeSeriesClassifier
+    >>> from catchment_lab.interop.aeon import TimeSeriesClassifier
     >>> X = np.sin(np.arange(40) / (3 + np.arange(20)[:, None, None] % 2))
     >>> y = np.array(["fast", "slow"] * 10)
     >>> fitted = TimeSeriesClassifier("window_statistics").fit(X[:16], y[:16])
@@ -75,7 +75,7 @@ class TimeSeriesClassifier(BaseClassifier):  # type: ignore[misc]  # aeon has no
 
     def _fit(self, X: Any, y: Any) -> TimeSeriesClassifier:
         own = self.get_params(deep=False) | {"layout": "channels_first"}
-        self.classifier_ = classifier.TimeSeriesClassifier(**own).fit(X, y)
+        self.classifier_ = Ours(**own).fit(X, y)
         return self
 
     def _predict(self, X: Any) -> Any:
