@@ -84,7 +84,7 @@ def journey(folder: Path, sites: int = SITES, n_rows: int = ROWS) -> dict[str, A
     kits, each, paths = folder / "kits", [], []
     for k, name in enumerate(names):
         own = kits / name
-        (own / "data").mkdir()
+
         recordings(own / "data" / "log.csv", k, n_rows)
         # The line that the page in the folder says.
         page = (own / "README.txt").read_text(encoding="utf-8")

@@ -11,11 +11,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+
+from catchment.cli import main
 
 ROOT = Path(__file__).parents[1]
 WORKFLOW = ROOT / ".github" / "workflows" / "systems.yml"
-CORE = sorted(ROOT.glob("packages/catchment/src/**/*.py"))
+SOURCES = sorted(ROOT.glob("packages/*/src/**/*.py"))
 WALK = """
 import os, signal, sys
 import numba, scipy, typer  # which look at the system they are on
@@ -83,7 +86,6 @@ def test_the_walk_by_files_needs_nothing_that_windows_lacks(tmp_path: Path) -> N
     catchment(tmp_path, "kit", "plan.toml", "--sites", "sites.csv")
     kits = tmp_path / "kits"
     for k, name in enumerate(names):
-        (kits / name / "data").mkdir()
         rows = "".join(f"{(t * (k + 2)) % 7},{(t * (k + 3)) % 5}\n" for t in range(200))
         (kits / name / "data" / "log.csv").write_text("x,y\n" + rows, newline="\r\n")
         said = ["contribute", "plan.toml", "data", "--name", name, "--keys", "keys"]
@@ -97,20 +99,37 @@ def test_the_walk_by_files_needs_nothing_that_windows_lacks(tmp_path: Path) -> N
     assert all(b"\r" not in path.read_bytes() for path in kits.glob("**/*.t[ox]*"))
 
 
+def test_windows_expands_patterns_because_the_words_are_not_passed_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Click expands *.contribution there if it takes the words from the process itself.
+    seen: list[object] = []
+    commands = sys.modules[main.__module__]
+    monkeypatch.setattr(commands, "app", lambda args, prog_name: seen.append(args))
+    main()
+    assert seen == [None]
+
+
 def _mode(call: ast.Call) -> str:
     given = [one.value for one in call.args if isinstance(one, ast.Constant)]
     return next((one for one in given if isinstance(one, str) and set(one) <= set("rwaxbt+")), "")
 
 
 def test_text_is_written_with_the_newline_of_every_system() -> None:
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in CORE}
+    """And read and written as UTF-8, which is not the default of Windows."""
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
     for path, node in ((path, one) for path, tree in trees.items() for one in ast.walk(tree)):
         if not isinstance(node, ast.Call):
             continue
         name: Any = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        writes = name == "write_text"
-        writes |= name == "open" and "b" not in _mode(node) and bool(set(_mode(node)) & set("wax"))
-        assert not writes or "newline" in {one.arg for one in node.keywords}, (path, node.lineno)
+        said, where = {one.arg for one in node.keywords}, (path, node.lineno)
+        if name == "read_text" and node.args:
+            said.add("encoding")
+        opened = name in ("open", "fdopen") and "b" not in _mode(node) and _mode(node)
+        writes = name == "write_text" or (opened and set(_mode(node)) & set("wax"))
+        assert not writes or "newline" in said, where
+        reads = name == "read_text" and isinstance(node.func, ast.Attribute)
+        assert not (reads or writes or opened) or "encoding" in said, where
 
 
 def test_three_systems_run_what_is_here() -> None:

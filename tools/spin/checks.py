@@ -91,10 +91,11 @@ CHECKS += (
     Check("ledger", ("N=4", "BY_PLAN"), "every plan has its own account", finds=True),
 )
 CHECKS += (
-    Check("two_servers", ("N=5",), "5 clients, a leader that lies: nobody is isolated"),
+    Check("two_servers", ("N=5",), "5 clients, 2 plans, a leader that lies: nobody is isolated"),
     Check("two_servers", ("N=5", "C=1"), "the same, one client corrupt", long=True),
     Check("two_servers", ("N=5", "NO_FLOOR"), "a batch of one client", finds=True),
     Check("two_servers", ("N=5", "OVERLAP"), "two batches that differ by one", finds=True),
+    Check("two_servers", ("N=5", "BY_PLAN"), "a batch of each of two plans", finds=True),
     Check("two_servers", ("N=5", "NOTE_LATER"), "a batch forgotten by a crash", finds=True),
 )
 

@@ -1,8 +1,8 @@
 /* A leader that lies, and a helper that answers batches, in secure aggregation with two servers.
 
-   N clients have sent one upload each; the last C of them are corrupt and tell the leader all they
-   hold. The leader names batches as it likes, in any order and as often as it likes, up to BATCHES
-   that are answered. The helper may be stopped at any moment and begins anew with what it noted. It
+   N clients have sent one upload each to each of two plans that read the same data; the last C of
+   them are corrupt and tell the leader all they hold. The leader names batches of either plan as it
+   likes, in any order and as often as it likes, up to BATCHES that are answered. The helper may be stopped at any moment and begins anew with what it noted. It
    answers the sum of a batch's masks, with which the leader opens the sum of the batch.
 
    Claim: of the sums that were opened no combination is of 1 to FLOOR - C - 1 honest clients.
@@ -10,6 +10,7 @@
    Rules can be taken out, and then an attack must be found:
      NO_FLOOR     the leader says how many clients make a batch, not what the clients signed
      OVERLAP      a client may be in two batches
+     BY_PLAN      batches of one plan are compared, and not those of plans over the same data
      NOTE_LATER   the helper notes a batch after its answer has left */
 
 #ifndef N
@@ -30,9 +31,16 @@
 byte opened[BATCHES];
 byte n_opened;
 byte noted[BATCHES]; /* what the helper knows of itself */
+byte of_plan[BATCHES];
 byte n_noted;
 
-inline allowed(batch, yes) {
+#ifdef BY_PLAN
+#define COMPARED(k, plan) (of_plan[k] == plan)
+#else
+#define COMPARED(k, plan) 1 /* clients sign which sums their data went into before */
+#endif
+
+inline allowed(batch, plan, yes) {
   yes = 1;
 #ifndef NO_FLOOR
   if :: COUNT(batch) < FLOOR -> yes = 0 :: else fi;
@@ -41,7 +49,10 @@ inline allowed(batch, yes) {
   k = 0;
   do
   :: k < n_noted ->
-     if :: (noted[k] & batch) && noted[k] != batch -> yes = 0 :: else fi;
+     if
+     :: COMPARED(k, plan) && (noted[k] & batch) && noted[k] != batch -> yes = 0
+     :: else
+     fi;
      k++
   :: else -> break
   od;
@@ -68,20 +79,21 @@ inline left_in(a, b, c, set) {
 }
 
 active proctype leader() {
-  byte batch, yes, k, left;
+  byte batch, plan, yes, k, left;
   int a, b, c;
   do
   :: n_opened < BATCHES ->
      select(batch : 1 .. ALL);
+     select(plan : 0 .. 1);
      atomic {
-       allowed(batch, yes);
+       allowed(batch, plan, yes);
        if
        :: yes ->
 #ifdef NOTE_LATER
           opened[n_opened] = batch; n_opened++;
-          if :: noted[n_noted] = batch; n_noted++ :: skip /* stopped before it was noted */ fi
+          if :: noted[n_noted] = batch; of_plan[n_noted] = plan; n_noted++ :: skip /* stopped before it was noted */ fi
 #else
-          noted[n_noted] = batch; n_noted++;
+          noted[n_noted] = batch; of_plan[n_noted] = plan; n_noted++;
           if :: opened[n_opened] = batch; n_opened++ :: n_noted < BATCHES fi /* or stopped */
 #endif
        :: else

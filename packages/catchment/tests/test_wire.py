@@ -169,7 +169,7 @@ def test_strangers_newer_formats_and_too_large_messages_are_named() -> None:
     message = Message("k", {}, (np.arange(4.0),)).to_bytes()
     with pytest.raises(IntegrityError, match="not a catchment message"):
         Message.from_bytes(b"RIFF" + message[4:])
-    with pytest.raises(IntegrityError, match="newer than"):
+    with pytest.raises(IntegrityError, match="not 1 to 2; upgrade"):
         Message.from_bytes(signed(message[46:], version=VERSION + 1))
     with pytest.raises(IntegrityError, match="the limit is 20"):
         Message.from_bytes(message, limit=20)

@@ -1,8 +1,9 @@
 """A place to drop contributions: one process, HTTPS, that takes files for one plan, nothing else.
 
 A client sends its file by any program that can: `curl --data-binary @p07.contribution URL`. A file
-is kept only if it is whole, signed, made for the plan and, where public keys are known, signed by a
-registered one; a client's first file counts. Nothing can be read from it, and it runs nothing.
+is kept only if it is whole, signed, made for a stage of the plan and, where public keys are known,
+signed by a registered one; a client's first file counts. Nothing can be read from it, and it runs
+nothing. Who connects and is silent, or sends a byte now and then, holds up nobody and is cut off.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import ssl
 import time
 from collections import defaultdict, deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock
+from socket import SHUT_RDWR, socket
+from tempfile import TemporaryFile
+from threading import Lock, Timer
 from urllib.parse import quote
 
 from catchment.errors import CatchmentError
@@ -35,11 +39,13 @@ class Drop:
     plan
         Fingerprint of the plan that they must be for.
     identities
-        Public keys by client; anybody's first key if there are none.
+        Public keys by client; anybody's first key if there are none, on this machine alone.
     most_bytes
         The largest file.
     per_minute
         Files that one address may send in a minute.
+    seconds
+        How long a connection may last.
     """
 
     folder: Path
@@ -47,6 +53,8 @@ class Drop:
     identities: Mapping[str, str] = field(default_factory=dict)
     most_bytes: int = 64 << 20
     per_minute: int = 30
+    seconds: float = 120.0
+    opening: Lock = field(default_factory=Lock, repr=False)
     _lock: Lock = field(default_factory=Lock)
     _times: defaultdict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
 
@@ -71,17 +79,67 @@ class Drop:
         try:
             one = Contribution.from_bytes(content)
             one.check(self.plan, self.identities)
-        except (CatchmentError, ValueError) as error:
+        except CatchmentError as error:
             return 422, f"refused: {error}"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path = (
-            self.folder / f"{quote(one.client, safe='')}.{quote(one.stage, safe='')}.contribution"
-        )
-        with self._lock:
+        path = self.folder / f"{quote(one.client, safe='')}.{one.stage}.contribution"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
             if path.exists() and path.read_bytes() != content:
                 return 409, f"refused: {one.client} has contributed already"
             replace_file(path, content)
+        except OSError as error:  # the disk is full, or the name too long for it
+            return 507, f"not kept: {error.strerror}"
         return 201, f"kept: {one.client}, {one.stage}, {len(content)} bytes"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Reads one file of one connection, in a thread of its own, which ends in time."""
+
+    drop: Drop
+    server_version, sys_version = "drop", ""
+
+    def handle(self) -> None:
+        self.hasty = self.drop.is_hasty(str(self.client_address[0]), time.monotonic())
+        end = Timer(5.0 if self.hasty else self.drop.seconds, self._cut)
+        end.daemon = True
+        end.start()
+        with suppress(OSError):  # of whoever hangs up, or is cut off
+            super().handle()  # HTTPS begins with the first byte that is read: here
+        end.cancel()
+
+    def _cut(self) -> None:
+        with suppress(OSError):
+            socket.shutdown(self.connection, SHUT_RDWR)  # the line itself, under HTTPS
+
+    def do_POST(self) -> None:
+        most, sent = self.drop.most_bytes, self.headers.get("Content-Length", "")
+        if self.hasty:
+            self._answer(429, "refused: too many files within a minute; try again later")
+        elif not sent.isdecimal():
+            self._answer(411, "refused: the request does not say how long the file is")
+        elif len(sent) > 12 or int(sent) > most:
+            self._answer(413, f"refused: the file has more than {most} bytes")
+        else:
+            left = int(sent)
+            with TemporaryFile() as held:  # those that come slowly wait on the disk
+                while left and (piece := self.rfile.read(min(left, 1 << 20))):
+                    left -= held.write(piece)
+                held.seek(0)
+                with self.drop.opening:  # one at a time is in memory
+                    status, words = self.drop.take(held.read())
+            self._answer(status, words)
+
+    do_PUT = do_POST  # noqa: N815
+
+    def _answer(self, status: int, words: str) -> None:
+        content = f"{words}\n".encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(content)
+        self.close_connection = True
 
 
 def drop_server(
@@ -96,43 +154,23 @@ def drop_server(
     Parameters
     ----------
     certificate, key
-        Of HTTPS, in PEM. Without them it serves this machine alone.
+        Of HTTPS, in PEM. Without them, or where the drop knows no public keys, it serves this
+        machine alone.
     """
-    if certificate is None and address[0] not in ("127.0.0.1", "::1", "localhost"):
+    if address[0] not in ("127.0.0.1", "localhost") and (
+        certificate is None or not drop.identities
+    ):
         raise ValueError(
-            f"the drop would listen on {address[0]} without HTTPS; pass a certificate and its key"
+            f"the drop would listen on {address[0]} without HTTPS or without knowing its clients; "
+            "pass a certificate, its key and identities.json"
         )
-
-    class Handler(BaseHTTPRequestHandler):
-        server_version, sys_version, timeout = "drop", "", 60
-
-        def do_POST(self) -> None:
-            sent = self.headers.get("Content-Length", "")
-            if drop.is_hasty(str(self.client_address[0]), time.monotonic()):
-                self.answer(429, "refused: too many files within a minute; try again later")
-            elif not sent.isdecimal():
-                self.answer(411, "refused: the request does not say how long the file is")
-            elif int(sent) > drop.most_bytes:
-                self.answer(413, f"refused: the file has more than {drop.most_bytes} bytes")
-            else:
-                self.answer(*drop.take(self.rfile.read(int(sent))))
-
-        do_PUT = do_POST  # noqa: N815
-
-        def answer(self, status: int, words: str) -> None:
-            content = f"{words}\n".encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "text/plain; charset=utf-8")
-            self.send_header("Content-Length", str(len(content)))
-            self.send_header("Connection", "close")
-            self.end_headers()
-            self.wfile.write(content)
-            self.close_connection = True
-
-    server = ThreadingHTTPServer(address, Handler)
+    server = ThreadingHTTPServer(address, type("Handler", (_Handler,), {"drop": drop}))
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(certificate, key)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
+        # Who connects and does not begin must not keep others from it.
+        server.socket = context.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
     return server

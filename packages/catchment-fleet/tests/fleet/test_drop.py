@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
 
 from catchment.plans import combine, contribute, read_plan
+from catchment.privacy import FileMemory
+from catchment.privacy.secure_aggregation import sign
 from catchment_fleet import Drop, drop_server
 from catchment_fleet.deploy import make_keys
 
@@ -105,9 +109,18 @@ def test_a_drop_knows_its_clients_and_their_pace(tmp_path: Path) -> None:
     assert not (tmp_path / "dropped").exists()
 
 
-def test_a_drop_without_https_is_for_this_machine_alone(tmp_path: Path) -> None:
+def test_a_drop_without_https_or_keys_is_for_this_machine_alone(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="without HTTPS"):
-        drop_server(Drop(tmp_path, ""), ("0.0.0.0", 0))
+        drop_server(Drop(tmp_path, "", {"ann": "00" * 32}), ("0.0.0.0", 0))
+    make_keys(tmp_path, ["127.0.0.1"], [])
+    own = tmp_path / "server"
+    with pytest.raises(ValueError, match="without knowing its clients"):
+        drop_server(
+            Drop(tmp_path, ""),
+            ("0.0.0.0", 0),
+            certificate=own / "server.crt",
+            key=own / "server.key",
+        )
     server = drop_server(Drop(tmp_path, ""), ("127.0.0.1", 0))
     server.server_close()
 
@@ -126,3 +139,56 @@ def test_the_drop_writes_no_file_outside_its_folder(tmp_path: Path) -> None:
         "ann.training.contribution",
         "ward%203%2Fbed%202.training.contribution",
     ]
+
+
+def test_who_is_silent_or_slow_holds_up_nobody_and_is_cut_off(tmp_path: Path) -> None:
+    ann = contribution(tmp_path, "ann")
+    file = read_plan(tmp_path / "plan.toml")
+    drop = Drop(tmp_path / "dropped", file.fingerprint, seconds=3.0)
+    with listening(drop, tmp_path / "keys") as (port, trusted):
+        mute = [socket.create_connection(("127.0.0.1", port)) for _ in range(8)]  # no HTTPS begun
+        slow = []
+        for sent_so_far in (b"POST / HT", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nab"):
+            line = socket.create_connection(("127.0.0.1", port))
+            slow.append(trusted.wrap_socket(line, server_hostname="127.0.0.1"))
+            slow[-1].sendall(sent_so_far)
+        assert sent(port, trusted, ann)[0] == 201  # while the ten are there
+        for one in (*mute, *slow):
+            one.settimeout(30)
+            with one, suppress(ConnectionError, ssl.SSLError):  # an end, and no timeout
+                while one.recv(1000):
+                    pass
+    assert [path.name for path in (tmp_path / "dropped").iterdir()] == ["ann.training.contribution"]
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "-1", "1e3", "0x10", ""])
+def test_a_length_that_is_none_is_refused(tmp_path: Path, length: str) -> None:
+    drop = Drop(tmp_path / "dropped", "plan")
+    server = drop_server(drop, ("127.0.0.1", 0))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=30) as line:
+            line.sendall(f"POST / HTTP/1.1\r\nContent-Length: {length}\r\n\r\n".encode())
+            assert line.recv(100).split()[1] in (b"411", b"413")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert not (tmp_path / "dropped").exists()
+
+
+def test_a_stage_that_no_plan_has_and_a_name_too_long_for_the_disk_are_refused(
+    tmp_path: Path,
+) -> None:
+    contribution(tmp_path, "ann")
+    file = read_plan(tmp_path / "plan.toml")
+    drop = Drop(tmp_path / "dropped", file.fingerprint)
+    plan, data, own = tmp_path / "plan.toml", tmp_path / "ann.csv", tmp_path / "keys"
+    one = contribute(plan, data, name="ä" * 100, keys=own, clear=True)
+    assert drop.take(one.to_bytes())[0] == 507
+    tea = replace(one, client="ann", stage="tea/../../x")
+    memory = FileMemory(own / "memory")
+    tea = replace(tea, signature=sign(memory, b"catchment-contribution-1", tea._signed()))
+    assert drop.take(tea.to_bytes())[0] == 422
+    assert list((tmp_path / "dropped").iterdir()) == []

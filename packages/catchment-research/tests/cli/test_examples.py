@@ -147,6 +147,8 @@ def test_settings_for_nobody_are_refused(table: str, tmp_path: Path) -> None:
         text = example_plan("aligned").replace("[learn]", f"[learn]\n{table}")
     with pytest.raises(ValueError, match="'nobody', who is no client that trains; those are user"):
         run_plan(parse_plan(text), tmp_path / "run")
+    (tmp_path / "plan.toml").write_text(text)
+    assert "'nobody', who is no client" in typed("plan", tmp_path / "plan.toml", code=2).stderr
 
 
 def test_a_plan_starts_prompts_in_closed_form(tmp_path: Path) -> None:

@@ -134,6 +134,19 @@ def test_one_owners_file_is_one_client_and_is_not_cut_into_several(
     assert verify_run("runs/house0").having("ok") == verify_run("runs/house0").checks
 
 
+def test_fit_says_that_a_trend_has_made_intervals_too_wide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for k in range(3):
+        values = 0.2 * np.arange(1_500) + np.random.default_rng(k).normal(size=1_500)
+        rows = "".join(f"{t},{value:.4f}\n" for t, value in enumerate(values))
+        (tmp_path / f"house{k}.csv").write_text("time,load\n" + rows)
+    assert "a trend widens those from autocov" in typed(capsys, ".", "--horizon", "12")
+    again = typed(capsys, ".", "--horizon", "12", "--map", "default", "--force")
+    assert "times those that intervals expect" not in again
+
+
 def test_horizons_that_recordings_cannot_have_are_refused_or_not_tested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

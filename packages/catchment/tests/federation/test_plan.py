@@ -11,9 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catchment.features import EchoState, Reservoir
+from catchment.features import NVAR, EchoState, Reservoir
 from catchment.federation import Plan, RoundContext, describe
-from catchment.federation.learn import FederatedRidge, ReadoutAveraging
+from catchment.federation.learn import (
+    Candidates,
+    FederatedRidge,
+    PersonalReadouts,
+    ReadoutAveraging,
+)
 from catchment.readout import LDA
 
 RESERVOIR = Reservoir(units=5, inputs=1, seed=1)
@@ -133,3 +138,21 @@ def test_what_has_no_plain_settings_cannot_be_planned(thing: object) -> None:
 def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(PLAN, **settings)
+
+
+# As the last release before gave them, which had settings that are gone since.
+RECORDED = {
+    "FederatedRidge": "72cdc4c4e3cfe1ccdc2a3f8d25d2dfd8c6266f5c0f9b330cce3111cb84cdeaec",
+    "Candidates": "91d54e4853969a08948cfbddad13050d0a10de29d4adc86dc159288496611087",
+    "PersonalReadouts": "4e0bb3bbeb1929815f457173434905cd390cbca92e68638ce39457fb07e71197",
+}
+
+
+def test_plans_without_a_setting_that_is_gone_keep_their_fingerprint() -> None:
+    two, three = (NVAR(delays, order=1).build(1, per_step=True) for delays in (2, 3))
+    found: list[Any] = [
+        FederatedRidge(features=two, ridge=0.1),
+        Candidates(features=(two, three)),
+        PersonalReadouts(ridge=FederatedRidge(features=two)),
+    ]
+    assert {type(one).__name__: Plan(algorithm=one).fingerprint() for one in found} == RECORDED

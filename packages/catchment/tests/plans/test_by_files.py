@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from catchment.cli import main
 from catchment.errors import FederationError, IntegrityError, RuleError
+from catchment.federation.runs import locked
 from catchment.plans import (
     AwaitedError,
     Contribution,
@@ -26,7 +29,16 @@ from catchment.plans import (
     read_plan,
     run_plan,
 )
-from catchment.privacy import FileMemory, Helper, PrivacyLedger, SecureAggregation
+from catchment.privacy import (
+    FileMemory,
+    Helper,
+    PrivacyLedger,
+    SecureAggregation,
+    new_helper,
+    new_identity,
+    read_policy,
+)
+from catchment.privacy.secure_aggregation import Outline, about_of, content_digest, sign
 from catchment.wire import Message, join, split
 
 PLAN = """
@@ -211,6 +223,10 @@ def test_nothing_leaves_in_the_clear_unasked_or_thin(tmp_path: Path) -> None:
         contribute(plan, tmp_path / "p00.csv", clear=True, **given)
 
 
+# The same as with two servers, but in the clear: with the ridge that a sum alone lets be chosen.
+SUMS = PLAN.format(scale="own") + '\n[learn]\nalgorithm = "ridge"\nridge = "gcv"\n'
+
+
 class Sites:
     """A kit whose clients have contributed under secure aggregation with two servers."""
 
@@ -260,9 +276,7 @@ def test_two_servers_give_the_model_of_one_process(tmp_path: Path) -> None:
     answer = sites.answer(sites.batch())
     out = sites.folder / "run"
     combine(sites.paths.values(), sites.plan, out=out, identities=sites.keys, answers=[answer])
-    # The same, but with the ridge that a sum alone allows to be chosen.
-    plain = PLAN.format(scale="own") + '\n[learn]\nalgorithm = "ridge"\nridge = "gcv"\n'
-    run_plan(read_plan(written(tmp_path / "data", plain)), tmp_path / "one")
+    run_plan(read_plan(written(tmp_path / "data", SUMS)), tmp_path / "one")
     assert sha(out) == sha(tmp_path / "one")
 
 
@@ -280,18 +294,28 @@ def test_a_masked_contribution_is_hardly_longer_than_its_numbers(tmp_path: Path)
 def test_a_masked_contribution_has_at_most_a_twentieth_more_bytes_than_a_clear_one(
     tmp_path: Path,
 ) -> None:
-    sites = Sites(tmp_path, 3, text=PLAN.replace("units = 8", "units = 100"))
-    one = Contribution.read(sites.paths["p00"])
-    (clear,) = (array.nbytes for array in one.message.arrays[:1])  # the same numbers in that ring
-    bare = Message("statistics", {}, (np.zeros(clear // 8, np.uint64),)).to_bytes()
-    assert clear <= len(bare)
-    assert sites.paths["p00"].stat().st_size <= 1.05 * len(bare)
+    text = PLAN.replace("units = 8", "units = 100")
+    sites = Sites(tmp_path, 3, text=text)
+    own = sites.folder / "own"
+    own.mkdir()
+    learn = '\n[learn]\nalgorithm = "ridge"\nridge = "gcv"\n'
+    more = {"name": "p00", "keys": own / "keys", "clear": True}
+    rows = (tmp_path / "data" / "p00.csv").read_text().splitlines()
+    (own / "long.csv").write_text(
+        "\n".join(rows[:1] + rows[1:] * 6) + "\n"
+    )  # the rule on thin ones
+    plan = written(own, text.replace("{scale}", "own") + learn)
+    clear = contribute(plan, own / "long.csv", **more)  # type: ignore[arg-type]
+    # Of the clear upload every number takes the 8 bytes that it takes in the ring of 64 bits.
+    numbers = np.zeros(sum(array.size for array in clear.message.arrays), np.uint64)
+    upload = replace(clear, reply=Message("statistics", {}, (numbers,)).to_bytes())
+    ratio = sites.paths["p00"].stat().st_size / len(upload.to_bytes())
+    assert 1 < ratio <= 1.05
 
 
 def test_a_fifth_that_is_lost_at_any_moment_changes_nothing_but_the_set(tmp_path: Path) -> None:
     sites = Sites(tmp_path, 5)
-    plain = PLAN.format(scale="own") + '\n[learn]\nalgorithm = "ridge"\nridge = "gcv"\n'
-    file = read_plan(written(tmp_path / "data", plain))
+    file = read_plan(written(tmp_path / "data", SUMS))
     run_plan(file, tmp_path / "five")
     # After their contributions nobody is needed: one is gone before the batch is answered.
     batch = sites.batch()
@@ -333,8 +357,7 @@ def test_who_came_late_joins_with_two_servers_in_a_batch_of_their_own(tmp_path: 
     late.write_bytes(awaited.value.content)
     second = sites.answer(late)
     combine(sites.paths.values(), sites.plan, **given, answers=[second, first])
-    plain = PLAN.format(scale="own") + '\n[learn]\nalgorithm = "ridge"\nridge = "gcv"\n'
-    run_plan(read_plan(written(tmp_path / "data", plain)), tmp_path / "six")
+    run_plan(read_plan(written(tmp_path / "data", SUMS)), tmp_path / "six")
     assert sha(sites.folder / "run") == sha(tmp_path / "six")
 
 
@@ -349,7 +372,8 @@ def test_the_helper_holds_a_leader_to_what_clients_signed(tmp_path: Path) -> Non
     for name in ("p00", "p01"):
         terms = named[name].facts["terms"]
         assert isinstance(terms, Mapping)
-        lowered[name] = replace(named[name], facts={"terms": {**terms, "min_clients": 2}})
+        facts = {**named[name].facts, "terms": {**terms, "min_clients": 2}}
+        lowered[name] = replace(named[name], facts=facts)
     with pytest.raises(IntegrityError, match="a signature does not fit"):
         sites.helper().answer(join("secure-batch", lowered).to_bytes())
     late = datetime.now(UTC).date() + timedelta(days=120)
@@ -414,3 +438,253 @@ small_cohort = true
         (entry,) = PrivacyLedger(FileMemory(sites.folder / name / "keys" / "memory")).entries()
         assert (entry.epsilon, entry.delta) == (4.0, 1e-5)
         assert not entry.is_exact
+
+
+def forged(one: Contribution, folder: Path, **facts: Any) -> Path:
+    """Return a contribution with other facts, signed by a key of nobody's."""
+    memory = FileMemory(folder)
+    one = replace(one, **{"key": new_identity(memory), **facts})
+    one = replace(one, signature=sign(memory, b"catchment-contribution-1", one._signed()))
+    return one.save(folder.with_suffix(".contribution"))
+
+
+@pytest.mark.parametrize("name", ["../../x", "a\x1b[2J", "x" * 300, "", 3, None, {"a": 1}])
+def test_a_forged_name_costs_only_the_file_that_has_it(tmp_path: Path, name: object) -> None:
+    plan = written(tmp_path, PLAN.format(scale="own"))
+    paths = made(plan, people(tmp_path, 2))
+    bad = forged(Contribution.read(paths["p00"]), tmp_path / "eve", client=name)
+    done = combine([*paths.values(), bad], plan, out=tmp_path / "files")
+    assert list(done.refused) == [str(bad)]
+    assert str(done.refused[str(bad)]).isprintable()
+    assert done.finished.run.latest["training"][-1].n_used == 2
+
+
+def test_two_people_cannot_have_one_key_and_a_file_is_for_a_stage_that_is_there(
+    tmp_path: Path,
+) -> None:
+    plan = written(tmp_path, PLAN.format(scale="own"))
+    paths = made(plan, people(tmp_path, 2))
+    own = FileMemory(tmp_path / "p00.keys" / "memory")
+    again = replace(Contribution.read(paths["p00"]), client="pete")
+    again = replace(again, signature=sign(own, b"catchment-contribution-1", again._signed()))
+    second = again.save(tmp_path / "pete.contribution")
+    other = forged(Contribution.read(paths["p01"]), tmp_path / "eve", client="eve", stage="tea")
+    done = combine([*paths.values(), second, other], plan, out=tmp_path / "files")
+    assert done.refused == {
+        str(second): "pete signed it with the key of p00",
+        str(other): "nothing is added by files for 'tea'",
+    }
+
+
+def test_what_is_inspected_moves_no_cursor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = written(tmp_path, PLAN.format(scale="own"))
+    (path,) = made(plan, people(tmp_path, 1)).values()
+    told = forged(Contribution.read(path), tmp_path / "eve", tells="\x1b[2J\x1b[Hnothing at all")
+    with pytest.raises(SystemExit):
+        main(["inspect", str(told)])
+    said = capsys.readouterr().out
+    assert "?[2J?[Hnothing at all" in said
+    assert "\x1b" not in said
+
+
+def test_a_file_takes_no_more_memory_than_it_is_long(tmp_path: Path) -> None:
+    facts = dict.fromkeys(("client", "key", "plan", "stage", "answers", "tells"), "a")
+    bomb = Message("contribution", facts, (np.zeros(1 << 20, np.int64),)).to_bytes()
+    assert len(bomb) < 1 << 20
+    with pytest.raises(IntegrityError, match=r"would take more than \d+ bytes unpacked"):
+        Contribution.from_bytes(bomb)
+    wide = Message("contribution", {**facts, "tells": "a" * 70_000}, ()).to_bytes()
+    with pytest.raises(IntegrityError, match="header claims"):
+        Contribution.from_bytes(wide)
+
+
+@pytest.mark.parametrize("later_first", [False, True])
+def test_two_plans_over_the_same_data_go_with_the_same_clients(
+    tmp_path: Path, later_first: bool
+) -> None:
+    sites = Sites(tmp_path, 4)
+    one = sites.batch()
+    other = sites.folder / "other.toml"
+    text = sites.plan.read_text()
+    other.write_text(f'{text}\n[learn]\nalgorithm = "ridge"\nridge = 0.5\n')
+    elsewhere = sites.folder / "elsewhere.toml"
+    key = next(line for line in text.splitlines() if line.startswith("helper"))
+    elsewhere.write_text(text.replace(key, f'helper = "{new_helper({})}"'))
+
+    def sent(plan: Path, name: str) -> Path:
+        keys, data = sites.folder / name / "keys", tmp_path / "data" / f"{name}.csv"
+        made = contribute(plan, data, name=name, keys=keys, identities=sites.keys)
+        return made.save(sites.folder / f"{name}.second")
+
+    # Another helper knows nothing of the first one's batches: the client itself refuses.
+    with pytest.raises(FederationError, match="a sum without noise over another set"):
+        sent(elsewhere, "p00")
+    paths = [sent(other, name) for name in sites.names[:3]]
+    with pytest.raises(AwaitedError) as awaited:
+        combine(paths, other, out=sites.folder / "other", identities=sites.keys)
+    two = sites.folder / "other.batch"
+    two.write_bytes(awaited.value.content)
+    # The difference of these sums would be p03 alone, whichever is asked for first.
+    first, second = (two, one) if later_first else (one, two)
+    sites.answer(first)
+    with pytest.raises(RuleError, match="p00 was in another batch of this plan, or of one that"):
+        sites.answer(second)
+
+
+def test_one_client_s_terms_do_not_end_a_batch_and_who_is_left_out_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sites = Sites(tmp_path, 5)
+    one = Contribution.read(sites.paths["p03"])
+    numbers, box, _ = one.message.arrays
+    terms = {**one.message.facts["terms"], "min_clients": 1_000_000}  # type: ignore[dict-item]
+    memory = FileMemory(sites.folder / "p03" / "keys" / "memory")
+    content = content_digest(Outline.from_fact(one.message.facts["outline"]), numbers)
+    signed = content + box.tobytes() + b"[]"
+    signature = np.frombuffer(sign(memory, about_of(terms), signed), np.uint8)
+    facts = {**one.message.facts, "terms": terms}
+    lying = replace(
+        one, reply=Message("secure-single", facts, (numbers, box, signature)).to_bytes()
+    )
+    lying = replace(lying, signature=sign(memory, b"catchment-contribution-1", lying._signed()))
+    lying.save(sites.paths["p03"])
+    flipped = bytearray(sites.paths["p04"].read_bytes())
+    flipped[-9] ^= 1
+    sites.paths["p04"].write_bytes(flipped)
+    given = ["--plan", str(sites.plan), "--identities", str(sites.keys), "--strict"]
+    with pytest.raises(SystemExit) as ended:
+        main(["combine", *map(str, sites.paths.values()), *given, "--out", str(tmp_path / "run")])
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert "p03 was left out: an upload is for another plan, round, request or minimum" in said
+    assert "p04.contribution was refused: the message is damaged" in said
+    batch = Message.from_bytes((tmp_path / "run.batch").read_bytes())
+    assert sorted(split(batch, "secure-batch")) == ["p00", "p01", "p02"]
+
+
+def test_a_helper_answers_one_batch_at_a_time(tmp_path: Path) -> None:
+    sites = Sites(tmp_path)
+    batch = sites.batch()
+    with (
+        closing(locked(sites.folder / "helper" / "keys")),
+        pytest.raises(FederationError, match="is in use"),
+    ):
+        sites.answer(batch)
+    with (
+        closing(locked(sites.folder / "p00" / "keys" / "memory")),
+        pytest.raises(FederationError, match="is in use"),
+    ):
+        contribute(
+            sites.plan, tmp_path / "data" / "p00.csv", name="p00",
+            keys=sites.folder / "p00" / "keys", identities=sites.keys,
+        )  # fmt: skip
+    assert sites.answer(batch).is_file()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["A", "a"], ["helper"], ["a; rm x"], ["a", "a/b"], ["plan.toml"], ["../x"], ["a.", "a"], []],
+)
+def test_a_kit_has_a_folder_for_each_name_or_none_at_all(tmp_path: Path, names: list[str]) -> None:
+    plan = written(tmp_path, PLAN.format(scale="own") + TWO_SERVERS.format(least=3))
+    with pytest.raises(ValueError, match="client"):
+        kit(plan, [*names, "b"] if names else [], tmp_path / "kits")
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
+
+
+def test_a_kit_that_cannot_be_made_leaves_no_key_behind(tmp_path: Path) -> None:
+    plan = written(tmp_path, PLAN.format(scale="own").replace("echo_state", "echoes"))
+    with pytest.raises(ValueError, match="echoes"):
+        kit(plan, ["a", "b", "c"], tmp_path / "kits")
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
+    kit(written(tmp_path, PLAN.format(scale="own")), ["a"], tmp_path / "kits")
+    with pytest.raises(FileExistsError, match="is there already, and may hold keys"):
+        kit(plan, ["a"], tmp_path / "kits")
+
+
+def test_a_kit_s_folder_has_plan_policy_key_and_a_page_with_the_columns(tmp_path: Path) -> None:
+    plan = written(tmp_path, PLAN.format(scale="own") + TWO_SERVERS.format(least=4))
+    folder = kit(plan, ["ann", "bob", "cid", "dan"], tmp_path / "kits")
+    assert sorted(path.name for path in (folder / "ann").iterdir()) == [
+        "README.txt", "data", "identities.json", "keys", "plan.toml",
+    ]  # fmt: skip
+    policy = read_policy(folder / "ann" / "keys" / "policy.toml")
+    assert (policy.min_clients, policy.rows_per_feature, policy.clear) == (4, 2.0, False)
+    keys = json.loads((folder / "ann" / "identities.json").read_text())
+    assert keys["ann"] == new_identity(FileMemory(folder / "ann" / "keys" / "memory"))
+    page = (folder / "ann" / "README.txt").read_text()
+    assert "ax, ay, activity (activity is one of: rest, walk)" in page
+    # A site that asks for more than the plan gives does not contribute.
+    (folder / "ann" / "keys" / "policy.toml").write_text("min_clients = 5\n")
+    people(tmp_path / "data", 1)
+    with pytest.raises(RuleError, match="asks for 5 or more"):
+        contribute(
+            folder / "plan.toml", tmp_path / "data" / "p00.csv", name="ann",
+            keys=folder / "ann" / "keys", identities=folder / "identities.json",
+        )  # fmt: skip
+
+
+class Killed(BaseException):
+    """A process that ends here."""
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_whoever_is_killed_at_any_file_loses_nothing_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    sites = Sites(tmp_path, 3)
+    own = sites.folder / "p00"
+    whole = Path.replace
+    count = [0]
+
+    def replaced(self: Path, target: Path) -> Path:
+        count[0] -= 1
+        if count[0] == 0 and not after:
+            raise Killed
+        found = whole(self, target)
+        if count[0] == 0:
+            raise Killed
+        return found
+
+    monkeypatch.setattr(Path, "replace", replaced)
+
+    def until_done(act: Any) -> tuple[Any, int]:
+        """Return what an act gives when it was ended at its first file, its second, and so on."""
+        for at in range(1, 60):
+            count[0] = at
+            try:
+                return act(), at
+            except Killed:
+                continue
+            finally:
+                count[0] = 0
+        raise AssertionError("it never came to its end")
+
+    def sent() -> bytes:
+        given = {"name": "p00", "keys": own / "keys", "identities": sites.keys}
+        made = contribute(sites.plan, tmp_path / "data" / "p00.csv", **given)  # type: ignore[arg-type]
+        return made.save(sites.paths["p00"]).read_bytes()
+
+    memory = FileMemory(own / "keys" / "memory")
+    for name in [name for name in memory if "identity" not in name]:
+        del memory[name]  # as before its contribution
+    sites.paths["p00"].unlink()
+    first, n_client = until_done(sent)
+    assert Contribution.from_bytes(first).message.arrays[0].tobytes() == (
+        Contribution.from_bytes(sent()).message.arrays[0].tobytes()  # no second mask
+    )
+    assert len(PrivacyLedger(memory).entries()) == 1
+    batch, n_leader = until_done(sites.batch)
+    answer, n_helper = until_done(lambda: sites.answer(batch))
+    content = answer.read_bytes()
+    assert sites.answer(sites.batch()).read_bytes() == content
+    out = sites.folder / "run"
+    given: dict[str, Any] = {"out": out, "identities": sites.keys, "answers": [answer]}
+    _, n_last = until_done(lambda: combine(sites.paths.values(), sites.plan, **given))
+    assert min(n_client, n_helper, n_last) > 2
+    assert n_leader >= 1
+    run_plan(read_plan(written(tmp_path / "data", SUMS)), tmp_path / "one")
+    assert sha(out) == sha(tmp_path / "one")
+    assert not list(sites.folder.rglob("*.contribution.*"))  # drafts

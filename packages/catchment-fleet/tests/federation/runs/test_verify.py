@@ -314,6 +314,15 @@ def test_a_run_of_an_earlier_version_says_what_it_did_not_write_down(run: Path) 
     assert any(check.what.endswith("from recordings") for check in found.having("ok"))
 
 
+def test_sums_of_a_run_with_a_setting_that_is_gone_are_not_checked(run: Path) -> None:
+    change = """UPDATE stages SET settings = replace(settings, '"window": null', '"window": 3')"""
+    sql(run, change)
+    found = verify_run(run)
+    assert differing(found) == ["settings of training"]
+    unknown = {check.what: check.note for check in found.having("cannot be checked")}
+    assert unknown == {"statistics": "FederatedRidge was run with a setting that is gone"}
+
+
 def test_float64_is_compared_to_rounding_and_says_so(tmp_path: Path) -> None:
     people = synthetic_wearables(4, windows_per_user=12, seed=1)
     run = catchment.federate(Waves(6, bits=None), people, out=tmp_path / "run")

@@ -12,7 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from catchment.data import ACTIVITIES, Recording, synthetic_wearables
 from catchment.engine import run_locally
 from catchment.errors import TooFewClientsError, UploadError
-from catchment.features import EchoState, Reservoir
+from catchment.features import NVAR, EchoState, Reservoir
 from catchment.federation import Plan, RoundContext, Rows
 from catchment.federation.learn import FederatedRidge
 from catchment.readout import RidgeStatistics, StatisticsSet
@@ -95,3 +95,9 @@ def test_weighed_by_rows_it_is_the_plain_ridge_and_grows_by_a_class() -> None:
     assert grown.weighted.readout is not None
     assert whole.readout is not None
     assert (grown.weighted.readout.weights[:, :-1] == whole.readout.weights).all()
+
+
+def test_its_plans_keep_their_fingerprint() -> None:
+    algorithm = BalancedRidge(features=NVAR(2, order=1).build(1, per_step=True), classes=("a", "b"))
+    recorded = "e02d54a703927dcf219c49896e70c5fd6b857fb98cea169ae30c4aacd411c978"
+    assert Plan(algorithm=algorithm).fingerprint() == recorded

@@ -63,6 +63,7 @@ def inspect(
     """
     from catchment.plans.by_files import Contribution
     from catchment.privacy.in_the_clear import NOT_ANONYMOUS
+    from catchment.wire import plain_text
 
     one = Contribution.read(path)
     message = one.message
@@ -82,7 +83,7 @@ def inspect(
         print_json(lines)
         return
     for title, text in lines.items():
-        typer.echo(f"{title + ':':<15}{text}")
+        typer.echo(f"{title + ':':<15}{plain_text(text, 1000)}")
 
 
 def combine(
@@ -100,6 +101,7 @@ def combine(
 
     The run is the same as if all clients were in one process.
     """
+    from catchment.federation.messages import left_out_lines
     from catchment.plans.by_files import AwaitedError, by_files
     from catchment.plans.by_files import combine as add
     from catchment.wire.files import replace_file
@@ -120,11 +122,15 @@ def combine(
         replace_file(path, error.content)
         typer.echo(f"{error}; wrote {path}")
         typer.echo(NEXT[error.suffix].format(path=path, plan=plan_file))
-        return
-    print_finished(done.finished.run, folder, by_files(plan_file))
-    for name, why in done.refused.items():
-        warn(f"{name} was refused: {why}")
-    if done.refused and strict:
+        lines = getattr(error, "__notes__", [])
+    else:
+        run, refused = done.finished.run, done.refused
+        print_finished(run, folder, by_files(plan_file))
+        lines = [f"{name} was refused: {why}" for name, why in refused.items()]
+        lines += left_out_lines(run.latest)
+    for line in lines:
+        warn(line)
+    if lines and strict:
         raise typer.Exit(1)
 
 
@@ -156,9 +162,8 @@ def kit(
     """Write a folder for each client: plan, keys, the command to run."""
     from catchment.plans.by_files import kit as make
 
-    names = [line.split(",")[0].strip() for line in sites.read_text("utf-8").splitlines()]
+    names = [line.split(",")[0].strip() for line in sites.read_text("utf-8-sig").splitlines()]
     made = make(plan_file, filter(None, names), out)
-    for folder in sorted(made.iterdir()):
-        if folder.is_dir():
-            typer.echo(f"wrote {folder}")
+    for folder in sorted(filter(Path.is_dir, made.iterdir())):
+        typer.echo(f"wrote {folder}")
     typer.echo(f"hand each folder to its owner; combine with --plan {made / 'plan.toml'}")

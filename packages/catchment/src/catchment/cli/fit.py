@@ -344,13 +344,14 @@ def _outcome(
 
 
 DRIFTED = 1.2  # times the error that intervals expect, from which on they are too narrow
+WIDE = 0.5  # and up to which they are too wide
 NAIVE = {"persistence": "last value", "seasonal": "seasonal naive"}
 
 
 def naive_lines(done: Run, model: Path) -> list[str]:
     """Return how the last value and that of a season before do, beside a forecast.
 
-    And whether errors have outgrown the model's intervals.
+    And whether the model's intervals are too narrow for its errors, or too wide.
     """
     from catchment.readout.storage import load
 
@@ -372,6 +373,12 @@ def naive_lines(done: Run, model: Path) -> list[str]:
             f"  ! errors on the test part are {came / expected:.1f} times those that intervals "
             "expect: they drift; widen them by recordings of that time, catchment.calibrate(model, "
             "clients)"
+        )
+    elif came < WIDE * expected:
+        lines.append(
+            f"  ! errors on the test part are {came / expected:.1f} times those that intervals "
+            "expect: a trend widens those from autocovariances; try --map default, the exact Gram "
+            "matrix of lags, or count errors, catchment.calibrate(model, clients)"
         )
     return lines
 

@@ -80,8 +80,7 @@ def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
     at, use = shlex.quote(str(folder)), "".join(f" --use {name}" for name in needed)
     lines += [f"run: {folder}", f"predict: catchment predict {at} FILES...{use}"]
     lines += [f"what left each client: catchment ledger {at}", f"report: catchment report {at}"]
-    for line in filter(None, lines):
-        typer.echo(line)
+    typer.echo("\n".join(filter(None, lines)))
 
 
 def _changed(done: Run) -> list[str]:
@@ -348,6 +347,7 @@ def _check(plan_file: Path, data: Path | None) -> None:
     except MissingDataError as error:
         typer.echo(f"{plan_file} is a good plan, but its data are not here: {error}")
         raise typer.Exit(1) from error
+    file.check_named(held.train)
     workflow = file.workflow(held.about, n_clients=len(held.train))
     who = f"{len(held.train)} training and {len(held.test)} test clients"
     if file.sharing.test == "folds":

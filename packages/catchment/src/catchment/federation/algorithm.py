@@ -132,11 +132,12 @@ class Ledger(Protocol):
         clients: Iterable[str] = (),
         *,
         lost: int = 0,
-    ) -> None:
+    ) -> Sequence[str]:
         """Note an upload, where it lasts, in the act that lets it leave; raise if it must not.
 
         Without a session it is seen by itself; else it is in a sum over these clients, or over an
-        earlier set of this client's that is left when up to `lost` of them are lost.
+        earlier set of this client's that is left when up to `lost` of them are lost. Returns the
+        other sessions whose sums must be over the clients of this one.
         """
 
     def check(self, session: str, clients: Iterable[str]) -> None:

@@ -575,8 +575,7 @@ def run(
         if exchange is not None:
             exchange.publish()
         if not engine.has_data:
-            left = {one.client for one in refused}
-            engine.counted(number, [name for name in cohort if name not in left])
+            engine.counted(number, sorted(set(cohort) - {one.client for one in refused}))
     return Result(state, plan, records)
 
 
@@ -594,6 +593,10 @@ def masked(under_way: Round, exchange: Exchange, payload: Message) -> tuple[Addi
                 under_way.refused.extend(Refusal.of(*one) for one in exchange.left_out())
     except TooFewClientsError as error:
         raise TooFewClientsError(f"{error}{reasons(under_way.refused)}") from error
+    except FederationError as error:
+        for one in under_way.refused:
+            error.add_note(f"{one.client} was left out: {one.reason}")
+        raise
     total, n_used = exchange.result(under_way.plan.read)
     check_total(total, under_way.plan.limits, n_used)
     return total, n_used

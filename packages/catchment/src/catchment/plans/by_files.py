@@ -20,10 +20,12 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -34,29 +36,36 @@ from catchment.errors import CatchmentError, FederationError, IntegrityError
 from catchment.federation.algorithm import RoundContext
 from catchment.federation.client import Node, Request, digest_of
 from catchment.federation.measure.evaluation import Scores
-from catchment.federation.messages import Engine, Reply, check_client_names
-from catchment.federation.runs.folder import PLAN
+from catchment.federation.messages import TRAINING, Engine, Reply, check_client_names
+from catchment.federation.runs.folder import is_begun, locked
 from catchment.federation.runs.read import read_run
-from catchment.federation.workflow import AnyPlan, Engines, StageInputs, Workflow
+from catchment.federation.workflow import SCALING, AnyPlan, Engines, StageInputs, Workflow
 from catchment.plans.data import Files, PlanData, Recordings, arrange
 from catchment.plans.file import PlanFile, own_kinds, read_plan, refuse_weeks
 from catchment.plans.run import Finished, PlanRun, opened
 from catchment.plugins import plugin
 from catchment.privacy.in_the_clear import PlainRules, check_floors, policy_of
 from catchment.privacy.ledger import PrivacyLedger
-from catchment.privacy.policy import OwnData
+from catchment.privacy.policy import NAME as POLICY
+from catchment.privacy.policy import OwnData, template
 from catchment.privacy.secure_aggregation.client_store import FileMemory
-from catchment.privacy.secure_aggregation.protection import SecureAggregation
-from catchment.wire import Message, digest
+from catchment.privacy.secure_aggregation.protection import SecureAggregation, is_name
+from catchment.wire import Message, digest, plain_text
 from catchment.wire.files import replace_file
 
 CONTRIBUTION, REQUEST = "contribution", "contribution-request"
 SIGNED = b"catchment-contribution-1"
 ENGINE = "files"
+PLAN_FILE, KEYS_FILE, PAGE = "plan.toml", "identities.json", "README.txt"
+FACTS = dict.fromkeys(("client", "key", "plan", "stage", "answers", "tells"), str) | {"round": int}
+MOST_FACTS = 1 << 16  # bytes of all that is said beside a client's message
 
 
 class AwaitedError(FederationError):
-    """A run by files needs something before it can go on; `content` is to be sent to get it."""
+    """A run by files needs something before it can go on; `content` is to be sent to get it.
+
+    Its notes say which files are not in that, and why.
+    """
 
     def __init__(self, message: str, content: bytes, *, suffix: str) -> None:
         super().__init__(message)
@@ -96,8 +105,7 @@ class Contribution:
     @property
     def facts(self) -> dict[str, Any]:
         """All that is signed beside the message."""
-        names = ("client", "key", "plan", "stage", "round", "answers", "tells")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in FACTS}
 
     @property
     def message(self) -> Message:
@@ -122,11 +130,15 @@ class Contribution:
         """Return the contribution that is a file's content, as `read` does."""
         from catchment.privacy.secure_aggregation.keys import verify
 
-        parts = Message.from_bytes(content).expect(CONTRIBUTION, 1)
-        facts: dict[str, Any] = dict(parts.facts)
+        # What a stranger sends takes no more memory than the file is long.
+        parts = Message.from_bytes(content, limit=len(content), header_limit=MOST_FACTS)
+        facts: dict[str, Any] = dict(parts.expect(CONTRIBUTION, 1).facts)
         try:
             signature = bytes.fromhex(str(facts.pop("signature")))
+            if {name: type(fact) for name, fact in facts.items()} != FACTS:
+                raise TypeError("it says other things of itself")
             made = cls(**facts, reply=parts.arrays[0].tobytes(), signature=signature)
+            check_client_names([made.client])
             verify(made.key, signature, SIGNED, made._signed())
         except (TypeError, ValueError, KeyError) as error:
             raise IntegrityError(
@@ -138,6 +150,8 @@ class Contribution:
         """Raise IntegrityError unless it is for a plan, and signed by a known key if any is."""
         if self.plan != plan:
             raise IntegrityError("it was made for another plan")
+        if self.stage not in (SCALING, TRAINING):
+            raise IntegrityError(f"nothing is added by files for {plain_text(self.stage, 40)!r}")
         if identities and identities.get(self.client) != self.key:
             raise IntegrityError(f"{self.client} is not registered with the key that signed it")
 
@@ -193,18 +207,18 @@ def contribute(
     known = StageInputs.from_message(
         Request.from_bytes(asked, name).stage_inputs, own_kinds(file), of=workflow, stage=stage
     )
-    agreed = workflow.plan(stage, known)
-    turn = Request.from_bytes(asked, name, agreed)
-    own = agreed
-    if agreed.masking is None:
+    own = workflow.plan(stage, known)
+    turn = Request.from_bytes(asked, name, own)
+    if own.masking is None:
         # The client's own rule on thin statistics is no part of the plan: it changes no byte.
-        own = replace(agreed, protections=(PlainRules(), *agreed.protections))
+        own = replace(own, protections=(PlainRules(), *own.protections))
     turn = replace(turn, plan=own.fingerprint())
     memory = FileMemory(Path(keys) / "memory")
-    key = new_identity(memory)
     source, units = _own(file, name, str(data), policy.data, workflow)
     ledger = PrivacyLedger(memory, policy, units)
-    reply = Node(name, own, source, memory, ledger).answer(turn.to_bytes())
+    with closing(locked(memory.folder)):  # a ledger has one writer
+        key = new_identity(memory)
+        reply = Node(name, own, source, memory, ledger).answer(turn.to_bytes())
     if (made := Message.from_bytes(reply)).kind == "refusal":
         raise FederationError(str(made.facts.get("reason")))
     contribution = Contribution(
@@ -214,7 +228,7 @@ def contribute(
         stage=stage,
         round=turn.context.round,
         answers=digest(asked).hex(),
-        tells=workflow.upload(known) if stage == "training" else "sums for a shared scale",
+        tells=workflow.upload(known) if stage == TRAINING else "sums for a shared scale",
         reply=reply,
     )
     return replace(contribution, signature=sign(memory, SIGNED, contribution._signed()))
@@ -411,13 +425,18 @@ def combine(
     about = file.about()
     workflow = _assisted(file.workflow(about, trusted), answers)
     engines = FilesEngines(found=found)
-    before = read_run(Path(out)).facts if (Path(out) / PLAN).is_file() else {}
+    before = read_run(Path(out)).facts if is_begun(out) else {}
     by_this = before.get("engine") == ENGINE
     # One that waits for the helper goes on: begun anew, its noise would be charged twice.
     waiting = by_this and "finished" not in before
     with opened(file, out, resume=waiting, force=by_this and not waiting) as store:
         run = FilesRun(file, workflow, about, engines, store, Scores)
-        done = run.run()
+        try:
+            done = run.run()
+        except AwaitedError as error:
+            for path, why in refused.items():
+                error.add_note(f"{path} was refused: {why}")
+            raise
         run.finish(done)
     return Combined(Finished(read_run(out), done.model, done.scores), refused)
 
@@ -429,12 +448,16 @@ def _sorted(
     found: dict[str, dict[str, Contribution]] = {}
     places: dict[tuple[str, str], Path] = {}
     refused: dict[str, str] = {}
+    holders: dict[bytes, str] = {}
     for path in sorted(map(Path, paths)):
         try:
             one = Contribution.read(path)
             if one.client in without:
                 continue
             one.check(file.fingerprint, trusted)
+            holder = holders.setdefault(bytes.fromhex(one.key), one.client)
+            if holder != one.client:
+                raise IntegrityError(f"{one.client} signed it with the key of {holder}")
         except (CatchmentError, OSError) as error:
             refused[str(path)] = str(error)
             continue
@@ -501,15 +524,17 @@ def assist(
     file = by_files(plan)
     workflow = file.workflow(file.about(), known_keys(file, identities))
     (agreed,) = (one for one in workflow.protections if isinstance(one, SecureAggregation))
-    return Helper(FileMemory(Path(keys)), agreed).answer(Path(batch).read_bytes())
+    helper = Helper(FileMemory(Path(keys)), agreed)
+    with closing(locked(Path(keys))):  # of two batches at once, one is the earlier
+        return helper.answer(Path(batch).read_bytes())
 
 
 def kit(plan: str | Path, names: Iterable[str], out: str | Path) -> Path:
     """Write a folder for each client of a plan, and for its helper; return the folder of all.
 
-    A client's folder has the plan, its private key, the public keys of all clients where the plan
-    has secure aggregation, and a page that says what to type. Whoever makes the kit has seen the
-    private keys; where that must not be, clients make their own (`new_identity`).
+    A client's folder has the plan, its private key and its policy, the public keys of all clients,
+    a place for its recordings, and a page that says what to type. Whoever makes the kit has seen
+    the private keys; where that must not be, clients make their own (`new_identity`).
 
     Parameters
     ----------
@@ -517,56 +542,74 @@ def kit(plan: str | Path, names: Iterable[str], out: str | Path) -> Path:
         The plan file. With `servers = 2` and no `helper` under its secure aggregation, a helper's
         key is made and written into the copies.
     names
-        What the clients are called.
+        What the clients are called: letters, digits, ".", "_" and "-".
     out
         Where the folders are made; it must not exist yet.
     """
     from catchment.privacy.secure_aggregation.keys import new_identity
     from catchment.privacy.secure_aggregation.two_servers import new_helper
 
-    folder, clients = Path(out), list(dict.fromkeys(names))
-    check_client_names(clients)
-    if not clients:
-        raise ValueError("there are no clients to make a kit for; name at least one")
-    text = Path(plan).read_text(encoding="utf-8")
-    tables = tomllib.loads(text).get("protections", [])
-    masks = [one for one in tables if one.get("servers") == 2]
-    folder.mkdir(parents=True)
-    if masks and not any(one.get("helper") for one in masks):
-        public = new_helper(FileMemory(folder / "helper" / "keys"))
-        text = re.sub(r"(?m)^(servers\s*=\s*2.*)$", rf'\1\nhelper = "{public}"', text, count=1)
-    keys = {name: new_identity(FileMemory(folder / name / "keys" / "memory")) for name in clients}
-    places = [*clients, "helper"] if (folder / "helper").is_dir() else clients
-    for name in places:
-        page = HELPER_PAGE if name == "helper" and name not in keys else CLIENT_PAGE
-        more = " --identities identities.json" if masks else " --clear"
-        said = page.format(name=name, more=more)
-        (folder / name / "README.txt").write_text(said, encoding="utf-8", newline="\n")
-    for name in [*places, ""]:
-        listed = json.dumps(keys, indent=1) + "\n"
-        (folder / name / "identities.json").write_text(listed, encoding="utf-8", newline="\n")
-        (folder / name / "plan.toml").write_text(text, encoding="utf-8", newline="\n")
-    by_files(folder / "plan.toml")
+    folder, clients = Path(out), _folder_names(names)
+    if folder.exists():
+        raise FileExistsError(f"{folder} is there already, and may hold keys; choose another --out")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(mkdtemp(prefix=".kit-", dir=folder.parent))
+    try:
+        text, lines = Path(plan).read_text(encoding="utf-8"), r"(?m)^([^\S\n]*)(servers\s*=\s*2.*)$"
+        tables = [one for one in tomllib.loads(text).get("protections", []) if "servers" in one]
+        if any(one["servers"] == 2 and not one.get("helper") for one in tables):
+            public = new_helper(FileMemory(draft / "helper" / "keys"))
+            text = re.sub(lines, rf'\1\2\n\1helper = "{public}"', text, count=1)
+        keys = {name: new_identity(FileMemory(draft / name / "keys/memory")) for name in clients}
+        for place in (draft, *filter(Path.is_dir, draft.iterdir())):
+            _write(place / KEYS_FILE, json.dumps(keys, indent=1) + "\n")
+            _write(place / PLAN_FILE, text)
+        _fill(draft, clients, by_files(draft / PLAN_FILE), keys)
+        if (draft / "helper").is_dir():
+            _write(draft / "helper" / PAGE, _page("helper"))
+        draft.rename(folder)
+    finally:
+        rmtree(draft, ignore_errors=True)
     return folder
 
 
-CLIENT_PAGE = """This folder is for {name} alone: it holds a private key.
+def _fill(folder: Path, clients: Iterable[str], file: PlanFile, keys: Mapping[str, str]) -> None:
+    """Give each client its policy, its page and a place for its recordings."""
+    workflow, how = file.workflow(file.about(), keys), own_files(file, "data")
+    least, more = {}, "--clear"
+    for one in workflow.protections:
+        if isinstance(one, SecureAggregation):
+            least = {name: getattr(one, name) for name in ("min_clients", "rows_per_feature")}
+            more = f"--identities {KEYS_FILE}"
+    targets = (how.target,) if isinstance(how.target, str) else how.target or ()
+    columns = (how.time, how.recording, *file.about().channels, how.label, *targets)
+    needed = ", ".join(filter(None, columns))
+    if how.label and how.classes != "auto":
+        needed += f" ({how.label} is one of: {', '.join(map(str, how.classes))})"
+    for name in clients:
+        (folder / name / "data").mkdir()
+        _write(folder / name / "keys" / POLICY, template(**least))
+        page = _page("client").format(name=name, more=more, columns=needed)
+        _write(folder / name / PAGE, page)
 
-1. Install Python 3.11 or later, then:   pip install "catchment[secure]"
-2. Put your recordings into the folder data beside this page, as CSV files.
-3. Open a terminal in this folder and type:
 
-   catchment contribute plan.toml data --name {name} --keys keys{more}
+def _folder_names(names: Iterable[str]) -> list[str]:
+    """Return names that are folders and words of a command line, on any system, or ValueError."""
+    found = {"helper": "", PLAN_FILE: "", KEYS_FILE: ""}
+    for name in dict.fromkeys(names):
+        if not is_name(name) or found.setdefault(name.casefold().rstrip("."), name) != name:
+            raise ValueError(
+                f"a client is called {ascii(name)[:80]}; use 1 to 64 letters, digits, '.', '_', "
+                "'-', not 'helper', and not another's name in other capitals"
+            )
+    if not any(found.values()):
+        raise ValueError("there are no clients to make a kit for; name at least one")
+    return list(filter(None, found.values()))
 
-4. Read what it prints: it says what is in the file, and what the file tells.
-5. Send {name}.contribution back, by mail or on a stick. Keep this folder: it remembers what left.
-"""
-HELPER_PAGE = """This folder is for the helper alone: it holds a private key.
 
-You take the masks off sums, and see none. When a batch comes, open a terminal in this folder:
+def _page(of: str) -> str:
+    return Path(__file__).with_name(f"kit_{of}.txt").read_text(encoding="utf-8")
 
-   catchment assist NAME.batch --plan plan.toml --identities identities.json --keys keys
 
-and send NAME.answer back. A batch that is too small, too old, or shares a client with an earlier
-one is refused, whoever asks. Never send this folder, and never a second answer by hand.
-"""
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="\n")

@@ -211,11 +211,12 @@ class PrivacyLedger(Ledger):
         clients: Iterable[str] = (),
         *,
         lost: int = 0,
-    ) -> None:
+    ) -> list[str]:
         """Enter an upload, on the disk before this returns, or raise RuleError or BudgetError.
 
         Without a session it is seen by itself, a release. Into the sum of a session it is possibly
-        released from now on, with these clients: others can open the sum without this one.
+        released from now on, with these clients: others can open the sum without this one. What is
+        returned are the other sessions with whose sums this one must have all clients in common.
 
         Parameters
         ----------
@@ -228,21 +229,19 @@ class PrivacyLedger(Ledger):
         with _DOOR:
             lines = self._begin()
             made = LedgerEntry(plan, round_, kind, session, self._noted(), **self._noise)
+            near = [one for one in self._alike(made, self._counted(lines)) if one.is_exact]
+            near = near if made.is_exact else []
             if session:
-                found = self._set_of(made, set(clients), self._counted(lines), lost)
+                found = self._set_of(near, set(clients), lost)
                 made = replace(made, possible=True).among(found)
             self._enter(made, lines)
             self._about, self._noise = None, {}
+        sums = {one.session for one in near if one.session and one.is_score == made.is_score}
+        return sorted(sums) if self._policy.exact == "same clients" else []
 
-    def _set_of(
-        self, made: LedgerEntry, names: set[str], known: Sequence[LedgerEntry], lost: int
-    ) -> set[str]:
+    def _set_of(self, near: Iterable[LedgerEntry], names: set[str], lost: int) -> set[str]:
         """Return the clients of whom a sum can come out: all, or those of an earlier one."""
-        before = {
-            one.clients
-            for one in self._alike(made, known)
-            if made.is_exact and one.is_exact and one.clients and not one.possible
-        }
+        before = {one.clients for one in near if one.clients and not one.possible}
         for earlier in map(self._names, sorted(before)):
             if earlier <= names and len(names) - len(earlier) <= lost:
                 return earlier

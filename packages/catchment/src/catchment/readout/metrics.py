@@ -10,7 +10,7 @@ metric is not defined (no rows; NRMSE and R2 of a constant target) it is NaN.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,16 +50,6 @@ class ErrorSums(Summable):
             y.sum(axis=0),
             (y**2).sum(axis=0),
         )
-
-    @classmethod
-    def zero(cls, n_outputs: int) -> ErrorSums:
-        """Return the sums of no rows."""
-        return cls(0, *(np.zeros(n_outputs) for _ in range(4)))
-
-    def per_output(self) -> tuple[ErrorSums, ...]:
-        """Return the sums of each output by itself."""
-        columns = zip(*(vars(self)[one.name][:, None] for one in fields(self)[1:]), strict=True)
-        return tuple(ErrorSums(self.n, *one) for one in columns)
 
     @property
     def mse(self) -> float:

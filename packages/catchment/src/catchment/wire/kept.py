@@ -54,6 +54,7 @@ KEPT_SETTINGS = KEPT | {"bits": "grid"}
 GONE: Mapping[str, Mapping[str, Any]] = {
     "FederatedRidge": {"per_output": False, "forgetting": 1.0, "window": None},
     "Candidates": {"halvings": 0, "per_output": False},
+    "BalancedRidge": {"per_output": False},
 }
 TODAY = {old: new for new, old in KEPT_SETTINGS.items()}
 # Words that plans had in the first release: keys of a table or of any, and values.

@@ -115,10 +115,8 @@ class Message:
         magic, version, length, sha256 = _PREFIX.unpack_from(message)
         if magic != MAGIC:
             raise IntegrityError("this is not a catchment message")
-        if version > VERSION:
-            raise IntegrityError(f"the message has format {version}, newer than {VERSION}; upgrade")
-        if version < 1:
-            raise IntegrityError("the message is damaged: there is no format 0")
+        if not 1 <= version <= VERSION:
+            raise IntegrityError(f"the message has format {version}, not 1 to {VERSION}; upgrade")
         body = memoryview(message)[_PREFIX.size :]
         if len(body) != length:
             raise IntegrityError(
@@ -143,6 +141,8 @@ class Message:
             if one.packed:
                 from catchment.wire.bits import unpacked
 
+                if 8 * math.prod(one.shape) > limit:
+                    raise IntegrityError(f"an array would take more than {limit} bytes unpacked")
                 numbers = unpacked(payload[one.start : one.end], math.prod(one.shape))
                 arrays.append(numbers.reshape(one.shape))
             else:

@@ -190,7 +190,8 @@ def test_what_is_new_is_added_and_only_the_last_values_are_remembered() -> None:
     plan = ct.Plan(algorithm=algorithm, preprocessing=fitted, rounds=3)
     parts, memories = {}, dict[str, Any]((name, {}) for name in held)
     for name, (one,) in held.items():
-        whole = replace(one, name="ward 3", goes_on=True)
+        times = np.arange(one.n_steps, dtype=float)
+        whole = replace(one, times=times, name="ward 3", goes_on=True)
         parts[name] = ByRound(
             [whole.part(0, 100)], [whole.part(100, 110)], [replace(whole, goes_on=False)]
         )
@@ -223,6 +224,28 @@ def test_gaps_are_pairs_that_are_not_there() -> None:
     ours, theirs = (np.sqrt(one.squared_error / one.n) for one in errors)
     assert (ours < 0.95 * theirs).all()
     assert (ours < run.model.deviation).all()
+
+
+def test_a_trend_is_better_learned_from_the_exact_gram_and_widens_intervals() -> None:
+    def rising(seed: int) -> Any:
+        e = np.random.default_rng(seed).normal(size=900)
+        for t in range(1, len(e)):
+            e[t] += 0.8 * e[t - 1]
+        return e + 0.1 * np.arange(len(e))  # by 42 deviations of e in 700 steps
+
+    held = {f"c{k}": [ct.Recording(rising(k)[:700])] for k in range(4)}
+    later = {f"c{k}": [ct.Recording(rising(k)[652:])] for k in range(4)}
+    pipeline = ct.Pipeline(ct.Preprocessing(horizon=24), LAGS)
+    found, expected = [], []
+    for upload in ("autocovariances", "statistics"):
+        model: Any = ct.federate(pipeline, held, upload=upload).model
+        errors = errors_of(model, later)
+        found.append(float(np.sqrt(errors.squared_error[0] / errors.n)))
+        expected.append(float(model.deviation[0]))
+    last = np.sqrt(np.mean([(rising(k)[724:] - rising(k)[700:-24]) ** 2 for k in range(4)]))
+    assert found[1] < 0.8 * found[0] < 0.8 * last  # 2.5, 3.4 and 3.5
+    assert expected[0] > 2.5 * found[0]  # 9.5
+    assert expected[1] == pytest.approx(found[1], rel=0.2)
 
 
 def test_a_calendar_and_what_is_known_ahead_stand_beside_the_lags() -> None:

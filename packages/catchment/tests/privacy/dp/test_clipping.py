@@ -153,7 +153,7 @@ def test_bad_vectors_are_refused() -> None:
 
 def test_other_uploads_and_features_are_refused() -> None:
     with pytest.raises(UploadError, match="not for 'score'"):
-        Clip(bound=1.0).clipped(Score(ErrorSums.zero(1)), GRID)
+        Clip(bound=1.0).clipped(Score(ErrorSums.of(np.empty((0, 1)), np.empty((0, 1)))), GRID)
     other = RidgeStatistics.from_states(np.ones((3, 4)), np.ones((3, 2)), fingerprint="g")
     clip = Clip(bound=1.0, reference=statistics(20, 1))
     with pytest.raises(UploadError, match="other features"):

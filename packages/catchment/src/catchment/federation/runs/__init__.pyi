@@ -6,6 +6,7 @@ from catchment.federation.runs.folder import (
     PLAN as PLAN,
     PROGRESS as PROGRESS,
     StageKeeper as StageKeeper,
+    locked as locked,
     remove_run as remove_run,
 )
 from catchment.federation.runs.ledger import (

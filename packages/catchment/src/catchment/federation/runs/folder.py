@@ -160,14 +160,14 @@ class RunFolder:
     def _locked(self, resume: bool) -> sqlite3.Connection:
         """Return the lock of a folder that is there now, and that may be written."""
         if (self.folder / DATABASE).is_file() and not resume:
-            _locked(self.folder).close()  # one being written is neither resumed nor replaced
+            locked(self.folder).close()  # one being written is neither resumed nor replaced
             raise FederationError(
                 f"{self.folder} already holds a run; resume it (--resume), replace it (--force), "
                 "or choose another folder"
             )
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.folder / "states").mkdir(exist_ok=True, mode=0o700)
-        return _locked(self.folder)
+        return locked(self.folder)
 
     def _check(self, fingerprint: str, plan: str) -> None:
         facts = self.facts()
@@ -493,7 +493,7 @@ def remove_run(folder: str | Path) -> None:
     place = Path(folder)
     if not (place / DATABASE).is_file():
         return
-    _locked(place).close()
+    locked(place).close()
     for name in ("states", CLIENTS, JOURNAL):
         shutil.rmtree(place / name, ignore_errors=True)
     own = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "lock", PLAN, MODEL, EARLIER, PROGRESS)
@@ -519,7 +519,7 @@ def _opened(folder: Path) -> sqlite3.Connection:
     return database
 
 
-def _locked(folder: Path) -> sqlite3.Connection:
+def locked(folder: Path) -> sqlite3.Connection:
     """Return a lock on the folder, let go when it is closed or its process ends."""
     _make_private(folder / "lock")
     lock = sqlite3.connect(folder / "lock", isolation_level=None, timeout=GLANCE)

@@ -413,7 +413,8 @@ class _Said:
         if len(self.checks) > n_checks:
             return None
         if learned is None:
-            self.cannot("statistics", f"{told.name} keeps no sum of statistics")
+            why = "was run with a setting that is gone" if told.is_of_before else "keeps no sum"
+            self.cannot("statistics", f"{told.name} {why}")
             return None
         algorithm, state = learned
         sums = algorithm.tally(cast(Any, state))

@@ -55,6 +55,7 @@ from catchment.privacy.secure_aggregation.ring import (
     add_into as add_into,
     as_bits as as_bits,
     combine as combine,
+    content_digest as content_digest,
     cut as cut,
     decode as decode,
     decode_whole as decode_whole,
@@ -75,6 +76,6 @@ from catchment.privacy.secure_aggregation.server import (
     left_out as left_out,
 )
 from catchment.privacy.secure_aggregation.server_journal import FORMAT as FORMAT, ORDER as ORDER
-from catchment.privacy.secure_aggregation.two_servers import SUITE as SUITE
+from catchment.privacy.secure_aggregation.two_servers import SUITE as SUITE, about_of as about_of
 
 __all__ = []

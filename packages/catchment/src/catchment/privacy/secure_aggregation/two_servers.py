@@ -11,9 +11,11 @@ What is claimed: unless leader and helper work together, each of them learns the
 nothing. A client that is lost costs nothing, because no other holds anything of it.
 
 The client signs, besides its numbers, what the helper must hold the leader to: the plan, the
-fewest clients of a batch and the last day. The helper answers a batch only if every signature fits
-a registered key, no client of it was in another batch, and none of those limits is passed. Two
-batches of one plan therefore have nobody in common, and no sums can be subtracted. Roles and words
+fewest clients of a batch, the last day, and the earlier sums that its same data went into. The
+helper answers a batch only if every signature fits a registered key, no limit is passed, no client
+was in another batch of the plan, and each is in the company that it had in those earlier sums. All
+batches with the same data therefore have nobody in common or are of the same clients, and no sums
+can be subtracted: a client's ledger lets such data through one helper only. Roles and words
 are those of the IETF's Distributed Aggregation Protocol; its proofs of valid inputs are not here: a
 client can send any numbers, as in the protocol with one server.
 """
@@ -25,6 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -58,6 +61,9 @@ if TYPE_CHECKING:
 PROTOCOL = "catchment-two-servers-1"
 UPLOAD, BATCH, ANSWER = "secure-single", "secure-batch", "secure-answer"
 HELPER_KEY = "two-servers/helper"
+TERMS: dict[str, type] = dict.fromkeys(("client", "federation", "told", "expires"), str)
+TERMS |= dict.fromkeys(("min_clients", "bits", "length"), int)
+Signed = tuple[dict[str, Any], list[str]]
 LASTS = timedelta(days=90)  # how long a batch may be made of an upload
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
@@ -85,16 +91,9 @@ def masked(
     parts = serialize(made)
     outline = Outline.of(parts)
     ring = agreed.ring_of(outline)
-    terms: dict[str, Any] = {
-        "client": context.client,
-        "federation": agreed.federation,
-        "told": told.hex(),
-        "min_clients": agreed.min_clients,
-        "bits": ring.bits,
-        "length": outline.length,
-        "expires": (datetime.now(UTC).date() + LASTS).isoformat(),
-    }
-    about = _about(terms)
+    terms = _terms(agreed, context.client, told, ring, outline)
+    terms["expires"] = (datetime.now(UTC).date() + LASTS).isoformat()
+    about = about_of(terms)
     if context.vault is not None:  # a device, which masks by itself; nobody else has its numbers
         numbers, box = context.vault.sealed(made, about, told, ring, len(agreed.names))
     else:
@@ -104,11 +103,26 @@ def masked(
         add_into(numbers, keys.Masks(ring, outline.length).of(_mask_key(seed, told)))
         helper = X25519PublicKey.from_public_bytes(bytes.fromhex(agreed.helper))
         box = SUITE.encrypt(seed, helper, info=about)
-    content = content_digest(outline, numbers)
-    signature = keys.sign(memory, about, content + box)
-    ledger.upload(context.plan, context.round, parts.kind, told.hex(), agreed.names)
-    arrays = (numbers, _bytes(box), _bytes(signature))
-    return Message(UPLOAD, {"outline": outline.fact(), "terms": terms}, arrays)
+    # Whom of all these the leader takes into a batch, only the helper will know.
+    among = [f"{name} by {agreed.helper}" for name in agreed.names]
+    after = ledger.upload(context.plan, context.round, parts.kind, told.hex(), among)
+    signed = content_digest(outline, numbers) + box + json.dumps(after).encode()
+    arrays = (numbers, _bytes(box), _bytes(keys.sign(memory, about, signed)))
+    return Message(UPLOAD, {"outline": outline.fact(), "terms": terms, "after": after}, arrays)
+
+
+def _terms(
+    agreed: SecureAggregation, client: str, told: bytes, ring: Ring, outline: Outline
+) -> dict[str, Any]:
+    """Return what a client signs, less the day, which is its own to say."""
+    return {
+        "client": client,
+        "federation": agreed.federation,
+        "told": told.hex(),
+        "min_clients": agreed.min_clients,
+        "bits": ring.bits,
+        "length": outline.length,
+    }
 
 
 def _told(agreed: SecureAggregation, context: RoundContext, payload: Message) -> bytes:
@@ -117,7 +131,7 @@ def _told(agreed: SecureAggregation, context: RoundContext, payload: Message) ->
     return session.digest(PROTOCOL, digest(payload.to_bytes()))
 
 
-def _about(terms: Mapping[str, Any]) -> bytes:
+def about_of(terms: Mapping[str, Any]) -> bytes:
     return json.dumps([PROTOCOL, dict(terms)], sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -161,19 +175,19 @@ class TwoServerRound:
 
     def take(self, stage: str, parts: Message, context: RoundContext) -> bool:
         numbers, box, signature = parts.expect(UPLOAD, 3).arrays
-        outline, terms = Outline.from_fact(parts.facts.get("outline")), parts.facts.get("terms")
-        if not isinstance(terms, dict):
-            raise IntegrityError("an upload does not say what it was signed for")
+        outline = Outline.from_fact(parts.facts.get("outline"))
         ring = self._agreed.ring_of(outline)
         if numbers.dtype != ring.dtype or numbers.shape != (ring.limbs, outline.length):
             raise IntegrityError(f"masked numbers came as {numbers.dtype} of {numbers.shape}")
         if self._outline is not None and self._outline.digest() != outline.digest():
             raise IntegrityError("an upload has another shape than the first of the batch")
-        content = content_digest(outline, numbers)
-        sealed = Message("sealed", {"terms": terms}, (_bytes(content), box, signature))
-        check_sealed(self._agreed, context.client, sealed)
-        if terms["told"] != self._told.hex():
-            raise IntegrityError("an upload is for another plan, round or request")
+        signed = {name: parts.facts.get(name) for name in ("terms", "after")}
+        content = _bytes(content_digest(outline, numbers))
+        sealed = Message("sealed", signed, (content, box, signature))
+        terms, _ = check_sealed(self._agreed, context.client, sealed)
+        own = _terms(self._agreed, context.client, self._told, ring, outline)
+        if {**terms, **own} != terms:  # the helper would refuse all of the batch
+            raise IntegrityError("an upload is for another plan, round, request or minimum")
         if self._total is None:
             self._outline, self._total = outline, np.zeros_like(numbers)
         add_into(self._total, numbers)
@@ -240,17 +254,21 @@ def together(batch: bytes, answers: Sequence[bytes]) -> tuple[bytes | None, byte
     return Message(ANSWER, {"batch": digest(batch).hex()}, (total,)).to_bytes(), b"", 0
 
 
-def check_sealed(agreed: SecureAggregation, client: str, sealed: Message) -> Mapping[str, Any]:
-    """Return what a client signed for a batch; IntegrityError unless it did sign it."""
-    content, box, signature = sealed.expect("sealed", 3).arrays
-    terms = sealed.facts.get("terms")
+def check_sealed(agreed: SecureAggregation, client: str, sealed: Message) -> Signed:
+    """Return a client's terms for a batch and the earlier sums it goes with, if it signed them."""
+    content, box, signature = (array.tobytes() for array in sealed.expect("sealed", 3).arrays)
+    terms, after = sealed.facts.get("terms"), sealed.facts.get("after")
     if not isinstance(terms, dict) or terms.get("client") != client:
         raise IntegrityError(f"what came for {client} is not signed by {client}")
+    sums = after if isinstance(after, list) else [after]
+    said = {name: type(term) for name, term in terms.items()}
+    if said != TERMS or not all(isinstance(one, str) for one in sums):
+        raise IntegrityError(f"{client} signed other terms than this version knows")
     key = agreed.identities.get(client)
     if key is None:
         raise IntegrityError(f"{client} is not registered")
-    keys.verify(key, signature.tobytes(), _about(terms), content.tobytes() + box.tobytes())
-    return terms
+    keys.verify(key, signature, about_of(terms), content + box + json.dumps(sums).encode())
+    return dict(terms), [str(one) for one in sums]
 
 
 @final
@@ -283,8 +301,10 @@ class Helper:
     def answer(self, batch: bytes) -> bytes:
         """Return the sum of a batch's masks; RuleError if its clients do not allow the batch."""
         named = split(Message.from_bytes(batch), BATCH)
-        terms = {name: check_sealed(self._agreed, name, one) for name, one in named.items()}
-        self._check(terms, digest(batch))
+        signed = {name: check_sealed(self._agreed, name, one) for name, one in named.items()}
+        terms = {name: one for name, (one, _) in signed.items()}
+        self._check(terms)
+        notes = self._notes(signed, digest(batch))
         first = next(iter(terms.values()))
         told = bytes.fromhex(first["told"])
         ring = Ring(first["bits"], 0) if first["bits"] < 128 else Ring()
@@ -293,42 +313,46 @@ class Helper:
         for name, one in named.items():
             box = one.arrays[1].tobytes()
             try:
-                seed = SUITE.decrypt(box, self._key, info=_about(terms[name]))
+                seed = SUITE.decrypt(box, self._key, info=about_of(terms[name]))
             except InvalidTag as error:
                 raise IntegrityError(
                     f"what {name} sealed does not open; it was sealed for another helper"
                 ) from error
             add_into(total, masks.of(_mask_key(seed, told)))
-        for name in named:
-            self._memory[self._place(terms[name], name)] = digest(batch)
+        self._memory.update(notes)
         facts: dict[str, Any] = {"batch": digest(batch).hex(), "clients": sorted(named)}
         return Message(ANSWER, facts, (total,)).to_bytes()
 
-    def _check(self, terms: Mapping[str, Mapping[str, Any]], batch: bytes) -> None:
-        check_clients(len(terms), max(int(one["min_clients"]) for one in terms.values()))
+    def _check(self, terms: Mapping[str, Mapping[str, Any]]) -> None:
+        fewest = [one["min_clients"] for one in terms.values()]
+        check_clients(len(terms), max(self._agreed.min_clients, *fewest))
         today = (self._today or datetime.now(UTC).date()).isoformat()
-        shared = {
-            (one["told"], one["federation"], one["bits"], one["length"]) for one in terms.values()
-        }
-        if len(shared) != 1:
+        same = itemgetter("told", "federation", "bits", "length")
+        if len(set(map(same, terms.values()))) != 1:
             raise RuleError("batch", "a batch mixes uploads of several plans, rounds or shapes")
         for name, one in terms.items():
             if one["expires"] < today:
                 raise RuleError(
                     "expired", f"the upload of {name} was for use until {one['expires']}; ask again"
                 )
-            before = self._memory.get(self._place(one, name))
-            if before is not None and before != batch:
-                raise RuleError(
-                    "overlap",
-                    f"{name} was in another batch of this plan; two sums that share clients can be "
-                    "subtracted, so that each client is in one batch: combine the same files, or "
-                    "those of new clients alone",
-                )
 
-    @staticmethod
-    def _place(terms: Mapping[str, Any], name: str) -> str:
-        return f"two-servers/{sha256(json.dumps([terms['told'], name]).encode()).hexdigest()}"
+    def _notes(self, signed: Mapping[str, Signed], batch: bytes) -> dict[str, bytes]:
+        """Return what is to be noted of each client and sum: its company there, and its batch."""
+        company, notes = sha256(json.dumps(sorted(signed)).encode()).digest(), {}
+        for name, (terms, after) in signed.items():
+            for told, its in {**dict.fromkeys(after, b""), terms["told"]: batch}.items():
+                place = f"two-servers/{sha256(json.dumps([told, name]).encode()).hexdigest()}"
+                before = self._memory.get(place, company)
+                known = before[len(company) :]
+                if before[: len(company)] != company or (known and its and known != its):
+                    raise RuleError(
+                        "overlap",
+                        f"{name} was in another batch of this plan, or of one that read the same "
+                        "data; two sums that share clients can be subtracted: combine the same "
+                        "files as then, or those of new clients alone",
+                    )
+                notes[place] = company + (known or its)
+        return notes
 
 
 def new_helper(memory: Memory) -> str:
