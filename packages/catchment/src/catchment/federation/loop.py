@@ -575,8 +575,7 @@ def run(
         if exchange is not None:
             exchange.publish()
         if not engine.has_data:
-            left = {one.client for one in refused}
-            engine.counted(number, [name for name in cohort if name not in left])
+            engine.counted(number, sorted(set(cohort) - {one.client for one in refused}))
     return Result(state, plan, records)
 
 

@@ -337,12 +337,6 @@ class Equations:
         found += np.einsum("hj,hjk,hk->h", V, Q, V)
         return np.asarray(np.maximum(found, 0.0))
 
-    def freedom(self, ridge: float) -> float:
-        """Return the effective degrees of freedom at a ridge."""
-        values, _ = self.spectrum
-        shares = values / (values + (ridge + 1e-12) * self.variance)
-        return float(shares.sum()) + len(self.ahead)
-
     def doubt(self, W: Array) -> float:
         """Return the standard deviation of the mean of `errors` that noise on the sums causes."""
         inputs, found = self.weights(W), 0.0
@@ -440,7 +434,9 @@ def choose(
                 if not left_out:
                     # Values of a series, or where noise hides them clients, of many values each.
                     n = max(total.weight, 1.0) if total.is_counted else np.inf
-                    error /= max(1.0 - known.freedom(ridge) / n, 1e-3) ** 2
+                    values = known.spectrum[0]
+                    shares = values / (values + (ridge + 1e-12) * known.variance)
+                    error /= max(1.0 - (shares.sum() + len(ahead)) / n, 1e-3) ** 2
                     error += DOUBT * known.doubt(W)
                 errors[k] += error * part.weight / max(total.weight, 1.0)
         rows += [(L, mean, ridge, e) for ridge, e in zip(ridges, errors, strict=True)]

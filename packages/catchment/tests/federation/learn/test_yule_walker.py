@@ -190,7 +190,8 @@ def test_what_is_new_is_added_and_only_the_last_values_are_remembered() -> None:
     plan = ct.Plan(algorithm=algorithm, preprocessing=fitted, rounds=3)
     parts, memories = {}, dict[str, Any]((name, {}) for name in held)
     for name, (one,) in held.items():
-        whole = replace(one, name="ward 3", goes_on=True)
+        times = np.arange(one.n_steps, dtype=float)
+        whole = replace(one, times=times, name="ward 3", goes_on=True)
         parts[name] = ByRound(
             [whole.part(0, 100)], [whole.part(100, 110)], [replace(whole, goes_on=False)]
         )

@@ -138,8 +138,8 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
                 f"the map has order {lags.order} and stride {lags.stride}; autocovariances are of "
                 "plain lags, NVAR(336, order=1)"
             )
-        alone = prepare.scale in ("own", "recording")
-        if prepare.horizon is None or prepare.window is not None or alone:
+        whole = prepare.window is None and prepare.scale not in ("own", "recording")
+        if prepare.horizon is None or not whole:
             raise ValueError(
                 f"horizon is {prepare.horizon}, window {prepare.window} and scale "
                 f"{prepare.scale!r}; autocovariances are of whole series on one scale: pass a "
@@ -170,10 +170,6 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
     @property
     def n_lags(self) -> int:
         return self.longest + self.horizon
-
-    @property
-    def _about(self) -> dict[str, Any]:
-        return {"steps": self.preprocessing.horizons, "fingerprint": self.statistics_name}
 
     @cached_property
     def statistics_name(self) -> str:
@@ -230,8 +226,9 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
     def zero(self) -> Autocovariances:
         """Return the sums of a client without a value."""
         known, others = (np.empty((0, self.ahead.count(one))) for one in (True, False))
-        about: dict[str, Any] = {"known": known, "present": others, **self._about}
-        return autocovariances(np.empty((0, 1)), self.n_lags, **about)
+        told: dict[str, Any] = {"steps": self.preprocessing.horizons, "known": known}
+        told |= {"present": others, "fingerprint": self.statistics_name}
+        return autocovariances(np.empty((0, 1)), self.n_lags, **told)
 
     def sums(
         self, raw: Recording, prepare: Preprocessing, number: int = 0, *, first: int = 0
@@ -248,8 +245,9 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
             self.n_lags,
             known=u[:, channel_numbers("known", prepare.known, channels)],
             present=calendar_columns(steady, kinds, number) if kinds else None,
+            steps=prepare.horizons,
             first=first,
-            **self._about,
+            fingerprint=self.statistics_name,
         )
 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[Autocovariances]:
@@ -281,7 +279,6 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
             for L, mean in candidates(whole, forgets=total.forgets)
             if self.lookback in ("auto", L)
         ]
-        ridges = RIDGES if self.ridge == "auto" else (float(self.ridge),)
         groups: Mapping[Any, Autocovariances] = state.by_client
         if len(groups) > FOLDS:
             one_by_one = ({group_of(name) % FOLDS: groups[name]} for name in sorted(groups))
@@ -290,7 +287,7 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
             total,
             [groups[key] for key in sorted(groups)],
             list(dict.fromkeys(tried)),
-            ridges,
+            RIDGES if self.ridge == "auto" else (float(self.ridge),),
             steps=self.preprocessing.horizons,
             ahead=self.ahead,
             by="clients" if len(groups) == len(state.by_client) else "groups",
@@ -432,8 +429,7 @@ class LagIncrements(Increments):
         for new in pieces:
             past = opened.waiting.u
             u = np.concatenate([past, new.u])
-            raw = Recording(u, channels=new.channels)
+            raw = Recording(u, channels=new.channels)  # past values are kept without their times
             made.append(self.learn.sums(raw, self.preprocessing, first=len(past)))
-            waiting = replace(opened.waiting, u=u[-(self.learn.n_lags - 1) :])
-            opened = replace(opened, waiting=waiting)
+            opened = replace(opened, waiting=replace(opened.waiting, u=u[1 - self.learn.n_lags :]))
         return made, opened
