@@ -143,6 +143,12 @@ class Predictor(ABC):
         if self.classes is None:
             raise ValueError("the model predicts numbers; name its classes to classify with it")
         found = self.outputs(new, client, device=device)
+        for k, y in enumerate(found):
+            if not len(y):
+                raise ValueError(
+                    f"recording {k} gives no row: no channel has a value, or it is shorter than a "
+                    "window; leave it out"
+                )
         return np.array([y.mean(axis=0) for y in found]).reshape(len(found), self.n_outputs)
 
     def predict_interval(

@@ -229,8 +229,8 @@ class YuleWalkerForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn
         refuse_nonfinite(self._series, "y", missing=True)
         self._known = known_values(X, len(self._series), "fit")
         self.n_outputs_ = self._series.shape[1]
-        if len(self._series) < 4:
-            raise ValueError(f"y has {len(self._series)} steps; a forecast needs at least 4")
+        if (n := int((~np.isnan(self._series)).sum(axis=0).min())) < 4:
+            raise ValueError(f"y has {n} steps with a value; a forecast needs at least 4")
         return self
 
     def model(self, fh: int | Sequence[int]) -> Model:
