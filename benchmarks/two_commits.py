@@ -49,14 +49,15 @@ def serve() -> None:
         print(json.dumps([once(work, 1)[0] / problem.n_steps * 1e6 for work in works]), flush=True)
 
 
-def started(tree: Path) -> subprocess.Popen[str]:
-    """Return a process that serves from a working tree; this very file is what it runs."""
-    path = str(Path(__file__).resolve())
+def started(tree: Path, file: str = __file__) -> subprocess.Popen[str]:
+    """Return a process that serves from a working tree; this tree's file is what it runs."""
+    path, tree = str(Path(file).resolve()), tree.resolve()
+    sources = [tree, *tree.glob("packages/*/src")]
     code = f"import runpy; runpy.run_path({path!r}, run_name='served')['serve']()"
     return subprocess.Popen(
         [str(tree / ".venv" / "bin" / "python"), "-c", code],
         cwd=tree,
-        env={**os.environ, **ONE_THREAD},
+        env={**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(map(str, sources))},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -64,13 +65,13 @@ def started(tree: Path) -> subprocess.Popen[str]:
     )
 
 
-def asked(process: subprocess.Popen[str], job: str) -> list[float]:
+def asked(process: subprocess.Popen[str], job: str) -> Any:
+    """Return what a process that serves answers to a line."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(f"{job}\n")
     process.stdin.flush()
-    found: list[float] = json.loads(process.stdout.readline())
-    return found
+    return json.loads(process.stdout.readline())
 
 
 def measured(trees: Sequence[Path], jobs: Sequence[str], repeats: int) -> dict[str, Any]:

@@ -295,6 +295,20 @@ def test_tables_of_many_clients_are_those_that_were_measured(name: str) -> None:
     assert shown.startswith(f"{table}\n\n")
 
 
+def test_what_a_client_costs_a_worker_is_what_was_measured() -> None:
+    told = json.loads((fixed_point_tables.RESULTS / "worker.json").read_text("utf-8"))
+    before, after = (told["CPU microseconds a client"][when] for when in ("before", "after"))
+    page = million_tables.PAGE.read_text("utf-8")
+    named = {
+        "reading, features and sums": "reading, features and sums",
+        "messages, checks, ledger, addition": "all else",
+        "all of a block": "all of a block",
+    }
+    for row, part in named.items():
+        assert f"| {row} | {before[part]} | {after[part]} |" in page
+    assert f"commits {before['commit']} and {after['commit']}" in page
+
+
 def test_runs_of_many_clients_have_one_sum_and_one_model() -> None:
     runs = json.loads(million_tables.FILE.read_text("utf-8"))["runs"]
     ours = [run for run in runs if run["engine"] in million_tables.OURS]

@@ -244,6 +244,18 @@ def auto() -> list[str]:
     ]
 
 
+def test_the_table_of_speech_is_that_of_its_results() -> None:
+    def table(page: str) -> list[list[str]]:
+        lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+        first = next(k for k, line in enumerate(lines) if line.startswith("| map | features "))
+        last = lines.index("", first) if "" in lines[first:] else len(lines)
+        return [line.strip("| ").split(" | ") for line in lines[first:last] if "---" not in line]
+
+    shown, measured = table("docs/research/unseen.md"), table("results/speech.md")
+    wanted = [measured[0].index(name) for name in shown[0]]
+    assert sorted(shown) == sorted([row[k] for k in wanted] for row in measured)
+
+
 def speech() -> list[str]:
     cells = kept("results/speech.json")["cells"]
     mean = {

@@ -35,7 +35,7 @@ FACES = {
         "from_frame iid label_skew mackey_glass narma "
         "read split synthetic_wearables"
     ),
-    "catchment.engine": ("LocalEngine centralized compare guess local_only run_locally trained"),
+    "catchment.engine": "LocalEngine centralized compare local_only run_locally",
     "catchment.features": (
         "AutoMap FeatureUnion DefaultMap DiagonalReservoir EchoState FeatureMap "
         "Hydra Linspace LogUniform LongTail MiniRocket MixedActivation NVAR Pipeline "

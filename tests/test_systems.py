@@ -18,7 +18,7 @@ from catchment.cli import main
 
 ROOT = Path(__file__).parents[1]
 WORKFLOW = ROOT / ".github" / "workflows" / "systems.yml"
-CORE = sorted(ROOT.glob("packages/catchment/src/**/*.py"))
+SOURCES = sorted(ROOT.glob("packages/*/src/**/*.py"))
 WALK = """
 import os, signal, sys
 import numba, scipy, typer  # which look at the system they are on
@@ -116,14 +116,20 @@ def _mode(call: ast.Call) -> str:
 
 
 def test_text_is_written_with_the_newline_of_every_system() -> None:
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in CORE}
+    """And read and written as UTF-8, which is not the default of Windows."""
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
     for path, node in ((path, one) for path, tree in trees.items() for one in ast.walk(tree)):
         if not isinstance(node, ast.Call):
             continue
         name: Any = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        writes = name == "write_text"
-        writes |= name == "open" and "b" not in _mode(node) and bool(set(_mode(node)) & set("wax"))
-        assert not writes or "newline" in {one.arg for one in node.keywords}, (path, node.lineno)
+        said, where = {one.arg for one in node.keywords}, (path, node.lineno)
+        if name == "read_text" and node.args:
+            said.add("encoding")
+        opened = name in ("open", "fdopen") and "b" not in _mode(node) and _mode(node)
+        writes = name == "write_text" or (opened and set(_mode(node)) & set("wax"))
+        assert not writes or "newline" in said, where
+        reads = name == "read_text" and isinstance(node.func, ast.Attribute)
+        assert not (reads or writes or opened) or "encoding" in said, where
 
 
 def test_three_systems_run_what_is_here() -> None:

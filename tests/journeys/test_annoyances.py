@@ -424,6 +424,12 @@ def test_a_plan_of_ones_own_is_kept_in_a_folder() -> None:
     assert "PCA" in render([run])
 
 
+def unlabeled() -> dict[str, list[ct.Recording]]:
+    """Return a person whose only label is missing."""
+    (first, *_) = uneven()["p0"]
+    return {"p0": [ct.Recording(first.u, y=np.full(2, np.nan), classes=first.classes)]}
+
+
 def _x(*shape: int) -> Any:
     return np.random.default_rng(0).normal(size=shape)
 
@@ -468,6 +474,16 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         lambda: ct.federate("default", [*uneven().values()]),  # type: ignore[call-overload]
         TypeError,
         "clients is a list; pass a dict of recordings by the client's name",
+    ),
+    "a list of clients in evaluate": (
+        lambda: ct.evaluate(ct.fit("window_statistics", uneven()["big"]), uneven()["p0"]),  # type: ignore[arg-type]
+        TypeError,
+        "clients is a list; pass a dict of recordings by the client's name",
+    ),
+    "nothing to compare with": (
+        lambda: ct.evaluate(ct.fit("window_statistics", uneven()["big"]), unlabeled()),
+        ValueError,
+        "no row of these clients has a known target; pass some to compare with",
     ),
     "a text for a model": (
         lambda: ct.load("text.txt"),

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from catchment.readout import (
 from catchment.wire import replace_file
 from reproductions.grids import grid
 from reproductions.map_sets import PEOPLE, FoldedSet, folded, label_of, people_folds
+from reproductions.map_values import class_counts
 from reproductions.study import environment
 
 STEM = "scales"
@@ -48,7 +48,10 @@ Held = dict[str, tuple[RidgeStatistics, Array]]
 
 @dataclass(frozen=True)
 class Cell:
-    """How many windows of training people left out were found with a scale, and of how many."""
+    """Windows of training people left out that were found with a scale, and of how many.
+
+    `classes` has for each class what `class_counts` counts.
+    """
 
     set: str
     seed: int
@@ -56,10 +59,16 @@ class Cell:
     files: str = "everything"
     right: int = 0
     windows: int = 0
+    classes: Sequence[Sequence[int]] = ()
 
     @property
     def accuracy(self) -> float:
         return self.right / self.windows
+
+    @property
+    def macro_f1(self) -> float:
+        right, said, there = np.array(self.classes, float).T
+        return float(np.mean(2 * right / np.maximum(said + there, 1)))
 
 
 def scales(
@@ -84,8 +93,9 @@ def scale_cells(data: FoldedSet, seed: int, *, files: bool) -> list[Cell]:
     features = DefaultMap(seed=seed).build(data.n_inputs, per_step=False, classes=True)
     training = data.training(0)
     held = {how: _rows(features, data, training, training, how) for how in SCALES[1:]}
+    n_classes = len(data.classes)
     label = {who: np.array([label_of(one) for one in data.clients[who]]) for who in training}
-    counts: dict[tuple[str, str], list[int]] = {}
+    counts: dict[tuple[str, str], Integers] = {}
     for left in people_folds(training, GROUPS):
         inside = [who for who in training if who not in left]
         held["federated"] = _rows(features, data, training, inside, "federated")
@@ -93,12 +103,15 @@ def scale_cells(data: FoldedSet, seed: int, *, files: bool) -> list[Cell]:
             readout = _readout(features, [held[how][who][0] for who in inside])
             for who in left:
                 said = readout(held[how][who][1]).argmax(1)
-                _count(counts, (how, "everything"), said == label[who])
+                _count(counts, (how, "everything"), class_counts(label[who], said, n_classes))
             if how == "own" and files:
                 asked = partial(_said, features, readout)
                 for who in left:
                     _short(counts, asked, data.clients[who], label[who], STEPS[data.name])
-    return [Cell(data.name, seed, *key, *found) for key, found in counts.items()]
+    return [
+        Cell(data.name, seed, *key, int(c[:, 0].sum()), int(c[:, 2].sum()), c.tolist())
+        for key, c in counts.items()
+    ]
 
 
 def _rows(
@@ -135,7 +148,7 @@ def _said(features: FeatureMap, readout: Readout, recordings: Sequence[Recording
 
 
 def _short(
-    counts: dict[tuple[str, str], list[int]],
+    counts: dict[tuple[str, str], Integers],
     asked: Callable[[Sequence[Recording]], Integers],
     own: Sequence[Recording],
     label: Integers,
@@ -146,7 +159,8 @@ def _short(
         for length, seconds in LENGTHS.items():
             for part in files_of(label, kind, max(1, round(seconds / step))):
                 said = asked([own[k] for k in part])
-                _count(counts, ("own", f"{length}, {kind}"), said == label[part])
+                key, n_classes = ("own", f"{length}, {kind}"), len(counts["own", "everything"])
+                _count(counts, key, class_counts(label[part], said, n_classes))
 
 
 def files_of(label: Integers, kind: str, size: int) -> Iterator[Integers]:
@@ -164,10 +178,8 @@ def files_of(label: Integers, kind: str, size: int) -> Iterator[Integers]:
             yield group[first : first + size]
 
 
-def _count(counts: dict[tuple[str, str], list[int]], key: tuple[str, str], right: Any) -> None:
-    found = counts.setdefault(key, [0, 0])
-    found[0] += int(right.sum())
-    found[1] += len(right)
+def _count(counts: dict[tuple[str, str], Integers], key: tuple[str, str], more: Integers) -> None:
+    counts[key] = counts.get(key, 0) + more
 
 
 def save(cells: Sequence[Cell], folder: Path) -> list[Path]:
@@ -191,14 +203,21 @@ def mean_of(cells: Sequence[Cell], name: str, scale: str, files: str = "everythi
     return float(np.mean([c.accuracy for c in cells if (c.set, c.scale, c.files) == key]))
 
 
+def _said_of(cells: Sequence[Cell], name: str, scale: str, files: str) -> str:
+    """Return the accuracy in per cent and, where classes were counted, the macro-F1."""
+    found = [c for c in cells if (c.set, c.scale, c.files) == (name, scale, files)]
+    f1 = np.mean([c.macro_f1 for c in found]) if all(c.classes for c in found) else None
+    said = f"{100 * mean_of(cells, name, scale, files):.1f}"
+    return said if f1 is None else f"{said} ({f1:.3f})"
+
+
 def markdown(cells: Sequence[Cell]) -> str:
     """Return the two tables."""
     sets = list(dict.fromkeys(cell.set for cell in cells))
 
     def lines(rows: Mapping[str, tuple[str, str]]) -> list[list[str]]:
         return [
-            [words, *(f"{100 * mean_of(cells, name, *key):.1f}" for name in sets)]
-            for words, key in rows.items()
+            [words, *(_said_of(cells, name, *key) for name in sets)] for words, key in rows.items()
         ]
 
     ways = {
@@ -217,9 +236,9 @@ def markdown(cells: Sequence[Cell]) -> str:
         [
             "# Which scale",
             "",
-            "`python -m reproductions scales`. Accuracy in per cent on *training* people of the",
-            "first fold of `maps`, dealt to five groups, each tested by the default map's model of",
-            "the others; the people whom that fold tests were not looked at.",
+            "`python -m reproductions scales`. Accuracy in per cent, and macro-F1 in brackets, on",
+            "*training* people of the first fold of `maps`, dealt to five groups, each tested by",
+            "the default map's model of the others; whom that fold tests was not looked at.",
             "",
             grid(["scale", *sets], lines(ways)),
             "",

@@ -17,14 +17,16 @@ from typing import Any
 import numpy as np
 
 import catchment as ct
-from catchment import Array, Run
+from catchment import Array, Integers, Run
 from catchment.data import model_directories
 from catchment.features import FeatureMap
 from catchment.plugins import plugin
 from catchment_lab import datasets as loaders
 from catchment_lab.datasets import Dataset, mel_bands
+from reproductions.map_sets import label_of
+from reproductions.map_values import class_counts
 from reproductions.places import locate
-from reproductions.speech_frames import MACHINE, ResampledFrames, pooled_accuracy
+from reproductions.speech_frames import MACHINE, ResampledFrames, pooled_answers
 from reproductions.speech_graph import locate_networks, write_encoder
 from reproductions.study import Began, Value, environment
 
@@ -46,6 +48,7 @@ class Cell:
     bytes_up: float = 0.0  # of one client, on average
     rounds: int = 0
     seconds: float = 0.0
+    macro_f1: float | None = None  # cells of earlier runs have none
 
 
 @dataclass(frozen=True)
@@ -145,24 +148,24 @@ def speech(
         sound = _fewer(sound, QUICK_CLIPS)
     mel = mel_bands(sound)
     path = out / f"{STEM}{'-quick' if quick else ''}.json"
-    cells = _earlier(path)
-    done = {(one.method, one.speaker) for one in cells}
+    cells = {(one.method, one.speaker): one for one in _earlier(path)}
     everything: tuple[str | Method, ...] = (MAJORITY, *methods(directory), MACHINE)
     for method in everything:
         name = method if isinstance(method, str) else method.name
         for speaker in sound.clients:
-            if (name, speaker) in done:
+            before = cells.get((name, speaker))
+            if before is not None and before.macro_f1 is not None:
                 continue
             say(f"{name}: without {speaker}")
             if method == MAJORITY:
-                cells.append(_majority(sound, speaker))
+                made = _majority(sound, speaker)
             elif isinstance(method, str):
-                cells.append(_pooled(method, mel, speaker))
+                made = _pooled(method, mel, speaker)
             else:
-                data = sound if method.sound else mel
-                cells.append(_cell(method, data, speaker))
-            _write(path, cells, quick)
-    return _write(path, cells, quick)
+                made = _cell(method, sound if method.sound else mel, speaker)
+            cells[name, speaker] = made
+            _write(path, [*cells.values()], quick)
+    return _write(path, [*cells.values()], quick)
 
 
 def _cell(method: Method, data: Dataset, speaker: str) -> Cell:
@@ -171,31 +174,37 @@ def _cell(method: Method, data: Dataset, speaker: str) -> Cell:
     pipeline = ct.Pipeline(method.preprocessing, method.make())
     run: Run = ct.federate(pipeline, clients, ridge="leave-one-client-out", classes=data.classes)
     tested = data.clients[speaker]
-    right = _right(run.model, tested)
+    outputs = np.concatenate(run.model.outputs([one.u for one in tested]))
+    accuracy, macro_f1 = _scores(tested, outputs.argmax(1))
     up = sum(record.bytes_up for record in run.records) / len(clients)
     return Cell(
         method.name,
         speaker,
         len(tested),
-        right / len(tested),
+        accuracy,
         run.model.features.n_features,
         up,
         len(run.records),
         time.perf_counter() - start,
+        macro_f1,
     )
 
 
 def _pooled(name: str, data: Dataset, speaker: str) -> Cell:
     start = time.perf_counter()
-    columns, accuracy = pooled_accuracy(data, speaker)
-    n = len(data.clients[speaker])
-    return Cell(name, speaker, n, accuracy, columns, seconds=time.perf_counter() - start)
+    columns, said = pooled_answers(data, speaker)
+    tested = data.clients[speaker]
+    accuracy, macro_f1 = _scores(tested, said)
+    seconds = time.perf_counter() - start
+    return Cell(name, speaker, len(tested), accuracy, columns, 0.0, 0, seconds, macro_f1)
 
 
-def _right(model: ct.Model, tested: Sequence[ct.Recording]) -> int:
-    outputs = np.concatenate(model.outputs([one.u for one in tested]))
-    targets = np.stack([np.asarray(one.y) for one in tested])
-    return int((outputs.argmax(1) == targets.argmax(1)).sum())
+def _scores(tested: Sequence[ct.Recording], said: Integers) -> tuple[float, float]:
+    """Return the accuracy and the macro-F1 of what was said of some recordings."""
+    label = np.array([label_of(one) for one in tested])
+    right, times_said, times_there = class_counts(label, said, len(np.asarray(tested[0].y))).T
+    f1 = 2 * right / np.maximum(times_said + times_there, 1)
+    return float((label == said).mean()), float(f1[times_there > 0].mean())
 
 
 def _majority(data: Dataset, speaker: str) -> Cell:
@@ -203,8 +212,9 @@ def _majority(data: Dataset, speaker: str) -> Cell:
         np.asarray(r.y) for name, held in data.clients.items() if name != speaker for r in held
     ]
     most = int(np.sum(others, axis=0).argmax())
-    tested = [int(np.asarray(one.y).argmax()) for one in data.clients[speaker]]
-    return Cell(MAJORITY, speaker, len(tested), sum(k == most for k in tested) / len(tested))
+    tested = data.clients[speaker]
+    accuracy, macro_f1 = _scores(tested, np.full(len(tested), most))
+    return Cell(MAJORITY, speaker, len(tested), accuracy, macro_f1=macro_f1)
 
 
 def _fewer(data: Dataset, n: int) -> Dataset:
@@ -242,7 +252,7 @@ def markdown(cells: Sequence[Cell]) -> str:
     """Return the table: a row for each map, a column for each speaker left out.
 
     >>> print(markdown([Cell("a map", "ann", 10, 0.9, 4, 1e4, 1)]).splitlines()[-1])
-    | a map | 4 | 0.010 | 1 | 90.0 | 90.0 | 90.0 |
+    | a map | 4 | 0.010 | 1 | 90.0 | - | 90.0 | 90.0 |
     """
     speakers = list(dict.fromkeys(one.speaker for one in cells))
     lines = [
@@ -252,10 +262,13 @@ def markdown(cells: Sequence[Cell]) -> str:
         "who is left out; the other five make the readout together in one round, the ridge chosen",
         "by training speakers left out. MB is what one client sends. *Scaled alone*: by the mean",
         "and deviation of a speaker's own clips, the new one's among them. *Pooled*: scikit-learn",
-        "on all training speakers' rows in one place, scaled alone too.",
+        "on all training speakers' rows in one place, scaled alone too. Macro-F1 is the mean over",
+        "speakers, too.",
         "",
-        "| map | features | MB up | rounds | mean | worst | " + " | ".join(speakers) + " |",
-        "| --- | --- | --- | --- | --- | --- |" + " --- |" * len(speakers),
+        "| map | features | MB up | rounds | mean | macro-F1 | worst | "
+        + " | ".join(speakers)
+        + " |",
+        "| --- | --- | --- | --- | --- | --- | --- |" + " --- |" * len(speakers),
     ]
     by_method: dict[str, dict[str, Cell]] = {}
     for one in cells:
@@ -270,7 +283,9 @@ def _line(method: str, found: Mapping[str, Cell], speakers: Sequence[str]) -> st
     right = [100 * one.accuracy for one in found.values()]
     each = [f"{100 * found[s].accuracy:.1f}" if s in found else "" for s in speakers]
     up = max(one.bytes_up for one in found.values()) / 1e6
+    f1 = [one.macro_f1 for one in found.values() if one.macro_f1 is not None]
+    said = f"{np.mean(f1):.3f}" if len(f1) == len(found) else "-"
     return (
         f"| {method} | {first.features} | {up:.3f} | {first.rounds} | "
-        f"{np.mean(right):.1f} | {min(right):.1f} | {' | '.join(each)} |"
+        f"{np.mean(right):.1f} | {said} | {min(right):.1f} | {' | '.join(each)} |"
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import catchment as ct
-from catchment import Array
+from catchment import Array, Integers
 from catchment.features import FeatureMap
 from catchment_lab.datasets import Dataset
 
@@ -62,8 +62,8 @@ class ResampledFrames(FeatureMap):
         return np.asarray(np.clip(np.concatenate(found), -BOUND, BOUND))
 
 
-def pooled_accuracy(data: Dataset, speaker: str) -> tuple[int, float]:
-    """Return how many columns there are, and the share of a speaker's digits that are found."""
+def pooled_answers(data: Dataset, speaker: str) -> tuple[int, Integers]:
+    """Return how many columns there are, and which digits a speaker's clips are said to be."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import SVC
@@ -78,14 +78,17 @@ def pooled_accuracy(data: Dataset, speaker: str) -> tuple[int, float]:
         held[who] = z, np.array([int(np.asarray(one.y).argmax()) for one in ready])
     training = [who for who in held if who != speaker]
 
-    def right(strength: float, inside: Sequence[str], tested: str) -> float:
+    def said(strength: float, inside: Sequence[str], tested: str) -> Integers:
         z, y = (np.concatenate(part) for part in zip(*(held[who] for who in inside), strict=True))
         model = make_pipeline(StandardScaler(), SVC(C=strength)).fit(z, y)
-        return float((model.predict(held[tested][0]) == held[tested][1]).mean())
+        return np.asarray(model.predict(held[tested][0]))
+
+    def right(strength: float, inside: Sequence[str], tested: str) -> float:
+        return float((said(strength, inside, tested) == held[tested][1]).mean())
 
     def left_out(strength: float) -> float:
         others = {who: [one for one in training if one != who] for who in training}
         return float(np.mean([right(strength, inside, who) for who, inside in others.items()]))
 
     best = max(STRENGTHS, key=left_out)
-    return frames.n_features, right(best, training, speaker)
+    return frames.n_features, said(best, training, speaker)

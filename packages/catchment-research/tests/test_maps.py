@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -205,6 +206,22 @@ def test_a_network_of_esnfed_has_the_same_states() -> None:
     )
     ours = from_esnfed(theirs)
     assert np.abs(ours.states(U) - theirs.harvest(U)[:, 3:]).max() < 1e-12
+
+
+def test_a_network_of_esnfed_is_read_by_its_attributes() -> None:
+    rng = np.random.default_rng(0)
+    W, W_in, leak = rng.normal(size=(9, 9)), rng.normal(size=(9, 3)), rng.uniform(0.2, 1, 9)
+    names = np.array(["tanh", "sin", "relu"] * 3)
+    theirs = SimpleNamespace(W=W, W_in=W_in, bias=0.7, leaking_rate=leak, activation=names)
+    ours, x = from_esnfed(theirs).states(U[:6]), np.zeros(9)
+    for u, found in zip(U, ours, strict=False):
+        v = W_in @ [0.7, *u] + W @ x
+        after = np.choose(np.arange(9) % 3, [np.tanh(v), np.sin(v), np.maximum(v, 0)])
+        x = (1 - leak) * x + leak * after
+        assert np.abs(found - x).max() < 1e-9 * max(1, np.abs(x).max())
+    theirs.activation = np.tanh
+    with pytest.raises(ValueError, match="cannot be taken over; use DenseReservoir"):
+        from_esnfed(theirs)
 
 
 def test_sunspots_are_in_the_package_and_a_reservoir_beats_the_last_value() -> None:

@@ -91,7 +91,7 @@ def known_series(name: Name, n_steps: int, *, dimension: int | None = None, seed
             summed: Array = np.sin(np.outer(np.arange(n_steps), SINES[:n])).sum(1, keepdims=True)
             return summed
         case "sunspots":
-            text = files("catchment_research").joinpath("yearly_sunspots.csv").read_text()
+            text = (files("catchment_research") / "yearly_sunspots.csv").read_text("utf-8")
             years = np.array([float(line.split(",")[1]) for line in text.split()[1:]])[:, None]
             if n_steps > len(years):
                 raise ValueError(f"n_steps is {n_steps}; there are {len(years)}, from 1700 to 2008")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.signal import resample_poly
+from sklearn.metrics import f1_score
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
@@ -145,3 +146,13 @@ def test_a_remembered_map_gives_the_rows_of_its_own() -> None:
     for _ in range(2):
         for ours, theirs in zip(outer.rows(us), inner.rows(us), strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+def test_macro_f1_is_that_of_scikit_learn() -> None:
+    rng = np.random.default_rng(0)
+    label, said = rng.integers(0, 4, size=(2, 60))
+    label[label == 3] = 0  # one digit is not there, and is said
+    tested = [ct.Recording.labeled(np.zeros(3), int(k), 4) for k in label]
+    accuracy, macro_f1 = speech._scores(tested, said)
+    assert accuracy == (label == said).mean()
+    assert macro_f1 == pytest.approx(f1_score(label, said, average="macro", labels=[0, 1, 2]))

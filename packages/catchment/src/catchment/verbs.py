@@ -590,10 +590,13 @@ def evaluate(
     """
     from catchment.federation.measure.evaluation import Evaluation
 
+    devices_of(clients)  # refuses what is no mapping
     plan = Plan(algorithm=Evaluation(model_under_test=model, device=device))
     done = run_locally(plan, placed(clients, model.classes), threads=threads, workers=workers)
     warn_of({EVALUATION: done.records})
     own: Any = done.result.total
+    if own is not None and not own.errors.n:
+        raise ValueError("no row of these clients has a known target; pass some to compare with")
     if own is not None and model.preprocessing.horizon is not None:
         from catchment.engine.contenders import naive_scores
 

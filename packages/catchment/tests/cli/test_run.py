@@ -312,6 +312,27 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"scaling", "training"} <= set(began[2:])
 
 
+@pytest.mark.long
+def test_the_demo_charges_no_row_of_its_table_for_compiling(tmp_path: Path) -> None:
+    program = """
+import json, sys
+from catchment.compiling import compilations
+from catchment.demo import run_demo
+counted = {}
+def watch(stage, *_):
+    counted.setdefault(stage, compilations.count)
+run_demo(sys.argv[1], data=sys.argv[1], watch=watch)
+print(json.dumps([counted, compilations.count]))
+"""
+    fresh = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    words = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "demo")]
+    shown = subprocess.run(words, env=fresh, check=True, capture_output=True, text=True)
+    counted, after = json.loads(shown.stdout)
+    assert counted.pop("compiling, once") == 0
+    assert after > 10
+    assert set(counted.values()) == {after}
+
+
 SLOW = SMALL.replace("ridge = 0.01", 'algorithm = "gradient"') + "[run]\nrounds = 80\n"
 
 

@@ -49,7 +49,7 @@ class AdaptCode:
         """Write both files and return their paths."""
         paths = Path(folder, f"{self.name}_adapt.c"), Path(folder, f"{self.name}_adapt.h")
         for path, content in zip(paths, (self.source, self.header), strict=True):
-            path.write_text(content, encoding="utf-8")
+            path.write_text(content, encoding="utf-8", newline="\n")
         return paths
 
 

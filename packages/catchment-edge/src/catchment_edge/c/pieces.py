@@ -131,7 +131,7 @@ def template(name: str, marks: Mapping[str, object]) -> str:
 
 @cache
 def _pieces_of(name: str) -> tuple[Piece, ...]:
-    return tuple(split((files("catchment_edge") / "sources" / name).read_text()))
+    return tuple(split((files("catchment_edge") / "sources" / name).read_text("utf-8")))
 
 
 def needed(sources: Sequence[str], uses: Iterable[str], own: Iterable[str] = ()) -> list[Piece]:

@@ -47,7 +47,7 @@ def map_traits(code: MapCode, pieces: Sequence[Piece]) -> list[str]:
 def bytes_of(found: Sequence[str]) -> int:
     """Return the bytes of instructions that some traits add up to, about."""
     known: dict[str, float] = json.loads(
-        (files("catchment_edge") / "c" / "code_sizes.json").read_text()
+        (files("catchment_edge") / "c" / "code_sizes.json").read_text("utf-8")
     )
     return max(0, round(sum(known.get(trait, 0.0) for trait in found)))
 

@@ -102,7 +102,7 @@ def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
             raise FileExistsError(f"{path} is there already; choose another folder")
     inside.mkdir(parents=True, exist_ok=True)
     for path, content in files.items():
-        path.write_text(content, encoding="utf-8")
+        path.write_text(content, encoding="utf-8", newline="\n")
     return list(files)
 
 

@@ -62,11 +62,11 @@ def superlink_home(server: Path, port: int) -> Path:
 def write_connection(home: Path, address: str, authority: Path) -> None:
     """Tell Flower's command line where the SuperLink is, and who vouches for it."""
     home.mkdir(parents=True, exist_ok=True)
-    (home / "config.toml").write_text(
-        f"[superlink]\ndefault = {json.dumps(CONNECTION)}\n\n"
-        f"[superlink.{CONNECTION}]\naddress = {json.dumps(address)}\n"
-        f"root-certificates = {json.dumps(str(authority))}\n"
+    told = (
+        f"[superlink]\ndefault = {json.dumps(CONNECTION)}\n\n[superlink.{CONNECTION}]\n"
+        f"address = {json.dumps(address)}\nroot-certificates = {json.dumps(str(authority))}\n"
     )
+    (home / "config.toml").write_bytes(told.encode())
 
 
 def node_command(

@@ -154,7 +154,7 @@ def make_node(folder: str | Path, name: str, policy: str | None = None) -> Path:
         _write_new(here / POLICY, (policy or template()).encode(), private=True)
     known = {
         "name": name,
-        "supernode": public_file.read_text().strip(),
+        "supernode": public_file.read_text("utf-8").strip(),
         "identity": identity,
     }
     return _same(here / "public.json", (json.dumps(known, indent=2) + "\n").encode())
@@ -181,7 +181,7 @@ def admit(folder: str | Path, told: Iterable[str | Path]) -> dict[str, str]:
     here = _private_folder(Path(folder) / "server")
     keys = _private_folder(here / "nodes")
     listed = here / "identities.json"
-    known: dict[str, str] = json.loads(listed.read_text()) if listed.is_file() else {}
+    known: dict[str, str] = json.loads(listed.read_text("utf-8")) if listed.is_file() else {}
     for path in told:
         found = _public(Path(path))
         name, identity = found["name"], found["identity"]

@@ -195,7 +195,7 @@ class SearchResult:
             "best": asdict(self.best),
             "trials": [asdict(trial) for trial in self.trials],
         }
-        path.write_text(json.dumps(_without_nan(content), indent=1) + "\n")
+        path.write_bytes((json.dumps(_without_nan(content), indent=1) + "\n").encode())
 
 
 @dataclass(frozen=True, kw_only=True)

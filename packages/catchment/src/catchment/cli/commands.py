@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 
 import catchment
@@ -57,7 +56,7 @@ GROUPS["From other packages"] = " ".join(sorted(ELSEWHERE))
 class Commands(typer.core.TyperGroup):
     """All commands by group, a line each and no boxes around them, so that they fit a screen."""
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(f"{self.help}\n\nUsage: catchment COMMAND --help, catchment --version\n")
         for group, names in GROUPS.items():
             shown = [self.commands[name] for name in names.split()]

@@ -1,9 +1,7 @@
 from catchment.engine.contenders import (
     centralized as centralized,
     compare as compare,
-    guess as guess,
     local_only as local_only,
-    trained as trained,
 )
 from catchment.engine.local import LocalEngine as LocalEngine, run_locally as run_locally
 
@@ -25,8 +23,6 @@ __all__ = [
     "LocalEngine",
     "centralized",
     "compare",
-    "guess",
     "local_only",
     "run_locally",
-    "trained",
 ]

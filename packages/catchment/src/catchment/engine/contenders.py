@@ -36,7 +36,7 @@ SEASON_OF = 8  # clients by whose series a season is found
 
 
 def compare(
-    contenders: Mapping[str, AnyPlan | Contender],
+    contenders: Mapping[str, AnyPlan | Dummy | Contender],
     train: Clients,
     test: Clients,
     *,
@@ -49,8 +49,8 @@ def compare(
     Parameters
     ----------
     contenders
-        By name: a plan, whose model is tested; or a function of training and test clients, such as
-        `centralized`, `local_only` and `guess` return.
+        By name: a plan, whose model is tested; a `Dummy`, which learns nothing; or a function of
+        training and test clients, such as `centralized` and `local_only` return.
     train, test
         Clients by name. The same client may be in both, with other data.
     threads
@@ -77,35 +77,31 @@ def compare(
         if began:
             began(name)
         start = time.perf_counter()
-        if isinstance(contender, Plan):
-            contender = trained(contender, threads=threads, workers=workers)
-        outcome = contender(train, test)
+        outcome = _outcome(contender, train, test, threads=threads, workers=workers)
         rows.append(Row.of(name, outcome, time.perf_counter() - start))
         outcomes.append(outcome)
     return Comparison(tuple(rows), tuple(outcomes))
 
 
-def trained(
-    plan: AnyPlan, *, threads: int | None = None, workers: int | Workers | None = None
-) -> Contender:
-    """Return the contender that runs a plan and tests its model."""
-
-    def contend(train: Clients, test: Clients) -> Outcome:
-        result = run_locally(plan, train, threads=threads, workers=workers)
-        evaluation = Plan(algorithm=Evaluation(model_under_test=result.model))
-        scores = run_locally(evaluation, test, threads=threads, workers=workers).state
-        return Outcome(scores, result.records, result.model)
-
-    return contend
+def _outcome(
+    contender: AnyPlan | Dummy | Contender, train: Clients, test: Clients, **how: Any
+) -> Outcome:
+    if isinstance(contender, Dummy):
+        scores = run_locally(Plan(algorithm=contender), test, **how).state
+        return Outcome(scores, note="nothing is learned")
+    if not isinstance(contender, Plan):
+        return contender(train, test)
+    result = run_locally(contender, train, **how)
+    evaluation = Plan(algorithm=Evaluation(model_under_test=result.model))
+    return Outcome(run_locally(evaluation, test, **how).state, result.records, result.model)
 
 
 def centralized(plan: AnyPlan, *, threads: int | None = None) -> Contender:
     """Return the contender that runs a plan on one client who holds everybody's data."""
-    contend = trained(plan, threads=threads)
 
     def alone(train: Clients, test: Clients) -> Outcome:
         everything = {name: list(data_of(source)()) for name, source in train.items()}
-        outcome = contend(pooled(everything), test)
+        outcome = _outcome(plan, pooled(everything), test, threads=threads)
         return Outcome(outcome.scores, (), outcome.model, "all data in one place")
 
     return alone
@@ -183,13 +179,3 @@ def naive_scores(model: Predictor, clients: Clients) -> dict[str, Score]:
     plans = {name: Plan(algorithm=one, preprocessing=prepare) for name, one in dummies.items()}
     found = {name: run_locally(plan, clients).state.total for name, plan in plans.items()}
     return {name: total for name, total in found.items() if total is not None}
-
-
-def guess(algorithm: Dummy, *, workers: int | Workers | None = None) -> Contender:
-    """Return the contender that guesses."""
-
-    def contend(train: Clients, test: Clients) -> Outcome:
-        scores = run_locally(Plan(algorithm=algorithm), test, workers=workers).state
-        return Outcome(scores, note="nothing is learned")
-
-    return contend

@@ -37,7 +37,7 @@ from catchment.federation.algorithm import Tally
 from catchment.readout.device import same_features
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.integers import largest
-from catchment.readout.statistics import RidgeStatistics, mirror_lower, unpack_lower
+from catchment.readout.statistics import RidgeStatistics, diagonal, mirror_lower, unpack_lower
 from catchment.wire import CLIENTS, COUNTED, ROWS, WEIGHT, Message
 from catchment.wire.structure import marks_of
 
@@ -571,10 +571,10 @@ def check_classes(statistics: RidgeStatistics, n_classes: int | None = None) -> 
     """
     if n_classes not in (None, statistics.n_targets):
         raise UploadError("shape", f"{statistics.n_targets} targets came, {n_classes} are planned")
-    statistics = statistics.floats
-    Y = unpack_lower(statistics.target_gram)
-    off = np.abs(np.tril(Y, -1)).max(initial=0.0)
-    squares = np.abs(Y.diagonal() - statistics.target_sum).max(initial=0.0)
-    whole = abs(float(statistics.target_sum.sum()) - statistics.weight)
-    if max(off, squares, whole) > SLACK * statistics.weight + TOLERANCE:
+    unit = 1.0 if statistics.fixed is None else statistics.fixed.target_scale
+    products, sums = unit**2 * statistics.target_gram, unit * statistics.target_sum
+    squares = diagonal(products)
+    off = np.abs(products).sum() - np.abs(squares).sum()
+    wrong = (off, np.abs(squares - sums).max(initial=0.0), abs(sums.sum() - statistics.weight))
+    if max(wrong) > SLACK * statistics.weight + TOLERANCE:
         raise UploadError("classes", "the targets are not one class per row")

@@ -44,10 +44,8 @@ from catchment.engine.contenders import (
     Contender,
     centralized,
     compare,
-    guess,
     local_only,
     season_of_clients,
-    trained,
 )
 from catchment.engine.local import LocalClients, Workers, data_of, run_locally
 from catchment.errors import BudgetError, FederationError, TooFewClientsError
@@ -534,13 +532,14 @@ class Beside:
             return []
         ready, watch = self.held.prepared(done.model.preprocessing), self.watch
         began = None if watch is None else lambda name: watch(f"for comparison: {name}", 0, 0, 0)
-        rows = list(compare(contenders, ready.train, ready.test, began=began))
+        how: Any = {"threads": self.threads, "workers": self.workers, "began": began}
+        rows = list(compare(contenders, ready.train, ready.test, **how))
         if not self.file.protections:
             return rows
         told = "from raw data, outside the federation and its protections"
         return [replace(row, note=f"{row.note}; {told}" if row.note else told) for row in rows]
 
-    def _contenders(self, plan: AnyPlan, done: Done) -> dict[str, Contender]:
+    def _contenders(self, plan: AnyPlan, done: Done) -> dict[str, AnyPlan | Dummy | Contender]:
         """Return the baselines that stand beside the plan, by name; they take prepared data."""
         file, classes, features = self.file, self.held.about.classes, done.features
         forecast: tuple[str, ...] = ("mean",)
@@ -565,19 +564,16 @@ class Beside:
             "preprocessing": RAW,
         }
         alone = replace(plan, algorithm=plan.algorithm.alone(done.result.state), **bare)
-        threads, workers = self.threads, self.workers
-        training = partial(trained, threads=threads, workers=workers)
-        guessing = partial(guess, workers=workers)
-        known: dict[str, Callable[[], Contender]] = {
-            "uniform": lambda: guessing(Dummy(how="uniform", classes=classes)),
-            "most_frequent": lambda: training(constant_baseline(features, classes=classes)),
-            "mean": lambda: training(constant_baseline(features)),
-            "persistence": lambda: guessing(Dummy(how="persistence", **told)),
-            "seasonal": lambda: guessing(Dummy(how="seasonal", season=season or 1, **told)),
-            "autoregression": lambda: training(autoregression(n_inputs, **lags)),
-            "local": lambda: local_only(**own, threads=threads),
-            "averaging": lambda: training(Plan(algorithm=ReadoutAveraging(ridge="gcv", **own))),
-            "centralized": lambda: centralized(alone, threads=threads),
+        known: dict[str, Callable[[], AnyPlan | Dummy | Contender]] = {
+            "uniform": lambda: Dummy(how="uniform", classes=classes),
+            "most_frequent": lambda: constant_baseline(features, classes=classes),
+            "mean": lambda: constant_baseline(features),
+            "persistence": lambda: Dummy(how="persistence", **told),
+            "seasonal": lambda: Dummy(how="seasonal", season=season or 1, **told),
+            "autoregression": lambda: autoregression(n_inputs, **lags),
+            "local": lambda: local_only(**own, threads=self.threads),
+            "averaging": lambda: Plan(algorithm=ReadoutAveraging(ridge="gcv", **own)),
+            "centralized": lambda: centralized(alone, threads=self.threads),
         }
         chosen = usual if file.run.baselines is None else file.run.baselines
         return {name: known[name]() for name in chosen}

@@ -10,7 +10,7 @@ import pytest
 
 from catchment import FederatedRidge, Plan, Recording, Reservoir
 from catchment.data import ACTIVITIES, contiguous, narma, synthetic_wearables
-from catchment.engine import centralized, compare, guess, local_only, run_locally
+from catchment.engine import centralized, compare, local_only, run_locally
 from catchment.errors import FederationError
 from catchment.features import EchoState
 from catchment.federation.learn import FederatedScaling
@@ -59,7 +59,7 @@ def test_rows_of_classes() -> None:
     seen: list[str] = []
     table = compare(
         {
-            "uniform": guess(Dummy(how="uniform", classes=ACTIVITIES)),
+            "uniform": Dummy(how="uniform", classes=ACTIVITIES),
             "most_frequent": constant_baseline(f, classes=ACTIVITIES),
             "local": local_only(f, classes=ACTIVITIES),
             "ridge": plan,
@@ -90,7 +90,7 @@ def test_rows_of_forecasts() -> None:
     f = EchoState.of(Reservoir(units=40, inputs=1, seed=1), washout=20)
     table = compare(
         {
-            "persistence": guess(Dummy(how="persistence", washout=20)),
+            "persistence": Dummy(how="persistence", washout=20),
             "mean": constant_baseline(f),
             "line": autoregression(1, lags=10, washout=20),
             "ridge": Plan(algorithm=FederatedRidge(features=f)),

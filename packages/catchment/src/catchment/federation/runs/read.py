@@ -508,8 +508,8 @@ def _write_progress(path: Path, progress: Progress) -> None:
     draft = path.with_name(f".{PROGRESS}.{secrets.token_hex(8)}")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with os.fdopen(os.open(draft, flags, PRIVATE), "w", encoding="ascii") as file:
-            json.dump(asdict(progress), file)
+        with os.fdopen(os.open(draft, flags, PRIVATE), "wb") as file:
+            file.write(json.dumps(asdict(progress)).encode())
         draft.replace(path)
     except OSError:  # a full disk is for the run itself to complain of
         with suppress(OSError):
