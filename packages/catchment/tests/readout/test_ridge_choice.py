@@ -15,6 +15,7 @@ from sklearn.model_selection import LeaveOneGroupOut
 from catchment import Array
 from catchment.readout import (
     SPECTRUM_FROM,
+    RidgeChoice,
     RidgeStatistics,
     choose_by_blocks,
     choose_by_gcv,
@@ -23,6 +24,7 @@ from catchment.readout import (
     ridge_grid,
     solve_path,
 )
+from catchment.wire import deserialize, serialize
 
 pytestmark = pytest.mark.processor
 
@@ -230,3 +232,10 @@ def test_few_rows_of_very_many_features_have_the_same_path() -> None:
         np.testing.assert_allclose(one.weights.T, expected.coef_, rtol=1e-6, atol=1e-9)
     scores, same = (choose_by_gcv(each, ridges).errors for each in (wide, plain))
     np.testing.assert_allclose(scores, same, rtol=1e-6)
+
+
+def test_a_choice_is_kept_as_it_was_when_outputs_could_have_ridges_of_their_own() -> None:
+    choice = RidgeChoice(np.array([0.1, 1.0]), np.array([[2.0], [1.0]]), 1.0)
+    kept = serialize(choice)
+    assert [array.shape for array in kept.arrays] == [(2,), (2, 1), ()]
+    assert deserialize(RidgeChoice, kept).best == 1.0

@@ -13,6 +13,14 @@ def wave(n: int, seed: int = 0) -> np.ndarray:
     return np.sin(np.arange(n) / 5) + 0.1 * np.random.default_rng(seed).normal(size=n)
 
 
+def test_a_value_that_is_held_does_not_blow_up_the_forecast_of_a_smooth_series() -> None:
+    t = np.arange(402)
+    x = np.sin(t / 5)
+    y = np.where(t[:400] % 7 == 0, np.nan, x[:400])  # the last one is missing
+    found = YuleWalkerForecaster().fit(y).predict([1, 2])
+    np.testing.assert_allclose(found, x[400:], atol=0.1)
+
+
 def test_steps_come_in_the_order_that_is_asked_for() -> None:
     y = wave(610)
     fitted = clone(YuleWalkerForecaster(64)).fit(y[:600])

@@ -151,6 +151,7 @@ class PrivacyLedger(Ledger):
 
     >>> ledger = PrivacyLedger({})
     >>> ledger.upload("plan", 0, "ridge-statistics", "7", ["ann", "ben", "cat"])
+    []
     >>> ledger.upload("plan", 0, "ridge-statistics", "8", ["ann", "ben", "dan"])
     Traceback (most recent call last):
     catchment.errors.RuleError: these data went into a sum without noise over another set of 3 ...

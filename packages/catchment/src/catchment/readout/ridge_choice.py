@@ -49,6 +49,7 @@ from catchment.readout.solve import (
     warn_of_edge,
 )
 from catchment.readout.statistics import Readout, RidgeStatistics
+from catchment.wire.structure import APART
 
 if TYPE_CHECKING:
     from catchment.readout.heads import Head
@@ -69,7 +70,7 @@ class RidgeChoice:
 
     ridges: Array  # (R,)
     errors: Array  # (R, K)
-    best: float
+    best: Annotated[float, APART]
     block_errors: Array | None = None  # (B, R, K) sums of squared errors
     block_weights: Array | None = None  # (B,) weight of the rows behind each
 

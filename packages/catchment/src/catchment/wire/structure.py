@@ -53,6 +53,7 @@ REMARK: Final = Mark("remark")  # says how it went; left out of what noise makes
 COUNTED: Final = Mark("counted")  # counts values, or rows to which no rule on rows applies
 CLIENTS: Final = Mark("clients")  # counts the clients in a value
 ANY_FLOAT: Final = Mark("any float")  # float32 may come as well
+APART: Final = Mark("apart")  # a number in an array of its own: there could be several once
 LATER: Final = Mark("later")  # added to the class later: left out of messages where it is default
 
 
@@ -299,6 +300,8 @@ def _part(made: type, field: Field[Any], hint: Any) -> Part:
     optional = len(members) < len(members_of(hint))
     inner = members[0] if len(members) == 1 else hint
     form, content = _form(inner, members, optional=optional, same=SAME in marks)
+    if APART in marks:
+        form = "array"
     if form is None:
         raise TypeError(
             f"{made.__name__}.{field.name} is {hint}, which cannot travel; use arrays, numbers, "

@@ -72,9 +72,10 @@ def test_what_was_chosen_is_told(run: ct.Run, tmp_path: Path) -> None:
     best = next(iter(run.maps_tried))
     words = run.explain()
     assert f"map chosen: {best}" in words
-    assert "the statistics of all 4" in words
+    assert "who sent the statistics of all 4 and whose accuracy decided" in words
     page = run.report(tmp_path / "report.html").read_text()
     assert "Feature maps that were tried" in page
+    assert "The highlighted map was chosen, by accuracy: the default, unless" in page
     assert all(name in page for name in run.maps_tried)
 
 

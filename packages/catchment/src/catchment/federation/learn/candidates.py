@@ -401,7 +401,9 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
         if not self.features[1:]:
             return Kept(rows, choice=state.choice)
         chosen = "" if best is None else names[best]
-        return Kept(rows, choice=state.choice, maps=scores, chosen=chosen)
+        how = f"on clients left out, who sent the statistics of all {len(names)}"
+        by = f"{how} and whose accuracy decided" if self.by == "accuracy" else how
+        return Kept(rows, choice=state.choice, maps=scores, chosen=chosen, by=by)
 
     def alone(self, state: Race) -> FederatedRidge:
         """Return ridge regression with the map and the ridge that were chosen, for one client."""

@@ -513,7 +513,7 @@ def map_sentence(facts: Mapping[str, str]) -> str:
 
     >>> facts = map_facts(Kept(maps={"small": 0.5, "large": 0.25}, chosen="large"))
     >>> print(map_sentence(facts))
-    map chosen: large, NRMSE 0.25 on clients left out, who sent the statistics of all 2 (small: 0.5)
+    map chosen: large, NRMSE 0.25 on clients left out (small: 0.5)
     """
     if facts.get("map_note"):
         return f"map: {facts['map_note']}"
@@ -521,6 +521,5 @@ def map_sentence(facts: Mapping[str, str]) -> str:
     if chosen not in scores:
         return ""
     others = "; ".join(f"{name}: {one:.3g}" for name, one in scores.items() if name != chosen)
-    sent = f"on clients left out, who sent the statistics of all {len(scores)}"
-    by = facts.get("map_by", sent)
+    by = facts.get("map_by", "on clients left out")
     return f"map chosen: {chosen}, NRMSE {scores[chosen]:.3g} {by} ({others})"

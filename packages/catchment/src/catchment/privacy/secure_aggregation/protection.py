@@ -233,8 +233,8 @@ class SecureAggregation(Masking):
         statistics for which this cannot be promised.
     servers, helper
         2: a client sends one message and need not be there again; a helper, whose public X25519 key
-        this is, takes the masks off the sum of a batch. See
-        `catchment.privacy.secure_aggregation.two_servers`.
+        this is, takes the masks off the sum of a batch; `corrupt`, `min_share` and `neighbors` are
+        of one server. See `catchment.privacy.secure_aggregation.two_servers`.
     assist
         With 2 servers, on the leader: carries a batch to the helper and its answer back.
 
