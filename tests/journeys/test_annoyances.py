@@ -175,6 +175,9 @@ def test_reordered_frames_are_refused_by_a_federated_model_too() -> None:
     ]
     run = ct.federate("window_statistics", {"p": held[::2], "q": held[1::2]})
     assert list(run.model.predict(X)) == y
+    assert run.model.predict(X[1]) == y[1], "one frame is one recording"
+    with pytest.raises(ValueError, match="has the channels b, a, the model was trained on a, b"):
+        run.model.predict(X[1][["b", "a"]])
     with pytest.raises(ValueError, match="has the channels b, a, the model was trained on a, b"):
         run.model.predict([one[["b", "a"]] for one in X])
     assert ct.Recording(X[0].set_axis([0, 1], axis=1)).channels is None

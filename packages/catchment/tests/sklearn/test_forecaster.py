@@ -13,6 +13,14 @@ def wave(n: int, seed: int = 0) -> np.ndarray:
     return np.sin(np.arange(n) / 5) + 0.1 * np.random.default_rng(seed).normal(size=n)
 
 
+def test_a_value_that_is_held_does_not_blow_up_the_forecast_of_a_smooth_series() -> None:
+    t = np.arange(402)
+    x = np.sin(t / 5)
+    y = np.where(t[:400] % 7 == 0, np.nan, x[:400])  # the last one is missing
+    found = YuleWalkerForecaster().fit(y).predict([1, 2])
+    np.testing.assert_allclose(found, x[400:], atol=0.1)
+
+
 def test_steps_come_in_the_order_that_is_asked_for() -> None:
     y = wave(610)
     fitted = clone(YuleWalkerForecaster(64)).fit(y[:600])
@@ -47,5 +55,8 @@ def test_gaps_are_passed_over_and_mistakes_are_named() -> None:
     assert np.abs(YuleWalkerForecaster(64).fit(gone).predict(range(1, 11)) - y[600:]).mean() < 0.3
     with pytest.raises(ValueError, match="no fh"):
         YuleWalkerForecaster().fit(y).predict()
+    for wrong in (0, -5, "auto"):
+        with pytest.raises(ValueError, match="lookback is"):
+            YuleWalkerForecaster(wrong).fit(y).predict([1])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least 4"):
         YuleWalkerForecaster().fit(y[:3])

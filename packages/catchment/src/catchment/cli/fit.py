@@ -300,7 +300,7 @@ def _quietly(said: list[str]) -> Iterator[None]:
     """Keep warnings for one line each at the end; people left out are named there, too."""
     from catchment.errors import ClippingWarning
 
-    logger = logging.getLogger("catchment")
+    logger = logging.getLogger("catchment.federation")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

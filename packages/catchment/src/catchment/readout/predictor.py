@@ -21,7 +21,7 @@ from catchment.arrays import Array, Probability, check_type
 from catchment.data.preprocessing import Prepared, Preprocessing
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap, handed
-from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings
+from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings, is_alone
 from catchment.readout import storage
 from catchment.readout.intervals import Intervals
 from catchment.readout.storage import Stored
@@ -244,11 +244,6 @@ class Predictor(ABC):
                 f"recording {k} has {recording.n_inputs} channels, the model was trained on "
                 f"{n_inputs}{named}; pass an array of shape (T, {n_inputs})"
             )
-
-
-def is_alone(new: New) -> bool:
-    """Whether this is one recording or one array (T, I), and not several."""
-    return isinstance(new, Recording) or (isinstance(new, np.ndarray) and new.ndim < 3)
 
 
 def rounded(value: float) -> float:

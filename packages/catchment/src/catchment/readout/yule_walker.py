@@ -23,8 +23,10 @@ Inputs are integers of 16 bits, 12 of them binary digits; their products are add
 64 bits. All are divided by the number of values, so that no spectrum is negative and no error of
 any weights is: it is that on the series with zeros before and after it, and exceeds that on the
 series by what a few steps of T add. Values that are missing are passed over; pairs that are there,
-and those that are not, are counted, and r(k) is enlarged by their share. A series that comes in
-segments needs its last L + H - 1 values only.
+and those that are not, are counted, and r(k) is enlarged by their share. Among the values that are
+forecast from, a missing one is held: where a gap begins that is noise of variance 2 (r(0) - r(1)),
+whose share stands on the diagonal of G. A series that comes in segments needs its last L + H - 1
+values only.
 """
 
 from __future__ import annotations
@@ -130,6 +132,15 @@ class Autocovariances(Summable):
         least = np.linalg.eigvalsh(toeplitz(r[0]))[0]
         r[0, 0] += max(-float(least), 0.0)
         return np.asarray(r)
+
+    @property
+    def held(self) -> float:
+        """Mean square of what is wrong with an input where gaps begin, and the value is held."""
+        if not self.is_counted or not self.missing.any() or self.pairs.shape[1] < 2:
+            return 0.0
+        here, before = (self.pairs / np.maximum(self.pairs + self.missing, 1))[0, :2]
+        r = self.moments[0]
+        return max(2.0 * float((here - before) * (r[0] - r[1])), 0.0)
 
     @property
     def forgets(self) -> bool:
@@ -289,7 +300,7 @@ class Equations:
         """G' (L, L), C' (L, H), B' (H, L, J), s (H, J), Q (H, J, J) and c0 (H,)."""
         m, steps, r = self.trailing, np.array(self.steps), self.sums.moments
         ages = np.arange(self.lookback)
-        G = toeplitz(r[0, ages])
+        G = toeplitz(r[0, ages]) + self.sums.held * np.eye(self.lookback)
         level = G @ m
         C = r[0][ages[:, None] + steps]
         c0 = r[0, 0] - m @ (2.0 * C - level[:, None])

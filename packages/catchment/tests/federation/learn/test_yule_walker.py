@@ -222,8 +222,14 @@ def test_gaps_are_pairs_that_are_not_there() -> None:
     exact = ct.federate(ct.Pipeline(AHEAD, LAGS), held).model
     errors = [errors_of(model, new) for model in (run.model, exact)]
     ours, theirs = (np.sqrt(one.squared_error / one.n) for one in errors)
-    assert (ours < 0.95 * theirs).all()
-    assert (ours < run.model.deviation).all()
+    assert (ours < 0.97 * theirs).all()
+    # As many are missing among the values to forecast from: they are held, and that is expected.
+    late = new["new"][0].u
+    gappy = [ct.Recording(np.where(rng.random(late.shape) < 0.3, np.nan, late), channels=("load",))]
+    errors = [errors_of(model, {"new": gappy}) for model in (run.model, exact)]
+    ours, theirs = (np.sqrt(one.squared_error / one.n) for one in errors)
+    np.testing.assert_allclose(run.model.deviation, ours, rtol=0.1)
+    assert (ours < 1.1 * theirs).all()
 
 
 def test_a_trend_is_better_learned_from_the_exact_gram_and_widens_intervals() -> None:
