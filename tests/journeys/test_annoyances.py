@@ -537,6 +537,21 @@ def test_a_recording_without_a_value_has_no_class_beside_others() -> None:
         YuleWalkerForecaster().fit(np.full(50, np.nan))
 
 
+def test_a_series_without_a_value_is_left_out_with_the_reason_and_no_word_of_numpy() -> None:
+    for k in range(5):
+        values = [f"{np.sin(i / 4 + k):.4f}" if k < 4 else "" for i in range(200)]
+        rows = "".join(f"{3600 * i},{value}\n" for i, value in enumerate(values))
+        path = Path(f"meters/m{k}.csv")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"t,load\n{rows}")
+    said = typed("fit", "meters", "--inputs", "load", "--horizon", "3")
+    assert "trained on 4 of 5 people" in said.stdout
+    assert "! 4 of 5 clients; m4: the client has no value of what is predicted" in said.stdout
+    assert "slice" not in said.stdout + said.stderr
+    refused = typed("predict", "runs/meters", "meters/m4.csv", "--ahead", code=2).stderr
+    assert "meters/m4.csv: every step of 1 recordings lacks an input" in refused
+
+
 def test_a_place_that_cannot_be_written_is_said_without_the_draft() -> None:
     good_people(Path("people"), 3)
     typed("fit", "people", *QUICK)

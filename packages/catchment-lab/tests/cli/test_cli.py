@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -131,6 +132,24 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert message.startswith("error: fsdd (spoken English digits")
     assert str(tmp_path / "fsdd") in message
     assert message.count("\n") == 1
+
+
+def test_what_a_search_prints_can_be_pasted_where_names_have_spaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my plan.toml").write_text(
+        '[data]\nsource = "wearables"\nusers = 4\ntest = 0.25\n[features]\nmap = "echo_state"\n'
+        "[search]\ntrials = 1\nunits = [5, 10]\n"
+    )
+    told = ["catchment", "search", "my plan.toml"]
+    for remedy in ("the whole plan: ", "      next: "):
+        done = CliRunner().invoke(app, told[1:])
+        assert done.exit_code == 0, done.output
+        (advice,) = (line for line in done.output.splitlines() if remedy in line)
+        told = shlex.split(advice.partition(remedy)[2])
+    assert told == ["catchment", "run", "my plan-tuned.toml"]
+    assert Path(told[-1]).is_file()
 
 
 def test_a_command_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> None:

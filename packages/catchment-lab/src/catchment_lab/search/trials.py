@@ -376,8 +376,9 @@ class Task:
                     raise optuna.TrialPruned(str(error)) from error
                 fresh, total, judge = list(group.values()), None, None
                 features = self.features(adapted)
-            part = summed(features, fresh, self.device)
-            total = part if total is None else total + part
+            if fresh:  # of few clients two shares may be the same ones
+                part = summed(features, fresh, self.device)
+                total = part if total is None else total + part
             # The validation clients' rows are the same at every share of one reservoir.
             judge = self._judge(features) if judge is None else judge
             done = n

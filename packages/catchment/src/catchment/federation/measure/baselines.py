@@ -204,10 +204,11 @@ def season_of(series: Iterable[Array]) -> int | None:
     (24, None)
     """
     total, n = np.zeros(LONGEST_SEASON), 0
-    for u in series:
+    for one in series:
+        u = one[:, ~np.isnan(one).all(axis=0)]
         scale = np.maximum(np.nanstd(u, axis=0), 1e-300)
         changes = np.clip(np.diff(u, axis=0) / scale, -7.9, 7.9)
-        if len(changes) > 4:
+        if len(changes) > 4 and u.size:
             own = autocovariances(changes, LONGEST_SEASON)
             total, n = total + own.weight * own.moments[0], n + own.n_rows
     r = total / max(n, 1)
