@@ -37,10 +37,11 @@ from benchmarks.record import RESULTS, machine
 from catchment.engine import run_locally
 from catchment.federation import Plan
 from catchment_research.partial import Examples, FederatedTraining, Freeze, PartialNetwork
+from catchment_research.partial.networks import EmnistCnn
 from reproductions.fedpt_data import image_set
 from reproductions.fedpt_tasks import Task, writers_task
 from reproductions.fedpt_train import answers
-from reproductions.networks import EMNIST_FREEZE, EmnistCnn
+from reproductions.networks import EMNIST_FREEZE
 
 SETTINGS = ("cohort", "rounds", "writers")
 

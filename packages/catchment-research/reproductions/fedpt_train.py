@@ -28,12 +28,12 @@ from catchment_research.partial import (
     forget_recordings,
     schedule_epsilon,
 )
+from catchment_research.partial.networks import EmnistCnn
 from reproductions.fedpt_data import Augmented
 from reproductions.fedpt_keep import PAUSE, Keeping, taken_part
 from reproductions.fedpt_simulate import simulate
 from reproductions.fedpt_tasks import Task
 from reproductions.fedpt_values import FedptSettings, PrivateSettings, Row
-from reproductions.networks import EmnistCnn
 
 UNEVEN = Limits(over_median=1e9)  # authors differ by far more than ten, and all of them are honest
 SIMULATED = (

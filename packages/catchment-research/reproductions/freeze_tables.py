@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import cast
 
 from catchment_research.partial import Freeze, Suggestion, suggest_freeze
+from catchment_research.partial.networks import EmnistCnn
 from reproductions.freeze_values import (
     ALL,
     ECHO,
@@ -20,7 +21,6 @@ from reproductions.freeze_values import (
     freeze_of,
 )
 from reproductions.intervals import deviation
-from reproductions.networks import EmnistCnn
 from reproductions.study import Value
 
 WITHIN = 0.005  # half a point

@@ -17,7 +17,8 @@ from catchment_research.partial import (
     masks_of,
     train_group,
 )
-from reproductions.networks import EMNIST_FREEZE, EmnistCnn
+from catchment_research.partial.networks import EmnistCnn
+from reproductions.networks import EMNIST_FREEZE
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 NETWORK = PartialNetwork(make=EmnistCnn, freeze=EMNIST_FREEZE, seed=3)

@@ -4,7 +4,8 @@ import pytest
 from torch import nn
 
 from catchment_research.partial import Freeze, by_size, suggest_freeze
-from reproductions.networks import RESNET_FREEZES, EmnistCnn, ResNet18
+from catchment_research.partial.networks import EmnistCnn, ResNet18
+from reproductions.networks import RESNET_FREEZES
 
 
 def score(harm: dict[str, float]) -> tuple[list[Freeze], object]:

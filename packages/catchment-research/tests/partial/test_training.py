@@ -28,7 +28,8 @@ from catchment_research.partial import (
     cross_entropy,
     train_group,
 )
-from reproductions.networks import EMNIST_FREEZE, EmnistCnn, Transformer
+from catchment_research.partial.networks import EmnistCnn
+from reproductions.networks import EMNIST_FREEZE, Transformer
 
 
 def small() -> nn.Module:
