@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from catchment.engine import Source
 from catchment_research.learn import Mean, Momentum, ServerOptimizer
-from catchment_research.partial import IGNORED, Examples, LocalSteps, Schedule
-from catchment_research.partial.networks import EmnistCnn, ResNet18
+from catchment_research.partial import IGNORED, EmnistCnn, Examples, LocalSteps, ResNet18, Schedule
 from reproductions.data.values import Images
 from reproductions.fedpt_data import (
     Augmented,

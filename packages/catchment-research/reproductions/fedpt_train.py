@@ -19,6 +19,7 @@ from catchment.federation import Limits, Plan, Result
 from catchment_research.learn import ServerOptimizer
 from catchment_research.partial import (
     IGNORED,
+    EmnistCnn,
     Examples,
     FederatedTraining,
     FollowTheLeader,
@@ -28,7 +29,6 @@ from catchment_research.partial import (
     forget_recordings,
     schedule_epsilon,
 )
-from catchment_research.partial.networks import EmnistCnn
 from reproductions.fedpt_data import Augmented
 from reproductions.fedpt_keep import PAUSE, Keeping, taken_part
 from reproductions.fedpt_simulate import simulate

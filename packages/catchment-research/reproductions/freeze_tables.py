@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import cast
 
-from catchment_research.partial import Freeze, Suggestion, suggest_freeze
-from catchment_research.partial.networks import EmnistCnn
+from catchment_research.partial import EmnistCnn, Freeze, Suggestion, suggest_freeze
 from reproductions.freeze_values import (
     ALL,
     ECHO,

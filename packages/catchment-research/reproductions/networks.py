@@ -1,6 +1,6 @@
 """What the FedPT paper freezes, its Transformer for next-word prediction, and the limit case.
 
-Its networks of images are in `catchment_research.partial.networks`; like them, the Transformer was
+Its networks of images are in `catchment_research.partial`; like them, the Transformer was
 identified by its count of parameters (2 277 984). An echo-state network is the limit case: its
 recurrent part is frozen whole.
 """

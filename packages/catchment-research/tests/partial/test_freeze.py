@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from catchment.errors import FingerprintError
-from catchment_research.partial import Freeze, PartialNetwork
-from catchment_research.partial.networks import EmnistCnn, ResNet18
+from catchment_research.partial import EmnistCnn, Freeze, PartialNetwork, ResNet18
 from reproductions.networks import (
     ECHO_FREEZE,
     EMNIST_FREEZE,

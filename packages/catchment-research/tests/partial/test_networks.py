@@ -12,8 +12,16 @@ import torch
 import catchment
 from catchment import Recording
 from catchment.plans import parse_plan, run_plan
-from catchment_research.partial import Freeze, Maker, NetworkModel, PartialNetwork
-from catchment_research.partial.networks import NETWORKS, EmnistCnn, ResNet18, network_named
+from catchment_research.partial import (
+    NETWORKS,
+    EmnistCnn,
+    Freeze,
+    Maker,
+    NetworkModel,
+    PartialNetwork,
+    ResNet18,
+    network_named,
+)
 from reproductions.networks import EMNIST_FREEZE, RESNET_FREEZES
 from tests.commands import typed
 

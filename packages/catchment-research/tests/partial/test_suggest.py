@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from torch import nn
 
-from catchment_research.partial import Freeze, by_size, suggest_freeze
-from catchment_research.partial.networks import EmnistCnn, ResNet18
+from catchment_research.partial import EmnistCnn, Freeze, ResNet18, by_size, suggest_freeze
 from reproductions.networks import RESNET_FREEZES
 
 

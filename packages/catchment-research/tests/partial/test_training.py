@@ -19,6 +19,7 @@ from catchment.wire import Message
 from catchment_research.partial import (
     IGNORED,
     Change,
+    EmnistCnn,
     Examples,
     FederatedTraining,
     Freeze,
@@ -28,7 +29,6 @@ from catchment_research.partial import (
     cross_entropy,
     train_group,
 )
-from catchment_research.partial.networks import EmnistCnn
 from reproductions.networks import EMNIST_FREEZE, Transformer
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from catchment.plans import parse_plan, run_plan
-from catchment_research.partial.networks import EmnistCnn
+from catchment_research.partial import EmnistCnn
 from reproductions.data.arrays import read_arrays
 from reproductions.places import find
 
