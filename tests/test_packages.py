@@ -151,6 +151,21 @@ def test_a_package_taken_away_is_one_sentence_with_its_remedy(
         assert f'need an extra; pip install "catchment[{extra}]"' in err, (line, err)
 
 
+def test_encoder_without_its_package_is_one_sentence_with_its_remedy(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(TAKEN_AWAY)
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    done = subprocess.run(
+        [sys.executable, "-c", "import catchment as ct; ct.Encoder"],
+        env={**os.environ, "PYTHONPATH": path, "GONE": "catchment_edge"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 1
+    said = 'MissingExtraError: encoders need an extra; pip install "catchment[edge]"'
+    assert said in done.stderr.splitlines()[-1]
+
+
 def test_every_package_here_brings_what_is_said_of_it() -> None:
     found = {(group, name): one for group in GROUPS for name, one in installed(group).items()}
     ours = {at: one.dist.name for at, one in found.items() if one.dist is not None}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -250,6 +251,44 @@ def test_the_reference_follows_the_faces() -> None:
     ]
     assert missing == []
     assert sorted({name.rpartition(".")[0] for name in documented} - PUBLIC) == []
+
+
+def test_every_directive_of_the_reference_names_what_is_there() -> None:
+    kinds: dict[str, Callable[[object], bool]] = {
+        "class": inspect.isclass,
+        "exception": inspect.isclass,
+        "function": inspect.isroutine,
+        "data": lambda found: found is not None,
+        "module": inspect.ismodule,
+    }
+    n_found = 0
+    for page in sorted((ROOT / "docs" / "api").glob("*.md")):
+        for block in re.findall(r"```{eval-rst}\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
+            above = ""
+            for line in block.splitlines():
+                if re.match(r" +:[\w-]+:(\s|$)", line):
+                    belongs = above.startswith(("..", "   :"))
+                    assert belongs, f"{page.name}: {line.strip()} belongs to no directive"
+                above = line
+            for kind, name, options in AUTO.findall(block):
+                found = resolved(name)
+                assert kinds[kind](found), f"{page.name}: {name} is no {kind}"
+                for member in re.findall(r":members: (.+)", options):
+                    missing = [one for one in member.split(", ") if not hasattr(found, one)]
+                    assert missing == [], f"{page.name}: {name} has none of {missing}"
+                n_found += 1
+    assert n_found > 200
+
+
+AUTO = re.compile(r"^\.\. auto(\w+):: ([\w.]+)\n((?:   :.*\n)*)", re.MULTILINE)
+
+
+def resolved(name: str) -> object:
+    """Return what a full name stands for: a module, or what one has."""
+    with suppress(ModuleNotFoundError):
+        return importlib.import_module(name)
+    module, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(module), last, None)
 
 
 # The command line has a page of its own, without its Python.

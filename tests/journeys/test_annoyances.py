@@ -11,6 +11,7 @@ import importlib.util
 import io
 import json
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -99,6 +100,7 @@ def test_a_file_without_a_value_has_no_prediction_and_a_pause_none() -> None:
     write(Path("silent.csv"), [[t, "", "", label] for t, *_, label in rows_of(9)])
     said = typed("predict", "runs/people", "silent.csv", code=2).stderr
     assert "silent.csv: every step of 1 recordings lacks an input" in said
+    assert "restart" not in said  # another policy would not help
     rows = rows_of(9)
     write(Path("new.csv"), rows)
     whole = predicted("runs/people", "new.csv")
@@ -173,6 +175,9 @@ def test_reordered_frames_are_refused_by_a_federated_model_too() -> None:
     ]
     run = ct.federate("window_statistics", {"p": held[::2], "q": held[1::2]})
     assert list(run.model.predict(X)) == y
+    assert run.model.predict(X[1]) == y[1], "one frame is one recording"
+    with pytest.raises(ValueError, match="has the channels b, a, the model was trained on a, b"):
+        run.model.predict(X[1][["b", "a"]])
     with pytest.raises(ValueError, match="has the channels b, a, the model was trained on a, b"):
         run.model.predict([one[["b", "a"]] for one in X])
     assert ct.Recording(X[0].set_axis([0, 1], axis=1)).channels is None
@@ -493,7 +498,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "a forecaster of 3 points": (
         lambda: YuleWalkerForecaster().fit(np.arange(3.0)),
         ValueError,
-        "y has 3 steps; a forecast needs at least 4",
+        "y has 3 steps with a value; a forecast needs at least 4",
     ),
 }
 
@@ -510,3 +515,65 @@ def test_json_of_fit_has_the_time_of_the_folder() -> None:
     good_people(Path("people"), 3)
     found = json.loads(typed("fit", "people", *QUICK, "--json").stdout)
     assert found["seconds"] == read_run("runs/people").seconds
+
+
+def test_a_recording_without_a_value_has_no_class_beside_others() -> None:
+    rng = np.random.default_rng(0)
+    good, silent = rng.normal(size=(30, 50, 2)), np.full((50, 2), np.nan)
+    good[::2] += 1
+    labels = ["a", "b"] * 15
+    held = [ct.Recording.labeled(u, name, "ab") for u, name in zip(good, labels, strict=True)]
+    model = ct.fit("window_statistics", held)
+    for answer in (model.predict_proba, model.classify):
+        assert len(answer([*good])) == 30
+        with pytest.raises(ValueError, match="recording 1 gives no row: no channel has a value"):
+            answer([good[0], silent])
+    mixed = np.array([good[0], silent])
+    sure = TimeSeriesClassifier("window_statistics", layout="time_first").fit(good, labels)
+    for use in (sure.predict, lambda X: sure.fit(X, ["a", "b"])):
+        with pytest.raises(ValueError, match="recording 1 of X has no value in any channel; leave"):
+            use(mixed)
+    with pytest.raises(ValueError, match="y has 0 steps with a value; a forecast needs at least 4"):
+        YuleWalkerForecaster().fit(np.full(50, np.nan))
+
+
+def test_a_place_that_cannot_be_written_is_said_without_the_draft() -> None:
+    good_people(Path("people"), 3)
+    typed("fit", "people", *QUICK)
+    write(Path("new.csv"), rows_of(9))
+    model = ct.load("runs/people/model.safetensors")
+    before = sorted(Path().rglob("*"))
+    remedies = {
+        Path("no/such/x"): "{} cannot be written: there is no folder {.parent}; make it first",
+        Path("new.csv/x"): "{} cannot be written: there is no folder {.parent}; make it first",
+        Path("people"): "{} is a folder; name a file in it",
+    }
+    for place, remedy in remedies.items():
+        told = remedy.format(place, place)
+        with pytest.raises(OSError) as caught:
+            model.save(place)
+        assert str(caught.value) == told
+        assert typed("report", "runs/people", "-o", place, code=2).stderr == f"error: {told}\n"
+    said = typed("predict", "runs/people", "new.csv", "--out", "no/such/x", code=2).stderr
+    assert said.splitlines()[-1].endswith("there is no folder no/such; make it first")
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_the_commands_that_are_printed_can_be_pasted() -> None:
+    good_people(Path("my people"), 4)
+    typed("fit", "my people", *QUICK, "--out", "a run", "--plan", "my plan.toml")
+    said = typed("unlearn", "a run", "p1").stdout
+    (advice,) = re.findall(r"anybody can check it: catchment (.*)", said)
+    assert "checks agree" in typed(*shlex.split(advice)).stdout
+    again = ("fit", "my people", *QUICK, "--out", "a run", "--plan", "my plan.toml")
+    refused = typed(*again, code=2).stderr
+    (resumed,) = re.findall(r"cut short: catchment (.*?), or replace it", refused)
+    assert "run: a run\n" in typed(*shlex.split(resumed)).stdout
+    for place in ("my people", "my people/p1.csv"):
+        refused = typed("run", place, code=2).stderr
+        assert "`catchment fit 'my people' --label COLUMN`" in refused
+    typed("fit", "my people", *QUICK, "--out", "another", "--plan", "my own plan.toml")
+    with Path("my own plan.toml").open("a") as plan:
+        plan.write("# mine\n")
+    refused = typed(*again[:-1], "my own plan.toml", code=2).stderr
+    assert "run it (catchment run 'my own plan.toml'), write another" in refused

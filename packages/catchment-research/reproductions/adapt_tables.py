@@ -437,10 +437,11 @@ def draw(result: AdaptResult, path: Path) -> None:
         lowest = max(value, lowest + 0.3)  # names do not lie on one another
         right.text(14, lowest, name, color=color, va="center")
     left.set_yticks(range(len(names)), [TITLES.get(name, name) for name in reversed(names)])
+    left.set_ylim(-0.4, len(names) - 0.6)
     left.set_xlabel("accuracy on unseen people (%)", color=colors.text)
     left.set_title("no labels, nothing sent", loc="left", color=colors.text)
     right.set_xscale("log")
-    right.set_xlim(right=300)
+    right.set_xlim(right=700)
     right.set_xticks([0.1, 1, 10], ["0.1", "1", "10"])
     right.set_xlabel("minutes of the new person", color=colors.text)
     right.set_ylabel("points gained on other windows", color=colors.text)

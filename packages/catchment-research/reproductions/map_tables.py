@@ -54,7 +54,8 @@ def markdown(result: MapsResult, published: Mapping[tuple[str, str], float] | No
     for name in result.sets:
         if name not in ucr.SETS:
             parts += [f"## {name}", _about(result, name), people_table(result.rows(name))]
-            parts += ["\n".join(f"- {line}" for line in _remarks(result.rows(name)))]
+            remarks = [*_remarks(result.rows(name)), *_not_there(result, name)]
+            parts += ["\n".join(f"- {line}" for line in remarks)]
     problems = [name for name in result.sets if name in ucr.SETS]
     if problems:
         known = published or {}
@@ -119,6 +120,18 @@ def _seconds(seconds: float) -> str:
 
 def _remarks(rows: Sequence[Row]) -> list[str]:
     return [f"{row.method}: {row.cells[0].remark}" for row in rows if row.cells[0].remark]
+
+
+def _not_there(result: MapsResult, name: str) -> list[str]:
+    """Return which methods of other sets of people were not run, and what was not counted."""
+    people = [row for one in result.sets if one not in ucr.SETS for row in result.rows(one)]
+    here = result.rows(name)
+    missing = dict.fromkeys(row.method for row in people)
+    for row in here:
+        del missing[row.method]
+    lines = [f"not run on this set: {'; '.join(missing)}"] if missing else []
+    bare = [row.method for row in here if math.isnan(row.macro_f1)]
+    return lines + ([f"macro-F1 was not counted in runs of: {'; '.join(bare)}"] if bare else [])
 
 
 def ucr_table(

@@ -48,6 +48,25 @@ def test_a_process_that_compiles_says_so_once_and_the_next_one_nothing(tmp_path:
     assert told_by_a_process(tmp_path) == ""
 
 
+def test_fit_says_it_before_the_wait(tmp_path: Path) -> None:
+    for name in ("ann", "bob", "cyd"):
+        rows = "".join(f"{t},{t % 7},{t % 3}\n" for t in range(400))
+        (tmp_path / f"{name}.csv").write_text(f"t,x,y\n{rows}")
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": SOURCE}
+    command = [sys.executable, "-m", "catchment.cli", "fit", str(tmp_path), "--target", "y"]
+    with subprocess.Popen(
+        [*command, "--plan", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "run")],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        process.kill()
+    assert said == f"{ONCE}\n"
+
+
 def starting(module: str) -> Event:
     def kernel() -> None: ...
 

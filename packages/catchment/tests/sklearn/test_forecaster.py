@@ -55,5 +55,8 @@ def test_gaps_are_passed_over_and_mistakes_are_named() -> None:
     assert np.abs(YuleWalkerForecaster(64).fit(gone).predict(range(1, 11)) - y[600:]).mean() < 0.3
     with pytest.raises(ValueError, match="no fh"):
         YuleWalkerForecaster().fit(y).predict()
+    for wrong in (0, -5, "auto"):
+        with pytest.raises(ValueError, match="lookback is"):
+            YuleWalkerForecaster(wrong).fit(y).predict([1])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least 4"):
         YuleWalkerForecaster().fit(y[:3])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,10 +62,11 @@ def search(
         result.save(out)
     if write is not None:
         _write_plan(file, result, write)
-        typer.echo(f"wrote {write}      next: catchment run {write}")
+        typer.echo(f"wrote {write}      next: catchment run {shlex.quote(str(write))}")
     else:
         tuned = plan.with_name(f"{plan.stem}-tuned.toml")
-        typer.echo(f"the whole plan: catchment search {plan} --write {tuned}")
+        again = shlex.join(["catchment", "search", str(plan), "--write", str(tuned)])
+        typer.echo(f"the whole plan: {again}")
 
 
 def _searched(file: PlanFile, data: Path | None, kept: Path, device: str | None) -> SearchResult:

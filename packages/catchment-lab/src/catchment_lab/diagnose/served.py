@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import shlex
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -489,7 +490,7 @@ def as_the_server_knows(run: Run, client: str, missing: str) -> Served:
         f"Their recordings are not here ({missing}). The server knows scores, the messages and "
         "what is below; it does not know their signals, and nothing about them is said here.",
         "Whoever has the recordings learns the rest with the run's folder: catchment diagnose "
-        f"RUN --client {client} --files FILES",
+        f"RUN --client {shlex.quote(client)} --files FILES",
     ]
     notes += [f"It stands out: {flag}" for flag in run.flags if flag.client == client]
     return Served(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -121,7 +122,8 @@ def combine(
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, error.content)
         typer.echo(f"{error}; wrote {path}")
-        typer.echo(NEXT[error.suffix].format(path=path, plan=plan_file))
+        own = {"path": path, "plan": plan_file}
+        typer.echo(NEXT[error.suffix].format(**{k: quote(str(v)) for k, v in own.items()}))
         lines = getattr(error, "__notes__", [])
     else:
         run, refused = done.finished.run, done.refused

@@ -281,16 +281,17 @@ def _refuse_to_overwrite(plan: Path, folder: Path, again: str) -> None:
     from catchment.federation.runs.folder import is_begun
     from catchment.plans.propose import is_untouched
 
+    run = shlex.join(["catchment", "run", str(plan)])
     if plan.is_file() and not is_untouched(plan.read_text(encoding="utf-8")):
         raise ValueError(
-            f"{plan} was changed or written by hand; run it (catchment run {plan}), write another "
+            f"{plan} was changed or written by hand; run it ({run}), write another "
             f"(--plan), or replace it: {again}"
         )
     if is_begun(folder):
         raise ValueError(
             f"{folder} holds a run already; keep it and choose another folder (--out), go on with "
-            f"it if it was cut short: catchment run {plan} --out {folder} --resume, or replace it: "
-            f"{again}"
+            f"it if it was cut short: {run} --out {shlex.quote(str(folder))} --resume, or replace "
+            f"it: {again}"
         )
 
 
@@ -299,7 +300,7 @@ def _quietly(said: list[str]) -> Iterator[None]:
     """Keep warnings for one line each at the end; people left out are named there, too."""
     from catchment.errors import ClippingWarning
 
-    logger = logging.getLogger("catchment")
+    logger = logging.getLogger("catchment.federation")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator
@@ -384,7 +385,7 @@ def unlearn(
     if certificate.how == "equality":
         typer.echo("after = before - removed, in integers, to the last bit:")
         typer.echo(f"the sum of a run without {client}{alike}")
-        typer.echo(f"anybody can check it: catchment verify {folder}")
+        typer.echo(f"anybody can check it: {shlex.join(['catchment', 'verify', str(folder)])}")
     if certificate.how == "summed-anew":
         typer.echo(f"a run without {client}{alike} has the second of these sums, to the bit")
     if certificate.remains:

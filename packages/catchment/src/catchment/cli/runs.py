@@ -133,7 +133,7 @@ def warn_of_left_out(done: Run, notices: Iterable[str] = (), *, strict: bool = F
         warn(line)
     if len(lines) > MOST_NAMED:
         more = len(lines) - MOST_NAMED
-        warn(f"and {more} more were left out: catchment ledger {done.folder}")
+        warn(f"and {more} more were left out: catchment ledger {shlex.quote(str(done.folder))}")
     if lines and strict:
         typer.secho("--strict: somebody was left out, see above", fg=typer.colors.RED, err=True)
         raise typer.Exit(1)

@@ -457,9 +457,10 @@ class Preprocessing:
                     segment = replace(segment, weight=recording.weight)
                 segments.append(Prepared(segment, source, start, silent[start:]))
         if raw and not segments:
+            other = ', or choose another gap policy than "restart"' * (self.gaps == "restart")
             raise ValueError(
                 f"every step of {len(raw)} recordings lacks an input; leave out recordings and "
-                'channels without values, or choose another gap policy than "restart"'
+                f"channels without values{other}"
             )
         return segments
 

@@ -108,15 +108,15 @@ def as_pipeline(value: Pipeline | FeatureMap | str, preprocessing: Preprocessing
 
 
 def as_recordings(new: Recording | Array | Sequence[Recording | Array]) -> list[Recording]:
-    """Return recordings of whatever holds inputs: one recording or array, or several."""
-    if isinstance(new, Recording):
-        return [new]
-    if isinstance(new, np.ndarray) and new.ndim < 3:
-        return [Recording(new)]
-    found = []
-    for one in new:
-        found.append(one if isinstance(one, Recording) else Recording(one))
-    return found
+    """Return recordings of whatever holds inputs: a recording, array or data frame, or several."""
+    several: Any = [new] if is_alone(new) else new
+    return [one if isinstance(one, Recording) else Recording(one) for one in several]
+
+
+def is_alone(new: object) -> bool:
+    """Whether this is one recording, one array (T, I) or one data frame, and not several."""
+    one = isinstance(new, np.ndarray) and new.ndim < 3
+    return one or isinstance(new, Recording) or hasattr(new, "columns")
 
 
 def refuse_large(

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
 from catchment.data.clients import Changed
@@ -629,8 +630,8 @@ def read_plan(path: str | Path, *, base: Path | None = None) -> PlanFile:
         raise FileNotFoundError(_no_plan(path))
     if path.suffix.lower() in DATA_SUFFIXES:
         raise ValueError(
-            f"{path} holds data and is no plan; `catchment fit {path.parent} --label COLUMN` makes "
-            "a plan for a folder of files, `catchment plan --example` lists examples"
+            f"{path} holds data and is no plan; `catchment fit {quote(str(path.parent))} --label "
+            "COLUMN` makes a plan for a folder of files, `catchment plan --example` lists examples"
         )
     folder = beside_plan(path.resolve().parent if base is None else base.resolve())
     return parse_plan(path.read_text(encoding="utf-8"), base=folder, name=path.name)
@@ -653,7 +654,7 @@ def _no_plan(path: Path) -> str:
         return f"the plan {path} {wrong}; did you mean {folder / near[0]}?"
     examples = "`catchment plan --example` lists examples"
     if path.is_dir():
-        made = f"`catchment fit {path} --label COLUMN` makes one"
+        made = f"`catchment fit {quote(str(path))} --label COLUMN` makes one"
         return f"{path} is a folder and has no plan; {made}, {examples}"
     return f"there is no plan {path}; {examples}"
 

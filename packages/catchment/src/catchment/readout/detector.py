@@ -41,10 +41,10 @@ from catchment.arrays import (
 )
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
-from catchment.features.pipeline import Pipeline
+from catchment.features.pipeline import Pipeline, is_alone
 from catchment.readout.device import refuse_device
 from catchment.readout.heads import shrunk_covariance
-from catchment.readout.predictor import New, Predictor, is_alone, rounded
+from catchment.readout.predictor import New, Predictor, rounded
 from catchment.readout.solve import feature_scale
 from catchment.readout.statistics import CONSTANT, Readout, RidgeStatistics, pack, unpack
 from catchment.readout.storage import (

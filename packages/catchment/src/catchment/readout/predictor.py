@@ -21,7 +21,7 @@ from catchment.arrays import Array, Probability, check_type
 from catchment.data.preprocessing import Prepared, Preprocessing
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap, handed
-from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings
+from catchment.features.pipeline import Pipeline, as_pipeline, as_recordings, is_alone
 from catchment.readout import storage
 from catchment.readout.intervals import Intervals
 from catchment.readout.storage import Stored
@@ -143,6 +143,12 @@ class Predictor(ABC):
         if self.classes is None:
             raise ValueError("the model predicts numbers; name its classes to classify with it")
         found = self.outputs(new, client, device=device)
+        for k, y in enumerate(found):
+            if not len(y):
+                raise ValueError(
+                    f"recording {k} gives no row: no channel has a value, or it is shorter than a "
+                    "window; leave it out"
+                )
         return np.array([y.mean(axis=0) for y in found]).reshape(len(found), self.n_outputs)
 
     def predict_interval(
@@ -238,11 +244,6 @@ class Predictor(ABC):
                 f"recording {k} has {recording.n_inputs} channels, the model was trained on "
                 f"{n_inputs}{named}; pass an array of shape (T, {n_inputs})"
             )
-
-
-def is_alone(new: New) -> bool:
-    """Whether this is one recording or one array (T, I), and not several."""
-    return isinstance(new, Recording) or (isinstance(new, np.ndarray) and new.ndim < 3)
 
 
 def rounded(value: float) -> float:

@@ -389,6 +389,9 @@ class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-lea
     def _read(self, X: Inputs, *, pooled: bool, reset: bool) -> Given:
         """Return X as sequences; X has time before channels."""
         given = read_inputs(self, X, pooled=pooled, reset=reset, allow_nan=self.gaps != "error")
+        for k, u in enumerate(given.inputs):
+            if np.isnan(u).all():  # every sample has its prediction, and this one can have none
+                raise ValueError(f"recording {k} of X has no value in any channel; leave it out")
         if reset:
             self.n_channels_ = given.n_inputs
         elif given.form != "matrix" and given.n_inputs != self.n_channels_:

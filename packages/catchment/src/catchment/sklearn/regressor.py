@@ -12,7 +12,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from catchment.arrays import Array, as_matrix, as_numbers, refuse_nonfinite
+from catchment.arrays import (
+    Array,
+    PositiveInt,
+    as_matrix,
+    as_numbers,
+    check_type,
+    refuse_nonfinite,
+)
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.data.steps import Policy
@@ -229,14 +236,15 @@ class YuleWalkerForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn
         refuse_nonfinite(self._series, "y", missing=True)
         self._known = known_values(X, len(self._series), "fit")
         self.n_outputs_ = self._series.shape[1]
-        if len(self._series) < 4:
-            raise ValueError(f"y has {len(self._series)} steps; a forecast needs at least 4")
+        if (n := int((~np.isnan(self._series)).sum(axis=0).min())) < 4:
+            raise ValueError(f"y has {n} steps with a value; a forecast needs at least 4")
         return self
 
     def model(self, fh: int | Sequence[int]) -> Model:
         """Return the model of some steps ahead, ready to be saved; its inputs are y and X."""
         check_is_fitted(self, "n_outputs_")
         steps, (T, K), M = sorted(set(steps_ahead(fh))), self._series.shape, self._known.shape[1]
+        check_type(self.lookback, PositiveInt, "lookback")
         lags = max(1, min(self.lookback, T // 3 - max(steps)))
         ahead = Preprocessing(horizon=tuple(steps), known=tuple(range(K, K + M)), gaps=self.gaps)
         pipeline = Pipeline(ahead, NVAR(lags, order=1))

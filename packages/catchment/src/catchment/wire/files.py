@@ -21,6 +21,12 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     ...     (Path(folder) / "note").read_bytes()
     b'kept'
     """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"{path} cannot be written: there is no folder {path.parent}; make it first"
+        )
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it")
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -29,6 +35,8 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
+    except OSError as error:  # nobody has heard of the draft
+        raise type(error)(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         draft.unlink(missing_ok=True)
     if os.name == "posix":
