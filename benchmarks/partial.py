@@ -36,11 +36,17 @@ from torch.nn import functional
 from benchmarks.record import RESULTS, machine
 from catchment.engine import run_locally
 from catchment.federation import Plan
-from catchment_research.partial import Examples, FederatedTraining, Freeze, PartialNetwork
+from catchment_research.partial import (
+    EmnistCnn,
+    Examples,
+    FederatedTraining,
+    Freeze,
+    PartialNetwork,
+)
 from reproductions.fedpt_data import image_set
 from reproductions.fedpt_tasks import Task, writers_task
 from reproductions.fedpt_train import answers
-from reproductions.networks import EMNIST_FREEZE, EmnistCnn
+from reproductions.networks import EMNIST_FREEZE
 
 SETTINGS = ("cohort", "rounds", "writers")
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from catchment.engine import Source
 from catchment_research.learn import Mean, Momentum, ServerOptimizer
-from catchment_research.partial import IGNORED, Examples, LocalSteps, Schedule
+from catchment_research.partial import IGNORED, EmnistCnn, Examples, LocalSteps, ResNet18, Schedule
 from reproductions.data.values import Images
 from reproductions.fedpt_data import (
     Augmented,
@@ -34,7 +34,7 @@ from reproductions.fedpt_data import (
     text_set,
 )
 from reproductions.fedpt_values import FedptSettings, ManySettings, PrivateSettings
-from reproductions.networks import EmnistCnn, ResNet18, Transformer
+from reproductions.networks import Transformer
 from reproductions.places import find
 
 N_WORDS = 10_004

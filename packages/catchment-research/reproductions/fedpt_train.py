@@ -19,6 +19,7 @@ from catchment.federation import Limits, Plan, Result
 from catchment_research.learn import ServerOptimizer
 from catchment_research.partial import (
     IGNORED,
+    EmnistCnn,
     Examples,
     FederatedTraining,
     FollowTheLeader,
@@ -33,7 +34,6 @@ from reproductions.fedpt_keep import PAUSE, Keeping, taken_part
 from reproductions.fedpt_simulate import simulate
 from reproductions.fedpt_tasks import Task
 from reproductions.fedpt_values import FedptSettings, PrivateSettings, Row
-from reproductions.networks import EmnistCnn
 
 UNEVEN = Limits(over_median=1e9)  # authors differ by far more than ten, and all of them are honest
 SIMULATED = (

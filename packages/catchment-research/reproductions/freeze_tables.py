@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import cast
 
-from catchment_research.partial import Freeze, Suggestion, suggest_freeze
+from catchment_research.partial import EmnistCnn, Freeze, Suggestion, suggest_freeze
 from reproductions.freeze_values import (
     ALL,
     ECHO,
@@ -20,7 +20,6 @@ from reproductions.freeze_values import (
     freeze_of,
 )
 from reproductions.intervals import deviation
-from reproductions.networks import EmnistCnn
 from reproductions.study import Value
 
 WITHIN = 0.005  # half a point

@@ -1,9 +1,8 @@
-"""The networks of the FedPT paper (Sidahmed et al., 2021), to the exact parameter count.
+"""What the FedPT paper freezes, its Transformer for next-word prediction, and the limit case.
 
-The paper does not print its architectures; they were identified by their counts: the convolutional
-network of federated EMNIST (1 690 046 parameters), the second version of ResNet-18 with group
-normalization and 100 outputs (11 227 812), and a Transformer for next-word prediction (2 277 984).
-An echo-state network is the limit case: its recurrent part is frozen whole.
+Its networks of images are in `catchment_research.partial`; like them, the Transformer was
+identified by its count of parameters (2 277 984). An echo-state network is the limit case: its
+recurrent part is frozen whole.
 """
 
 from __future__ import annotations
@@ -28,83 +27,6 @@ TRANSFORMER_FREEZES = {
     82.56: Freeze(names=("layers.0.feed.*", "layers.1.feed.*")),
     73.84: Freeze(names=tuple(f"layers.{k}.feed.*" for k in range(3))),
 }
-
-
-class EmnistCnn(nn.Module):
-    """Two 5 x 5 convolutions of 32 and 64 maps with pooling, 512 hidden units.
-
-    >>> sum(p.numel() for p in EmnistCnn().parameters())
-    1690046
-    """
-
-    def __init__(self, n_classes: int = 62) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(1, 32, 5, padding=2)
-        self.conv2 = nn.Conv2d(32, 64, 5, padding=2)
-        self.hidden = nn.Linear(7 * 7 * 64, 512)
-        self.out = nn.Linear(512, n_classes)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = functional.max_pool2d(functional.relu(self.conv1(x)), 2)
-        x = functional.max_pool2d(functional.relu(self.conv2(x)), 2)
-        logits: torch.Tensor = self.out(functional.relu(self.hidden(x.flatten(1))))
-        return logits
-
-
-class _Residual(nn.Module):
-    """Two 3 x 3 convolutions, each behind its normalization; a 1 x 1 one may go around them."""
-
-    def __init__(self, before: int, after: int, *, stride: int = 1, first: bool = False) -> None:
-        super().__init__()
-        self.norm1 = None if first else nn.GroupNorm(32, before)
-        self.conv1 = nn.Conv2d(before, after, 3, stride, 1, bias=False)
-        self.norm2 = nn.GroupNorm(32, after)
-        self.conv2 = nn.Conv2d(after, after, 3, 1, 1, bias=False)
-        around = before != after or stride != 1
-        self.around = nn.Conv2d(before, after, 1, stride, bias=False) if around else None
-        self.around_norm = nn.GroupNorm(32, after) if around else None
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = x if self.norm1 is None else functional.relu(self.norm1(x))
-        y = self.conv2(functional.relu(self.norm2(self.conv1(y))))
-        if self.around is not None and self.around_norm is not None:
-            x = self.around_norm(self.around(x))
-        total: torch.Tensor = x + y
-        return total
-
-
-class ResNet18(nn.Module):
-    """ResNet-18 of the second kind (normalization before convolution) with group normalization.
-
-    Parameters
-    ----------
-    n_outputs
-        100 in the paper's experiments with CIFAR-10, 90 of them unused.
-    stride
-        Of stages 2 to 4: 1 in the code behind the paper, so that no stage shrinks the image; 2 is
-        the usual network, with the same parameters and much less work.
-
-    >>> sum(p.numel() for p in ResNet18().parameters())
-    11227812
-    """
-
-    def __init__(self, n_outputs: int = 100, stride: int = 1) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
-        self.stem_norm = nn.GroupNorm(32, 64)
-        self.stage1 = nn.Sequential(_Residual(64, 64, first=True), _Residual(64, 64))
-        self.stage2 = nn.Sequential(_Residual(64, 128, stride=stride), _Residual(128, 128))
-        self.stage3 = nn.Sequential(_Residual(128, 256, stride=stride), _Residual(256, 256))
-        self.stage4 = nn.Sequential(_Residual(256, 512, stride=stride), _Residual(512, 512))
-        self.norm = nn.GroupNorm(32, 512)
-        self.out = nn.Linear(512, n_outputs)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = functional.relu(self.stem_norm(self.stem(x)))
-        x = functional.max_pool2d(x, 3, 2, 1)
-        x = self.stage4(self.stage3(self.stage2(self.stage1(x))))
-        logits: torch.Tensor = self.out(functional.relu(self.norm(x)).mean((2, 3)))
-        return logits
 
 
 class _Layer(nn.Module):

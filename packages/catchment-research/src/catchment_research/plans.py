@@ -35,9 +35,10 @@ class Partial:
     features, classes
         The map, of which only the inputs count, and the names of the classes.
     network
-        "cnn", two convolutions over time, or the function of one's own, `module:function`, that
-        makes the torch module. It is called with the number of channels and of classes; the module
-        takes (batch, steps, channels) and returns logits (batch, classes).
+        "cnn", two convolutions over time; for images, a row a step, "emnist_cnn" (28 x 28) or
+        "resnet18" (32 x 32 x 3); or the function of one's own, `module:function`, that makes the
+        torch module. It is called with the number of channels and of classes; the module takes
+        (batch, steps, channels) and returns logits (batch, classes).
     freeze
         Patterns of parameters that stay as the seed drew them, such as "0.weight".
     freeze_largest

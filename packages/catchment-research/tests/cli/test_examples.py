@@ -83,7 +83,7 @@ def test_a_network_of_the_library_is_named_and_loads_without_being_handed_over(
     model = catchment.load(tmp_path / "run" / "model.safetensors")
     assert isinstance(model, NetworkModel)
     assert model.maker.name.endswith("networks:Cnn")
-    with pytest.raises(ValueError, match="no network is called 'rnn'; use cnn or module:function"):
+    with pytest.raises(ValueError, match="no network is called 'rnn'; use cnn, emnist_cnn,"):
         parse_plan(text.replace('"cnn"', '"rnn"'))
 
 

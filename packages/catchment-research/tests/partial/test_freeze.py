@@ -6,15 +6,13 @@ import torch
 from torch import nn
 
 from catchment.errors import FingerprintError
-from catchment_research.partial import Freeze, PartialNetwork
+from catchment_research.partial import EmnistCnn, Freeze, PartialNetwork, ResNet18
 from reproductions.networks import (
     ECHO_FREEZE,
     EMNIST_FREEZE,
     RESNET_FREEZES,
     TRANSFORMER_FREEZES,
     EchoState,
-    EmnistCnn,
-    ResNet18,
     Transformer,
 )
 

@@ -9,6 +9,7 @@ import torch
 from catchment.federation import RoundContext
 from catchment_research.partial import (
     Dropout,
+    EmnistCnn,
     Examples,
     LocalSteps,
     PartialNetwork,
@@ -17,7 +18,7 @@ from catchment_research.partial import (
     masks_of,
     train_group,
 )
-from reproductions.networks import EMNIST_FREEZE, EmnistCnn
+from reproductions.networks import EMNIST_FREEZE
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 NETWORK = PartialNetwork(make=EmnistCnn, freeze=EMNIST_FREEZE, seed=3)

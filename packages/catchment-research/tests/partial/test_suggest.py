@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from torch import nn
 
-from catchment_research.partial import Freeze, by_size, suggest_freeze
-from reproductions.networks import RESNET_FREEZES, EmnistCnn, ResNet18
+from catchment_research.partial import EmnistCnn, Freeze, ResNet18, by_size, suggest_freeze
+from reproductions.networks import RESNET_FREEZES
 
 
 def score(harm: dict[str, float]) -> tuple[list[Freeze], object]:

@@ -19,6 +19,7 @@ from catchment.wire import Message
 from catchment_research.partial import (
     IGNORED,
     Change,
+    EmnistCnn,
     Examples,
     FederatedTraining,
     Freeze,
@@ -28,7 +29,7 @@ from catchment_research.partial import (
     cross_entropy,
     train_group,
 )
-from reproductions.networks import EMNIST_FREEZE, EmnistCnn, Transformer
+from reproductions.networks import EMNIST_FREEZE, Transformer
 
 
 def small() -> nn.Module:

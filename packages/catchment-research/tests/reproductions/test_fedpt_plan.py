@@ -8,20 +8,10 @@ import numpy as np
 import pytest
 
 from catchment.plans import parse_plan, run_plan
+from catchment_research.partial import EmnistCnn
 from reproductions.data.arrays import read_arrays
-from reproductions.networks import EmnistCnn
 from reproductions.places import find
 
-NETWORK = """
-from reproductions.networks import EmnistCnn
-
-class Digits(EmnistCnn):
-    def __init__(self, n_columns, n_classes):
-        super().__init__(n_classes)
-
-    def forward(self, x):
-        return super().forward(x[:, None])
-"""
 PLAN = """
 [data]
 files = "people/*.csv"
@@ -32,7 +22,7 @@ test_of = "clients"
 
 [learn]
 algorithm = "partial"
-network = "digits_by_rows:Digits"
+network = "emnist_cnn"
 freeze = ["hidden.*"]
 learning_rate = 0.05
 server = {name = "momentum", momentum = 0.9}
@@ -44,9 +34,7 @@ baselines = []
 
 
 @pytest.mark.skipif(find("mnist_writers") is None, reason="the digits are not on this machine")
-def test_the_papers_network_learns_from_files_of_writers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_papers_network_learns_from_files_of_writers(tmp_path: Path) -> None:
     place = find("mnist_writers")
     assert place is not None
     keys = ("train_images", "train_labels", "train_writer")
@@ -61,8 +49,6 @@ def test_the_papers_network_learns_from_files_of_writers(
             for row in images[at]
         ]
         (tmp_path / "people" / f"w{writer:02d}.csv").write_text("\n".join([head, *lines, ""]))
-    (tmp_path / "digits_by_rows.py").write_text(NETWORK)
-    monkeypatch.syspath_prepend(tmp_path)
     done = run_plan(parse_plan(PLAN, base=tmp_path), tmp_path / "run")
     assert done.scores.total is not None
     assert done.scores.total.value > 0.5  # of four unseen writers; the largest class has a ninth

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 import torch
 
 from catchment import Plan, federate
-from catchment_research.partial import FederatedTraining, LocalSteps, layout
+from catchment_research.partial import EmnistCnn, FederatedTraining, LocalSteps, layout
 from reproductions.freeze import digits_row, freeze, settled
 from reproductions.freeze_echo import mean_states, movements, network_of, on_states, ridge
 from reproductions.freeze_pictures import picture
@@ -44,7 +44,7 @@ from reproductions.freeze_values import (
     load_freeze,
     searches,
 )
-from reproductions.networks import EMNIST_FREEZE, EmnistCnn
+from reproductions.networks import EMNIST_FREEZE
 
 NOWHERE = Path("/nowhere")
 ROW = Row(

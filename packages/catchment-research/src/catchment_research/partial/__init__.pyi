@@ -39,6 +39,12 @@ from catchment_research.partial.freeze import (
 )
 from catchment_research.partial.ftrl import toeplitz_root as toeplitz_root
 from catchment_research.partial.network_model import examples_of as examples_of
+from catchment_research.partial.networks import (
+    EmnistCnn as EmnistCnn,
+    NETWORKS as NETWORKS,
+    ResNet18 as ResNet18,
+    network_named as network_named,
+)
 from catchment_research.partial.training import (
     Change as Change,
     IGNORED as IGNORED,
