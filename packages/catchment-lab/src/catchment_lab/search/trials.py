@@ -376,7 +376,7 @@ class Task:
                     raise optuna.TrialPruned(str(error)) from error
                 fresh, total, judge = list(group.values()), None, None
                 features = self.features(adapted)
-            if fresh:  # of few clients two shares may be the same ones
+            if total is None or fresh:  # of few clients two shares may be the same ones
                 part = summed(features, fresh, self.device)
                 total = part if total is None else total + part
             # The validation clients' rows are the same at every share of one reservoir.
