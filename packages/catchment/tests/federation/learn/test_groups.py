@@ -164,7 +164,7 @@ def test_secure_aggregation_refuses_groups_and_says_what_to_do() -> None:
         ),
         (
             {"ridge": "leave-one-client-out", "store_per_client": "groups"},
-            "or pass 'leave-one-group-out' or 'gcv'",
+            "needs store_per_client=True; or pass 'gcv' or a number",
         ),
         (
             {"ridge": 1.0, "store_per_client": "some"},

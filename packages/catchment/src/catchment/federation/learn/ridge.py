@@ -115,15 +115,11 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.ridge == "leave-one-client-out" and self.store_per_client is not True:
+        needs: Any = {"leave-one-client-out": [True], "leave-one-group-out": ["groups", True]}
+        if self.store_per_client not in needs.get(self.ridge, APART):
+            kept = ", or ".join(map(repr, needs[self.ridge]))
             raise ValueError(
-                "choosing the ridge by clients needs store_per_client=True; "
-                "or pass 'leave-one-group-out' or 'gcv', or pass a number"
-            )
-        if self.ridge == "leave-one-group-out" and not self.store_per_client:
-            raise ValueError(
-                "choosing the ridge by groups needs store_per_client='groups', or True; "
-                "or choose by 'gcv', or pass a number"
+                f"ridge={self.ridge!r} needs store_per_client={kept}; or pass 'gcv' or a number"
             )
         if self.labels == "some":
             some_labels.check_some_labels(self)
@@ -247,16 +243,13 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], context: RoundContext
     ) -> RidgeState:
-        came = total.by_client
-        if self.carries:
-            # One may have nothing new, or nothing but its washout: that is no answer to judge by.
-            came = {name: own for name, own in came.items() if own.n_rows}
+        # One may have nothing new, or nothing but its washout: that is no answer to judge by.
+        came = {k: own for k, own in total.by_client.items() if own.n_rows or not self.carries}
         whole = total.total if state.total is None else state.total + total.total
+        sums = RidgeState(whole, added_by_key(state.by_client, came))
         if self.store_per_client == "groups":  # clients kept before join their groups
             before = group_sums(state.by_client) or state.by_group
             sums = RidgeState(whole, by_group=added_by_key(before, total.by_group))
-        else:
-            sums = RidgeState(whole, added_by_key(state.by_client, came))
         after = self.solved(sums)
         if not self.carries:
             return after
