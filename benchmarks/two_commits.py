@@ -40,9 +40,10 @@ def serve() -> None:
         if name != known:
             known, problem = name, jobs.problem_of(name)
             classes = name in jobs.PER_STEP or problem.job.pool is not None
+            said = "on_grid" if jobs.__name__ == JOBS_IN[1] else "in_fixed_point"
             works = [
-                jobs.work_of(problem, classes=classes, in_fixed_point=grid)[0]
-                for grid in (False, True)
+                jobs.work_of(problem, classes=classes, **{said: fixed})[0]
+                for fixed in (False, True)
             ]
             for work in works:
                 work(1)

@@ -197,6 +197,18 @@ def test_long_sums_stay_exact() -> None:
     assert total.result()[0, :2].tolist() == [20 * 4096 * (2**24 - 1) ** 2] * 2
 
 
+def test_many_rows_of_few_features_and_a_constant_sum_beyond_int64() -> None:
+    rng = np.random.default_rng(0)
+    held = [Recording(u, np.roll(u, 1)) for u in rng.normal(size=(2, 20_000, 1))]
+    features = EchoState(4, bias=True).build(1, per_step=True)
+    whole = accumulate(features, held)
+    assert whole.digest() == reduce(add, (accumulate(features, [one]) for one in held)).digest()
+    z = np.vstack(features.rows([one.u for one in held]))
+    triangle = (z.T @ z)[np.triu_indices(z.shape[1])]
+    assert whole.floats.gram[0] == whole.n_rows == len(z)
+    np.testing.assert_allclose(whole.floats.gram, triangle, rtol=1e-9, atol=1e-6)
+
+
 @given(a=st.integers(-(2**80), 2**80), b=st.integers(-(2**80), 2**80), m=st.integers(3, 5))
 def test_integer_arrays_are_pythons_own(a: int, b: int, m: int) -> None:
     one, two = (integers.canonical(np.array([v, 1], dtype=object)) for v in (a, b))

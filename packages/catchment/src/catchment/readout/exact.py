@@ -240,11 +240,12 @@ def statistics_of(
         unit = 1 << int(fixed.digits[0])
         first = integers.multiplied(first, unit)
         corner = integers.multiplied(first[:1], unit)
-    if F <= FEW:
+    row = np.concatenate([corner, first[1:F]])
+    if F <= FEW and row.dtype == M.dtype:  # of many rows they are integers of Python
         gram = M[:F, :F].reshape(-1)[_upper(F)]
-        gram[:F] = np.concatenate([corner, first[1:F]])
+        gram[:F] = row
     else:
-        gram = np.concatenate([corner, first[1:F], *(M[i, i:F] for i in range(1, F))])
+        gram = np.concatenate([row, *(M[i, i:F] for i in range(1, F))])
     edge, below = np.concatenate([first[None, F:][:F], M[1:F, F:]]), M[F:-1, F:]
     # The rows of Y' are pieces of K targets, each of so many units.
     K = len(below) // len(places)
