@@ -47,6 +47,7 @@ from reproductions.adapt_methods import (
     with_labels,
 )
 from reproductions.map_sets import PEOPLE, FoldedSet, folded
+from reproductions.map_values import class_counts
 from reproductions.maps import Prepared
 from reproductions.people import SYNTHETIC
 from reproductions.study import Began, environment
@@ -61,6 +62,7 @@ FEWEST_LABELED = 2
 DRAWS = 2
 WHOLE = 5  # seeds under which labels, minutes, shifts and few labels are looked at, too
 Right = dict[str, list[float]]  # by method: right windows of each person
+Classes = dict[str, list[list[list[int]]]]  # by method: of every draw what `class_counts` counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +169,9 @@ class Cell:
         settings, the mean gain of training people left out.
     labeled
         By method of a federation in which few have labels: right windows, mean over draws.
+    classes
+        By method, where all windows are scored: for each draw of who has labels (one where nobody
+        is drawn) what `class_counts` counts of everybody who is tested.
     """
 
     kind: str
@@ -178,6 +183,7 @@ class Cell:
     of: Right = field(default_factory=dict)
     rule: list[dict[str, float]] = field(default_factory=list)
     labeled: Right = field(default_factory=dict)
+    classes: Classes = field(default_factory=dict)
     ridge: list[float] = field(default_factory=list)
     others: list[dict[str, list[float]]] = field(default_factory=list)
 
@@ -334,6 +340,7 @@ def test_cell(rows: Rows, before: AdaptResult) -> Cell:
     of: Right = {}
     people: dict[str, int] = {}
     rules, labeled = [], dict[str, list[float]]()
+    classes: Classes = {}
     rng = np.random.default_rng(rows.seed)
     for fold, tested in enumerate(rows.data.folds):
         trained, parts = trained_by(rows, fold)
@@ -344,19 +351,34 @@ def test_cell(rows: Rows, before: AdaptResult) -> Cell:
             z, label = rows.z[name], rows.label[name]
             people[name] = len(z)
             person = trained.person(z, label)
-            right.setdefault(UNGATED, []).append(person.right(person.adapted(other))[0])
-            found = list(measured(trained, person, z, rule, others))
+            found = []
+            for method, scores in measured(trained, person, z, rule, others):
+                found.append((method, person.right(scores)))
+                add_counts(classes, method, 0, label, scores)
+            scores = person.adapted(other)
+            right.setdefault(UNGATED, []).append(person.right(scores)[0])
+            add_counts(classes, UNGATED, 0, label, scores)
             if rows.seed < WHOLE:
                 found += further(person, rule, rng, SECONDS.get(rows.data.name, 1.0))
             for method, value in found:
                 right.setdefault(method, []).append(value[0])
                 of.setdefault(method, []).append(value[1])
         if rows.seed < WHOLE:
-            for method, values in few_labels(rows, fold, parts, trained, rule, rng).items():
+            few = few_labels(rows, fold, parts, trained, rule, rng, classes)
+            for method, values in few.items():
                 labeled.setdefault(method, []).extend(values)
     of = {m: n for m, n in of.items() if n != [float(k) for k in people.values()]}
     return Cell("test", rows.data.name, rows.seed, people=people, right=right, of=of, rule=rules,
-                labeled=labeled)  # fmt: skip
+                labeled=labeled, classes=classes)  # fmt: skip
+
+
+def add_counts(classes: Classes, method: str, draw: int, label: Integers, scores: Array) -> None:
+    """Add what somebody's scores say to the counts of a draw."""
+    own = class_counts(label, scores.argmax(1), scores.shape[1])
+    draws = classes.setdefault(method, [])
+    if draw < len(draws):
+        own = own + draws.pop(draw)
+    draws.insert(draw, own.tolist())
 
 
 def measured(
@@ -365,20 +387,20 @@ def measured(
     z: Array,
     rule: SelfTraining,
     others: Mapping[str, Mapping[str, float]],
-) -> Iterator[tuple[str, tuple[float, float]]]:
-    """Yield by method how many windows are right, and of how many."""
-    yield AS_TRAINED, person.right(trained.readout(z))
-    yield ADAPTED, person.right(trained.adapted(z, rule)(z))
-    yield DEFAULT, person.right(trained.adapted(z, SelfTraining())(z))
-    yield FIRST, person.right(person.first_form())
+) -> Iterator[tuple[str, Array]]:
+    """Yield by method the scores of all windows."""
+    yield AS_TRAINED, trained.readout(z)
+    yield ADAPTED, trained.adapted(z, rule)(z)
+    yield DEFAULT, trained.adapted(z, SelfTraining())(z)
+    yield FIRST, person.first_form()
     for method, (make, _) in BASELINES.items():
-        yield method, person.right(make(person, **others[method]))
+        yield method, make(person, **others[method])
 
 
 def further(
     person: Person, rule: SelfTraining, rng: np.random.Generator, seconds: float
 ) -> Iterator[tuple[str, tuple[float, float]]]:
-    """Yield the same of what the rule does elsewhere: on other windows, and beside labels."""
+    """Yield how many windows are right, of how many, elsewhere: of others, and beside labels."""
     own, rest = person.split(rng)
     yield "half: as trained", person.right(person.S0, own)
     yield "half: adapted on the other", person.right(person.adapted(rule, rest), own)
@@ -399,11 +421,12 @@ def few_labels(
     everybody: Trained,
     rule: SelfTraining,
     rng: np.random.Generator,
+    classes: Classes,
 ) -> dict[str, list[float]]:
     """Return right windows of the tested where one in five has labels, means over draws."""
     names, draws = sorted(parts), []
     n_labeled = max(FEWEST_LABELED, round(LABELED_SHARE * len(names)))
-    for _ in range(DRAWS):
+    for draw in range(DRAWS):
         drawn = set(rng.choice(names, n_labeled, replace=False).tolist())
         first = Trained.of([parts[name] for name in names if name in drawn])
         sums = [first.total]
@@ -425,7 +448,9 @@ def few_labels(
                 ("everybody labeled", everybody.readout),
                 ("everybody labeled, adapted", everybody.adapted(z, rule)),
             ):
-                right = float((readout(z).argmax(1) == label).sum())
+                scores = readout(z)
+                add_counts(classes, method, draw, label, scores)
+                right = float((scores.argmax(1) == label).sum())
                 found.setdefault(method, []).append(right)
         draws.append(found)
     return {method: np.mean([one[method] for one in draws], axis=0).tolist() for method in draws[0]}

@@ -69,7 +69,8 @@ def markdown(result: FedptResult) -> str:
     kind = "A quick run" if result.quick else "Put together from full runs, the last"
     head = (
         f"Accuracy in per cent, mean ± standard deviation (n - 1) over seeds. Minutes of traffic "
-        "are a client's for 100 rounds at 0.25 MB/s up and 0.75 MB/s down.\n\n"
+        "are a client's for 100 rounds at 0.25 MB/s up and 0.75 MB/s down. Macro-F1 was not "
+        "counted: the runs, on a GPU, kept how many answers are right, not which.\n\n"
         f"{kind} of {result.seconds:.0f} s on {e.get('device')}, {str(e.get('date'))[:10]}: "
         f"catchment {e.get('catchment')}, torch {e.get('torch')}. Settings: "
         + ", ".join(f"{key} {value}" for key, value in flat(result.settings))

@@ -64,7 +64,9 @@ def markdown(result: PromptResult) -> str:
     head = (
         "Accuracy in per cent, mean ± standard deviation over seeds (n - 1). Bytes are measured, "
         "of all clients and all rounds, up and down: between clients and the federation's server, "
-        "and, where the language model is not on the clients, between clients and its server.\n\n"
+        "and, where the language model is not on the clients, between clients and its server. "
+        "Macro-F1 was not counted: the runs, on a GPU, kept how many answers are right, not "
+        "which.\n\n"
         f"A {kind} of {result.seconds:.0f} s on {e.get('device')}, {str(e.get('date'))[:10]}: "
         f"catchment {e.get('catchment')}, {s.model}, seeds {list(s.seeds)}, prompts of {s.length} "
         f"vectors, {s.batch_size} sentences per client and step."

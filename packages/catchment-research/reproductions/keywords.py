@@ -18,14 +18,16 @@ from typing import Any
 import numpy as np
 
 import catchment as ct
-from catchment import Array, Run
+from catchment import Array, Integers, Run
 from catchment.federation import Result
 from catchment.federation.learn import UnknownThreshold
 from catchment.readout import KnownClasses, RidgeStatistics, chosen_readout
 from catchment.wire import replace_file
 from catchment_research.learn import BalancedRidge, among_by_class
+from reproductions.arena import macro_f1
 from reproductions.keywords_baselines import Softmax, fine_tuned, pooled_outputs, softmax_of
 from reproductions.keywords_data import Clips, Embedded, Words, of_word, said
+from reproductions.map_values import class_counts
 from reproductions.study import environment
 
 RATE = 0.05
@@ -43,13 +45,15 @@ PREPARE = ct.Preprocessing(scale="none")
 class Brought:
     """One speaker's upload of one word: clips that are right, by method, and what is equal.
 
-    New clips are those of the other speakers, old ones everybody's. `start`, `pooled` and `retired`
+    New clips are those of the other speakers, old ones everybody's. `f1` is the macro-F1 of all
+    words on both together. `start`, `pooled` and `retired`
     are the largest differences, relative to the largest value: of weights from a run with the word
     from the start, of outputs on test clips from scikit-learn's ridge on all rows in one place, and
     of weights after the word was retired from those before it came.
     """
 
     right: dict[str, Right]
+    f1: dict[str, float]
     start: float
     pooled: float
     retired: float
@@ -148,18 +152,17 @@ class Federation:
             [one for held in old.values() for one in held],
         )
 
-    def right(self, outputs: Outputs, bringer: str | None) -> Right:
-        """Return how many clips of the new word and of old ones have the highest output."""
+    def counted(self, outputs: Outputs, bringer: str | None) -> Integers:
+        """Return what `class_counts` counts (K, 3) of old words and, last, of the new one."""
         names = (*self.old, self.word)
-        new, old = (
-            sum(names[k] == said(one) for k, one in zip(_highest(outputs, held), held, strict=True))
-            for held in self.clips(bringer)
-        )
-        return new, old
+        held = [one for part in self.clips(bringer) for one in part]
+        label = np.array([names.index(said(one)) for one in held])
+        return class_counts(label, outputs(in_fixed_point(held)).argmax(axis=1), len(names))
 
 
-def _highest(outputs: Outputs, held: Sequence[ct.Recording]) -> list[int]:
-    return [int(k) for k in outputs(in_fixed_point(held)).argmax(axis=1)]
+def _right(counts: Integers) -> Right:
+    """Return how many clips of the new word and of old ones have the highest output."""
+    return int(counts[-1, 0]), int(counts[:-1, 0].sum())
 
 
 def in_fixed_point(held: Sequence[ct.Recording]) -> Array:
@@ -201,9 +204,9 @@ def _word(words: Words, word: str) -> WordResult:
         n_new=len(new),
         n_old=len(known),
         before={
-            GROWN: first.right(run.model.readout, None)[1],
-            MEANS: first.right(_means(run.statistics), None)[1],
-            TUNED: first.right(logistic.scores, None)[1],
+            GROWN: _right(first.counted(run.model.readout, None))[1],
+            MEANS: _right(first.counted(_means(run.statistics), None))[1],
+            TUNED: _right(first.counted(logistic.scores, None))[1],
         },
         auroc=auroc,
         told=told,
@@ -251,8 +254,10 @@ def _brought(
         MAJORITY: lambda z: np.tile(np.eye(len(names))[majority], (len(z), 1)),
         ALONE: chosen_readout(alone, "gcv", classes=True, standardize=True)[1],
     }
+    counted = {name: first.counted(outputs, speaker) for name, outputs in methods.items()}
     return Brought(
-        right={name: first.right(outputs, speaker) for name, outputs in methods.items()},
+        right={name: _right(counts) for name, counts in counted.items()},
+        f1={name: macro_f1(counts) for name, counts in counted.items()},
         start=_apart(grown.readout.weights, always.model.readout.weights),
         pooled=_apart(grown.readout(tests), pooled),
         retired=_apart(back.readout.weights, first.run.model.readout.weights),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
 from catchment.readout import SelfTraining
 from reproductions.adapt import (
@@ -16,6 +17,7 @@ from reproductions.adapt import (
     Cell,
     Rows,
     adapt,
+    add_counts,
     chosen,
     grid,
     load_adapt,
@@ -25,7 +27,10 @@ from reproductions.adapt import (
 )
 from reproductions.adapt_methods import BASELINES, LABELS
 from reproductions.adapt_tables import (
+    FEW,
+    MAIN,
     counts,
+    f1,
     gains,
     guide_sentence,
     guide_table,
@@ -110,6 +115,19 @@ def test_labels_are_worth_what_gains_the_same() -> None:
     assert counts([found], AS_TRAINED) == [{"ann": (50.0, 100.0)}]
 
 
+def test_macro_f1_is_that_of_scikit_learn_over_everybody_and_the_mean_of_draws() -> None:
+    rng, classes, theirs = np.random.default_rng(3), dict[str, list[list[list[int]]]](), []
+    people = [[(rng.integers(4, size=n), rng.normal(size=(n, 4))) for n in (30, 50)] for _ in "ab"]
+    for draw, who in enumerate(people):
+        for label, scores in who:
+            add_counts(classes, "own", draw, label, scores)
+        label, scores = (np.concatenate(part) for part in zip(*who, strict=True))
+        theirs.append(f1_score(label, scores.argmax(1), average="macro"))
+    assert f1([Cell("test", "synthetic", 0, classes=classes)], "own") == pytest.approx(
+        np.mean(theirs)
+    )
+
+
 @pytest.mark.slow
 def test_a_quick_run_is_kept_taken_up_again_and_drawn(tmp_path: Path) -> None:
     path, said = tmp_path / "adapt-quick.json", list[str]()
@@ -137,6 +155,12 @@ def test_the_committed_page_is_that_of_the_committed_figures() -> None:
         for name in ("uci_har", "motionsense", "hhar", "wisdm_watch")
         for seed in range(5)
     }
+    for one in result.of("test"):  # what is counted by class is what is counted by person
+        for method, draws in one.classes.items():
+            right = sum({**one.labeled, **one.right}[method])
+            assert np.mean([np.sum(draw, axis=0)[0] for draw in draws]) == pytest.approx(right)
+            assert {np.sum(draw, axis=0)[2] for draw in draws} == {sum(one.people.values())}
+        assert {*MAIN, *FEW} <= one.classes.keys()
     assert (ROOT / "results/adapt.md").read_text(encoding="utf-8") == markdown(result) + "\n"
     guide = (ROOT / "docs/guides/adapt.md").read_text(encoding="utf-8")
     assert guide_table(result) in guide

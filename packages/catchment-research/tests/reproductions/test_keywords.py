@@ -22,7 +22,15 @@ from reproductions.keywords import (
 )
 from reproductions.keywords_baselines import fine_tuned, softmax_of
 from reproductions.keywords_data import of_word, said, synthetic
-from reproductions.keywords_tables import accuracies, aurocs, before, largest, markdown, write
+from reproductions.keywords_tables import (
+    accuracies,
+    all_words,
+    aurocs,
+    before,
+    largest,
+    markdown,
+    write,
+)
 
 ROOT = Path(__file__).parents[4]
 
@@ -39,6 +47,10 @@ def test_the_protocol_on_synthetic_words(tmp_path: Path) -> None:
     assert found["pooled"] <= 1e-9
     assert accuracies(result, MAJORITY)[0].value == 0.0
     assert accuracies(result, EVERYBODY)[0].value > 0.9
+    # One word is always said: its F1 is 2 p / (1 + p), that of the others 0.
+    p = 32 / (len(words.names) - 1) / (4 + 32)
+    assert all_words(result, MAJORITY) == pytest.approx(2 * p / (1 + p) / len(words.names))
+    assert all_words(result, EVERYBODY) > 0.9
     write(result, tmp_path)
     kept = load_keywords(tmp_path / "keywords-quick.json")
     assert markdown(kept) == markdown(result)
