@@ -492,7 +492,7 @@ from catchment.readout import accumulate
 
 @dataclass(frozen=True)
 class Products(FeatureMap):
-    bits: int
+    bits: int = 8
     n_features = 61
     bounds = np.full(61, 2.0)
     per_step = True
