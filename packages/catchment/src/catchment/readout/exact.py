@@ -240,12 +240,11 @@ def statistics_of(
         unit = 1 << int(fixed.digits[0])
         first = integers.multiplied(first, unit)
         corner = integers.multiplied(first[:1], unit)
-    row = np.concatenate([corner, first[1:F]])
-    if F <= FEW and row.dtype == M.dtype:  # of many rows they are integers of Python
+    if F <= FEW and corner.dtype == first.dtype == M.dtype:  # not of many rows and a constant
         gram = M[:F, :F].reshape(-1)[_upper(F)]
-        gram[:F] = row
+        gram[:F] = np.concatenate([corner, first[1:F]])
     else:
-        gram = np.concatenate([row, *(M[i, i:F] for i in range(1, F))])
+        gram = np.concatenate([corner, first[1:F], *(M[i, i:F] for i in range(1, F))])
     edge, below = np.concatenate([first[None, F:][:F], M[1:F, F:]]), M[F:-1, F:]
     # The rows of Y' are pieces of K targets, each of so many units.
     K = len(below) // len(places)

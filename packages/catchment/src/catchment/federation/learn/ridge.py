@@ -244,7 +244,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         self, state: RidgeState, total: Tally[RidgeStatistics], context: RoundContext
     ) -> RidgeState:
         # One may have nothing new, or nothing but its washout: that is no answer to judge by.
-        came = {k: own for k, own in total.by_client.items() if own.n_rows or not self.carries}
+        came = {k: own for k, own in total.by_client.items() if not self.carries or own.n_rows}
         whole = total.total if state.total is None else state.total + total.total
         sums = RidgeState(whole, added_by_key(state.by_client, came))
         if self.store_per_client == "groups":  # clients kept before join their groups
