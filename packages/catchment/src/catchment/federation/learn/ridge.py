@@ -243,8 +243,9 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def server_update(
         self, state: RidgeState, total: Tally[RidgeStatistics], context: RoundContext
     ) -> RidgeState:
-        # One may have nothing new, or nothing but its washout: that is no answer to judge by.
-        came = {k: own for k, own in total.by_client.items() if not self.carries or own.n_rows}
+        came = total.by_client
+        if self.carries:  # who has nothing new, or nothing but a washout, is no answer to judge by
+            came = {name: own for name, own in came.items() if own.n_rows}
         whole = total.total if state.total is None else state.total + total.total
         sums = RidgeState(whole, added_by_key(state.by_client, came))
         if self.store_per_client == "groups":  # clients kept before join their groups
@@ -295,5 +296,4 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
     def alone(self, state: RidgeState) -> FederatedRidge:
         """Return the algorithm with the ridge that was chosen: alone, nobody can be left out."""
-        ridge: Any = self.ridge if state.choice is None else state.choice.best
-        return replace(self, ridge=ridge)
+        return self if state.choice is None else replace(self, ridge=state.choice.best)
