@@ -73,16 +73,16 @@ def ledger_pictures() -> None:
                 f'  <text class="{answer}" x="390" y="{y + 25}">{why}</text>',
             ]
         _write_svg(name, title, shapes, 16 + 52 * len(lines))
-    shapes = ['  <rect class="box" x="170" y="16" width="300" height="38" rx="9"/>']
-    for k, when in enumerate(("first plan", "sorted by another column", "fewer columns")):
-        x = 170 + 130 * k
+    shapes = ['  <rect class="box" x="170" y="16" width="260" height="38" rx="9"/>']
+    for k, when in enumerate(("first plan", "another order", "fewer columns")):
+        x = 170 + 112 * k
         shapes += [
-            f'  <rect class="spent" x="{x}" y="16" width="128" height="38" rx="9"/>',
+            f'  <rect class="spent" x="{x}" y="16" width="110" height="38" rx="9"/>',
             f'  <text x="{x + 4}" y="76">{when}</text>',
         ]
     shapes += [
         '  <text x="12" y="41">what may be told</text>',
-        '  <text class="no" x="570" y="41">refused: above epsilon</text>',
+        '  <text class="no" x="516" y="41">refused: above epsilon</text>',
     ]
     _write_svg("ledger-noise", "Noise adds up, whatever a plan reads", shapes, 92)
 
@@ -118,9 +118,9 @@ def by_files_pictures() -> None:
     _write_svg("by-files", title, shapes, 190)
     held = [
         ("plan.toml", "what is learned, from which columns", "name"),
-        ("README.txt", "the command to run", "name"),
+        ("README.txt", "what to type, and the columns that files must have", "name"),
         ("identities.json", "everybody's public keys", "name"),
-        ("keys/", "the private key and the ledger: stays here", "no"),
+        ("keys/", "the private key, the ledger and the policy: stay here", "no"),
         ("data/", "the recordings: stay here", "no"),
         ("site1.contribution", "signed: this file is mailed", "yes"),
     ]
