@@ -275,7 +275,7 @@ clean:
 $(VENV)/.installed: $(INPUTS)
 	$(call environment,$(VENV))
 	@echo "installing catchment into $(VENV) (a minute or two, once)"
-	@$(BIN)/python $(INSTALL) -c $(PINS) -e 'packages/catchment[dp,secure,sklearn]' -e packages/catchment-lab
+	@$(BIN)/python $(INSTALL) -c $(PINS) -e 'packages/catchment[dp,sklearn]' -e packages/catchment-lab
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.installed

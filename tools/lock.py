@@ -17,7 +17,7 @@ from typing import Any
 
 from catchment.wire import replace_file
 
-LIBRARY = ("packages/catchment[secure]", "packages/catchment-fleet")
+LIBRARY = ("packages/catchment", "packages/catchment-fleet")
 BUILDS = "hatchling"  # what the library itself is built with
 CONSTRAINTS, HASHES = Path("requirements/constraints.txt"), Path("requirements/hashes.txt")
 HEAD = """\

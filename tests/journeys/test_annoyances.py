@@ -373,7 +373,7 @@ def test_install_hints_fit_a_clone() -> None:
     assert said.startswith('plots need an extra; pip install "catchment[lab]"')
     (place,) = re.findall(r"in your clone: pip install (\S+)$", said)
     assert Path(place, "pyproject.toml").is_file()
-    said = str(MissingExtraError("secure", needed_for="keys"))
+    said = str(MissingExtraError("sklearn", needed_for="estimators"))
     (place, extra) = re.findall(r'pip install "(/\S+)\[(\w+)\]"$', said)[0]
     assert f"\n{extra} = [" in Path(place, "pyproject.toml").read_text()
 

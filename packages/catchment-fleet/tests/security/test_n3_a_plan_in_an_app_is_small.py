@@ -12,8 +12,6 @@ import zipfile
 
 import pytest
 
-pytest.importorskip("cryptography", reason="no cryptography here; pip install 'catchment[secure]'")
-
 from catchment.errors import RuleError
 from catchment_fleet.apps import LARGEST, plan_in
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-EXTRAS = ["pandas", "polars", "cryptography", "torch", "flwr", "ray", "transformers"]
+EXTRAS = ["pandas", "polars", "torch", "flwr", "ray", "transformers"]
 EXTRAS += ["peft", "onnxruntime", "onnx", "optuna", "matplotlib", "reservoirpy", "dp_accounting"]
 EXTRAS += ["aeon", "sktime"]
 CODE = f"""

@@ -98,7 +98,6 @@ def test_forecast_errors_are_scored_as_a_ridge_on_all_rows_would_err() -> None:
 
 
 def test_secure_aggregation_gives_the_same_detector() -> None:
-    pytest.importorskip("cryptography")
     clients = machines(4)
     plan = ct.Plan(
         algorithm=normal(store_per_client=False),

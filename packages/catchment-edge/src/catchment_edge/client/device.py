@@ -221,7 +221,6 @@ class EdgeClient(Elsewhere):
             return None
         if not self.hello().masks:
             return None
-        # Of the extra "secure", which a plan without secure aggregation does not need.
         from catchment_edge.client.vault import DeviceVault
 
         return DeviceVault(self, memory)

@@ -9,25 +9,22 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from catchment.errors import IntegrityError, MissingExtraError
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from catchment.errors import IntegrityError
 from catchment.plans import read_plan
 from catchment.wire import replace_file
 from catchment_fleet.apps.scaffold import SIGNATURE
-
-try:
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-        Ed25519PrivateKey,
-        Ed25519PublicKey,
-    )
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-        load_pem_private_key,
-    )
-except ImportError as error:
-    raise MissingExtraError("secure", needed_for="signatures") from error
 
 PURPOSE = b"catchment plan 1\n"
 

@@ -26,26 +26,23 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from catchment.errors import IntegrityError, MissingExtraError
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from catchment.errors import IntegrityError
 from catchment.privacy import NAME as POLICY
 from catchment.privacy import FileMemory, new_identity, template
 from catchment.privacy.secure_aggregation import FEWEST_CLIENTS, FEWEST_ROWS_PER_FEATURE, is_name
 from catchment.wire import replace_file
-
-try:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-        PublicFormat,
-        load_pem_private_key,
-    )
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-except ImportError as error:
-    raise MissingExtraError("fleet", needed_for="deployments") from error
 
 AUTHORITY_DAYS = 3650
 SERVER_DAYS = 397  # what TLS clients accept of a server at most

@@ -716,7 +716,6 @@ def _keys(
     new = file.is_secret and not identities
     if not new:
         return client_memories(store.folder, names) if file.carries else {}, identities
-    # Of the extra "secure", which a plan without secure aggregation does not need.
     from catchment.privacy.secure_aggregation.keys import new_identity
 
     memories = client_memories(store.folder, names, secret=True)

@@ -6,13 +6,9 @@ import hashlib
 import hmac
 import itertools
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-import catchment
 from catchment.errors import IntegrityError
 from catchment.privacy import generate_keys, new_identity
 from catchment.privacy.secure_aggregation import (
@@ -116,16 +112,3 @@ def test_private_keys_stay_where_they_were_made() -> None:
     assert identities["ann"] != identities["ben"]
     assert identities["ann"] == new_identity(memories["ann"])
     assert bytes.fromhex(identities["ann"]) not in memories["ann"].values()
-
-
-def test_without_cryptography_the_remedy_is_named() -> None:
-    source = str(Path(catchment.__file__).parents[1])
-    code = (
-        f"import sys; sys.path.insert(0, {source!r}); sys.modules['cryptography'] = None\n"
-        "from catchment.privacy import SecureAggregation\n"
-        "SecureAggregation(identities={'ann': '00' * 32})\n"
-        "import catchment.privacy.secure_aggregation.keys"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert 'secure aggregation need an extra; pip install "catchment[secure]"' in done.stderr

@@ -26,27 +26,23 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+    Ed25519PrivateKey,
+    Ed25519PublicKey,
+)
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from catchment.errors import IntegrityError, MissingExtraError
+from catchment.errors import IntegrityError
 from catchment.federation.algorithm import Memory, RoundContext
 from catchment.privacy.secure_aggregation.protection import Identities
 from catchment.privacy.secure_aggregation.ring import SHARE_BYTES, Residues, Ring
 from catchment.wire import Message, digest
-
-try:
-    from cryptography.exceptions import InvalidSignature, InvalidTag
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-        Ed25519PrivateKey,
-        Ed25519PublicKey,
-    )
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-    from cryptography.hazmat.primitives.ciphers import Cipher
-    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-except ImportError as error:
-    raise MissingExtraError("secure", needed_for="secure aggregation") from error
 
 PROTOCOL = "catchment-secure-sum-3"
 IDENTITY = "secure-sum/identity"

@@ -31,8 +31,11 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from catchment.errors import IntegrityError, MissingExtraError, RuleError, TooFewClientsError
+from catchment.errors import IntegrityError, RuleError, TooFewClientsError
 from catchment.federation.algorithm import Additive, Memory, RoundContext, Upload
 from catchment.federation.protection import Read
 from catchment.privacy.secure_aggregation import keys
@@ -47,13 +50,6 @@ from catchment.privacy.secure_aggregation.ring import (
     subtract_from,
 )
 from catchment.wire import Message, digest, join, serialize, split
-
-try:
-    from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-    from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
-except ImportError as error:
-    raise MissingExtraError("secure", needed_for="secure aggregation") from error
 
 if TYPE_CHECKING:
     from catchment.privacy.secure_aggregation.protection import SecureAggregation
