@@ -43,7 +43,7 @@ from catchment.federation.learn.sums import digests_of
 from catchment.federation.measure.outliers import Flag
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.plan import Plan, describe
-from catchment.federation.runs.ledger import BATCH, Entry, Keeper
+from catchment.federation.runs.ledger import BATCH, Entries, Entry, Keeper
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 from catchment.wire import Message
@@ -344,10 +344,26 @@ class StageKeeper(Keeper[S]):
         return self.plan.algorithm.load_state(state), records
 
     def note(self, entry: Entry) -> None:
-        shapes = json.dumps(entry.shapes, separators=(",", ":"))
-        what = (entry.direction, entry.purpose, shapes, entry.n_bytes, entry.sha256, entry.epsilon)
-        self.folder.entries.append((self.stage, entry.round, entry.client, *what))
-        if len(self.folder.entries) >= BATCH:
+        self.note_all(Entries.of([entry]))
+
+    def note_all(self, entries: Entries) -> None:
+        digits, rows = entries.sha256.hex(), self.folder.entries
+        abouts = [
+            (
+                (self.stage, about.round),
+                (about.direction, about.purpose, json.dumps(about.shapes, separators=(",", ":"))),
+                about.epsilon,
+            )
+            for about in entries.abouts
+        ]
+        columns = zip(
+            entries.clients, entries.which.tolist(), entries.n_bytes.tolist(), strict=True
+        )
+        for k, (client, which, n_bytes) in enumerate(columns):
+            where, what, epsilon = abouts[which]
+            sha256 = digits[64 * k : 64 * k + 64]
+            rows.append((*where, client, *what, n_bytes, sha256, epsilon))
+        if len(rows) >= BATCH:
             self.folder.flush()
 
     def close_round(self, state: S, record: Record) -> None:
