@@ -22,6 +22,7 @@ from catchment_edge.c.map_code import (
     each_input,
     functions_text,
     known_bits,
+    own_code,
 )
 
 MOST_ENTRIES = 1 << 16  # that an index of two bytes tells apart
@@ -103,23 +104,12 @@ class _Maker:
     def code(self) -> MapCode:
         features = self.features
         entered = f"double_on_grid(u[i], {self.digits}, {self.reach})"
-        return MapCode(
+        enter = functions_text(self.p, enter=each_input(features.known_inputs, entered))
+        return own_code(
+            features,
             self.p,
-            features.known_inputs,
-            features.known_inputs,
-            features.n_features,
-            known_bits(features.feature_bits),
-            features.feature_digits,
-            "\n".join(
-                [
-                    self.structs(),
-                    functions_text(self.p, enter=each_input(features.known_inputs, entered)),
-                    *self._functions(),
-                ]
-            ),
+            "\n".join([self.structs(), enter, *self._functions()]),
             self.operations(),
-            per_step=features.per_step,
-            washout=self.washout,
             least_steps=self.washout + features.segments,
             needs_steps=features.segments > 1,
             sources=("grid.h", "grid.c", "prepare.c"),
