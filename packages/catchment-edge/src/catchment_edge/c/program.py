@@ -45,10 +45,6 @@ def _prepared(layout: Layout) -> str:
     return "\n".join([*lines, "    }", "    return 1;", "}"])
 
 
-def _readout(layout: Layout) -> str:
-    return template("readout.c", layout.marks)
-
-
 def _entered(layout: Layout) -> str:
     """Return the function that takes the words of one step and says whether a row came out."""
     washout, W, S = layout.map.washout, layout.cutting.window, layout.cutting.step
@@ -135,10 +131,6 @@ void {name}_begin(struct {name}_state *s, uint32_t steps)
     s->steps[0] = steps;
 }}"""
     return text
-
-
-def _step(layout: Layout) -> str:
-    return template("step.c", layout.marks)
 
 
 def _finish(layout: Layout) -> str:
@@ -252,8 +244,10 @@ def map_pieces(code: MapCode, texts: Iterable[str]) -> list[Piece]:
 
 def _own_texts(layout: Layout) -> list[str]:
     """Return the functions that are written for this model."""
-    drivers = (_prepared, _readout, _entered, _reset, _step, _finish, _predict, _class)
-    return [activate_text(layout.map), layout.map.text, *(text(layout) for text in drivers)]
+    readout, step = (template(name, layout.marks) for name in ("readout.c", "step.c"))
+    before = [activate_text(layout.map), layout.map.text, _prepared(layout), readout]
+    after = [step, _finish(layout), _predict(layout), _class(layout)]
+    return [*before, _entered(layout), _reset(layout), *after]
 
 
 def header_text(layout: Layout) -> str:
