@@ -171,6 +171,7 @@ int @NAME@_finish(struct @NAME@_state *s, float *scores)
 %% endif
 }
 
+%# Rows per step of a window come before it is whole; what is left at the end has none.
 int @NAME@_predict(struct @NAME@_state *s, const @NAME@_value *samples, uint32_t steps,
             @" " * (NAME|length)@ float *scores)
 {
@@ -191,7 +192,6 @@ int @NAME@_predict(struct @NAME@_state *s, const @NAME@_value *samples, uint32_t
     }
 %% endif
 %% if PER_STEP and WINDOW
-%# Rows of a window come before it is whole; what is left at the end has none.
     steps = steps < @WINDOW@ ? 0 : (steps - @WINDOW@) / @STEP@ * @STEP@ + @WINDOW@;
 %% endif
     for (t = 0; t <= steps; t++) {
