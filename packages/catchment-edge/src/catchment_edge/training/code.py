@@ -167,10 +167,10 @@ def secret_text() -> str:
 def source_text(layout: Layout) -> str:
     """Return the C file."""
     texts = _map_texts(layout)
+    known = {"TITLE": title_of(layout.name), "NAME": layout.name}
     return joined(
         [
-            _head(layout),
-            _settings(layout),
+            template("training.c", {**known, "L": layout, "GAPS": GAPS, "PIECE": PIECE}),
             *map(source, BASE),
             library_text(layout.map, map_pieces(layout.map, texts)),
             *map(table_text, layout.map.tables),
@@ -203,61 +203,6 @@ def title_of(name: str) -> str:
 def source(name: str) -> str:
     """Return a piece of C without what it includes of the others."""
     return _INCLUDE.sub("", (SOURCES / name).read_text(encoding="utf-8"))
-
-
-def _head(layout: Layout) -> str:
-    fields = "\n".join(f"    {one.type} {one.name}[{one.length}];" for one in layout.state)
-    secret = f'#include "monocypher.h"\n#include "{layout.name}_secret.h"\n'
-    secret *= layout.neighbors > 0
-    return f"""/* {title_of(layout.name)} */
-#include "{layout.name}.h"
-{secret}
-typedef struct {{
-{fields}
-}} state;
-typedef double value;
-typedef int32_t word;
-typedef {layout.feature} feature;
-typedef int32_t grid_word;
-typedef uint16_t grid_index;
-"""
-
-
-def _settings(layout: Layout) -> str:
-    task, code, F = layout.task, layout.map, layout.map.n_features
-    bits = code.bits or 0
-    values: dict[str, object] = {
-        "NUMBER": 1,  # whole, as the hello counts forms
-        "CHANNELS": task.channels,
-        "WORDS": code.n_words,
-        "OUTPUTS": task.outputs,
-        "FEATURES": F,
-        "FEATURE_BITS": bits,
-        "WEIGHT_BITS": min(30, 62 - bits - F.bit_length()),
-        "CLASSES": int(task.classes is not None),
-        "PER_STEP": int(code.per_step),
-        "STREAMS": int(code.streams),
-        "WASHOUT": code.washout,
-        "LEAST": code.least_steps,
-        "EVERY": layout.every,
-        "HORIZON": max(task.preprocessing.horizons, default=0),
-        "WINDOW": task.window,
-        "STEP": task.step,
-        "KEPT": layout.kept,
-        "MAJORITY": int(layout.majority),
-        "GAPS": GAPS.index(task.preprocessing.gaps),
-        "SCALE": layout.scale,
-        "PIECE": PIECE,
-        "MASKS": int(layout.neighbors > 0),
-        "PAIRS": layout.neighbors,
-        "SERVERS": 2 if task.helper else 1,
-        "FLOOR": task.floor,
-        "LEAST_ROWS": f"{task.least}u",
-        "MOST_ROWS": f"{layout.sums.most_rows}u",
-        "GRAM": layout.sums.gram,
-        "SUM": layout.sums.sum,
-    }
-    return settings_text(values)
 
 
 def _map_texts(layout: Layout) -> list[str]:

@@ -308,11 +308,6 @@ class Layout:
         return self.steps or 0 if code.needs_steps or not code.streams else 0
 
     @property
-    def every(self) -> int:
-        """One row of this many is learnt from."""
-        return self.task.row_stride
-
-    @property
     def feature(self) -> str:
         """C type of a feature."""
         return "int16_t" if (self.map.bits or 0) <= 14 else "int32_t"
@@ -357,7 +352,7 @@ class Layout:
     def _feed_bytes(self, I: int, K: int) -> int:
         word, kept = BYTES["int32_t"], self.kept
         fields = [(8, I), *([(8, 2 * I), (4, 1)] if self.scale == 2 else []), (4, 3), (_WORD, 1)]
-        fields += [(4, 1)] if self.every > 1 else []
+        fields += [(4, 1)] if self.task.row_stride > 1 else []
         fields += [(4, K)] if self.majority else []
         fields += [(4, 1), (word, kept * self.map.n_words)] if kept else [(word, self.map.n_words)]
         fields += [(4, kept)] if kept and self.majority else []
