@@ -78,8 +78,9 @@ def _sent(ax: Axes, result: FreezeResult, colors: Theme) -> None:
         color = _color(trained, colors)
         ax.plot(x, y, mark, color=color, ms=7)
         if bits < 32:
-            place = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
-            ax.annotate(str(bits), (x, y), color=color, **place)
+            ax.annotate(
+                *(str(bits), (x, y), (0, 6)), textcoords="offset points", color=color, ha="center"
+            )
     for mark, words in MARKS.items():
         ax.plot([], [], mark, color=colors.muted, label=words)
     ax.legend(frameon=False, loc="lower right", labelcolor=colors.text)

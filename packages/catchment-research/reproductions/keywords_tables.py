@@ -238,8 +238,7 @@ def draw(result: KeywordsResult, path: Path) -> None:
     above.set_yticks(range(len(shown)), names)
     above.set_xlim(0, 102)
     above.set_xlabel("accuracy after one upload (%)", color=colors.text)
-    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2, "borderaxespad": 0.2}
-    above.legend(frameon=False, labelcolor=colors.text, **place)
+    _key_above(above, colors, columns=2)
     _draw_areas(result, below, colors)
     figure.savefig(path, dpi=110, metadata={"Software": None})
 
@@ -256,5 +255,15 @@ def _draw_areas(result: KeywordsResult, ax: Axes, colors: Theme) -> None:
     ax.set_xticks(x, [word.word for word in result.words])
     ax.set_xlabel("the word that no client has brought yet", color=colors.text)
     ax.set_ylabel("area under the ROC curve", color=colors.text)
-    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
-    ax.legend(frameon=False, labelcolor=colors.text, **place)
+    _key_above(ax, colors, columns=1)
+
+
+def _key_above(ax: Axes, colors: Theme, columns: int) -> None:
+    ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        borderaxespad=0.2,
+        ncols=columns,
+        frameon=False,
+        labelcolor=colors.text,
+    )
