@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import catchment
-from catchment.data import Scaler
+from catchment.data import Preprocessing, Scaler
+from catchment.features import FeatureMap
 from catchment.federation.learn import FederatedScaling
 from catchment.readout import SUMS, FixedPoint, RidgeStatistics, statistics_name
 from catchment.wire import CHUNK, FEWEST, Message
@@ -43,9 +44,40 @@ def sums_parts(layout: Layout) -> Message:
     return RidgeStatistics.zero(features.n_features, task.outputs, name, fixed).parts()
 
 
-def moments_parts(layout: Layout) -> Message:
-    """Return the moments of no samples, as they travel."""
-    return FederatedScaling(channels=layout.task.channels).start().parts()
+def moments_texts(scale: int, channels: int) -> list[str]:
+    """Return what a device that is told its scale sends first: the moments of its samples."""
+    empty = FederatedScaling(channels=channels).start().parts()
+    found = [source("moments.c"), message_text("MOMENTS", empty, "moments")]
+    return found if scale == 2 else []
+
+
+def constants(
+    features: FeatureMap, workflow: str, preprocessing: Preprocessing, *more: Table
+) -> list[Table]:
+    """Return what a device says of itself, more, and the scale if it has one."""
+    names = {"FINGERPRINT": features.fingerprint, "COURSE": workflow or "00" * 32}
+    found = [
+        Table("uint8_t", name, np.frombuffer(bytes.fromhex(one), np.uint8))
+        for name, one in names.items()
+    ]
+    if isinstance(preprocessing.scale, Scaler):
+        mean, divisor = preprocessing.scale.mean, preprocessing.scale.scale
+        more = (
+            *more,
+            Table("double", "SCALE_MEAN", mean),
+            Table("double", "SCALE_DIVISOR", divisor),
+        )
+    return [*found, *more]
+
+
+def settings_text(values: Mapping[str, object]) -> str:
+    """Return the settings of a device, as the C of all devices reads them."""
+    return "".join(f"#define DEVICE_{key} {value}\n" for key, value in values.items())
+
+
+def serving_text(name: str) -> str:
+    """Return the function that a firmware calls."""
+    return f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n"
 
 
 def message_text(name: str, parts: Message, prefix: str) -> str:
@@ -134,10 +166,6 @@ def secret_text() -> str:
 
 def source_text(layout: Layout) -> str:
     """Return the C file."""
-    name = layout.name
-    moments = []
-    if layout.scale == 2:
-        moments = [source("moments.c"), message_text("MOMENTS", moments_parts(layout), "moments")]
     texts = _map_texts(layout)
     return joined(
         [
@@ -151,23 +179,17 @@ def source_text(layout: Layout) -> str:
             source("sums.c"),
             source("upload.c"),
             message_text("SUMS", sums_parts(layout), "upload"),
-            *moments,
+            *moments_texts(layout.scale, layout.task.channels),
             *map(source, ("feed.c", "trained_readout.c", "link.c")),
             *map(source, _MASKS if layout.neighbors else ()),
             *map(source, ("single.c",) if layout.neighbors and layout.task.helper else ()),
-            f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
+            serving_text(layout.name),
         ]
     )
 
 
-def header_text(layout: Layout) -> str:
-    """Return the header: sizes, what the firmware calls, and what it gives."""
-    task, features = layout.task, layout.map.n_features
-    return header_of(layout.name, task.channels, task.outputs, features, task.window)
-
-
 def header_of(name: str, channels: int, outputs: int, features: int, window: int) -> str:
-    """Return the header of a device with so many of each."""
+    """Return the header: sizes, what the firmware calls, and what it gives."""
     sizes = {"CHANNELS": channels, "OUTPUTS": outputs, "FEATURES": features, "WINDOW": window}
     names = {"TITLE": title_of(name), "NAME": name, "UP": name.upper()}
     return template("device.h", {**sizes, **names})
@@ -235,7 +257,7 @@ def _settings(layout: Layout) -> str:
         "GRAM": layout.sums.gram,
         "SUM": layout.sums.sum,
     }
-    return "".join(f"#define DEVICE_{key} {value}\n" for key, value in values.items())
+    return settings_text(values)
 
 
 def _map_texts(layout: Layout) -> list[str]:
@@ -244,20 +266,13 @@ def _map_texts(layout: Layout) -> list[str]:
 
 def _tables(layout: Layout) -> list[Table]:
     task = layout.task
-    names = {"FINGERPRINT": task.features.fingerprint, "COURSE": task.workflow or "00" * 32}
-    found = [
-        Table("uint8_t", name, np.frombuffer(bytes.fromhex(one), np.uint8))
-        for name, one in names.items()
-    ]
+    more = []
     if layout.neighbors and task.helper:
         key = np.frombuffer(bytes.fromhex(task.helper), np.uint8)
-        found.append(Table("uint8_t", "HELPER", key))
+        more.append(Table("uint8_t", "HELPER", key))
     if layout.map.digits is not None:
-        found.append(Table("int16_t", "FEATURE_DIGITS", layout.map.digits))
-    if isinstance(task.preprocessing.scale, Scaler):
-        found.append(Table("double", "SCALE_MEAN", task.preprocessing.scale.mean))
-        found.append(Table("double", "SCALE_DIVISOR", task.preprocessing.scale.scale))
-    return found
+        more.append(Table("int16_t", "FEATURE_DIGITS", layout.map.digits))
+    return constants(task.features, task.workflow, task.preprocessing, *more)
 
 
 def table_bytes(layout: Layout) -> int:

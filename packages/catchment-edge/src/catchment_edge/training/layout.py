@@ -324,9 +324,7 @@ class Layout:
 
     @property
     def scale(self) -> int:
-        """0: none; 1: in the plan; 2: told over the link."""
-        given = self.task.preprocessing.scale
-        return 1 if isinstance(given, Scaler) else {"none": 0, "federated": 2}[given]
+        return scale_kind(self.task.preprocessing)
 
     @cached_property
     def state(self) -> tuple[Field, ...]:
@@ -374,6 +372,12 @@ class Layout:
         target = struct_size([(4, 2)] if self.task.classes is not None else [(4, 1), (8, K)])
         before = struct_size([(1, 1), (4, 1), (1, max(least, 16 * I) + PIECE), (4, 1)])
         return struct_size([(4, before // 4), (4, rounds * round_ // 4), (4, 1), (8, target // 8)])
+
+
+def scale_kind(preprocessing: Preprocessing) -> int:
+    """Return where a device has its scale: 0 there is none, 1 in the plan, 2 told over the link."""
+    given = preprocessing.scale
+    return 1 if isinstance(given, Scaler) else {"none": 0, "federated": 2}[given]
 
 
 def struct_size(fields: list[tuple[int, int]]) -> int:
