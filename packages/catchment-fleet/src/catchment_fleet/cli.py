@@ -248,14 +248,10 @@ def drop(
         Path | None, typer.Option(metavar="JSON", help="Public keys of all clients.")
     ] = None,
 ) -> None:
-    """Receive contributions to one plan over HTTPS; Ctrl-C stops it."""
-    import json
+    """Receive files of one plan over HTTPS; Ctrl-C stops it."""
+    from catchment_fleet.drop import drop_of, drop_server
 
-    from catchment.plans import read_plan
-    from catchment_fleet.drop import Drop, drop_server
-
-    known = json.loads(identities.read_text(encoding="utf-8")) if identities else {}
-    place = Drop(folder, read_plan(plan_file).fingerprint, known)
+    place = drop_of(plan_file, folder, identities)
     server = drop_server(place, (host, port), certificate=certificate, key=key)
     scheme = "http" if certificate is None else "https"
     typer.echo(f"drop: {scheme}://{host}:{server.server_address[1]}/ for files of {plan_file}")

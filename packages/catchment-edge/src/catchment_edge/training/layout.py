@@ -45,7 +45,7 @@ class Task:
     secure
         Whether the plan has secure aggregation.
     helper, floor, least
-        Of a plan with two servers: the helper's public key in hexadecimal, the fewest clients of a
+        Of a plan with two servers: the helper's public key that seals, the fewest clients of a
         batch, and the fewest rows of a client.
     row_stride
         Learn from every `row_stride`-th row of a recording only.
@@ -136,7 +136,7 @@ def _two_servers(tables: Sequence[Mapping[str, Any]], n_features: int) -> tuple[
         if one.get("servers") == 2:
             least = int(one.get("min_clients", 10))
             rows = float(one.get("rows_per_feature", 20.0))
-            return str(one.get("helper", "")), least, math.ceil(rows * n_features / least)
+            return str(one.get("helper", ""))[:64], least, math.ceil(rows * n_features / least)
     return "", 0, 0
 
 

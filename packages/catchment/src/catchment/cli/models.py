@@ -385,7 +385,7 @@ def unlearn(
     if certificate.how == "equality":
         typer.echo("after = before - removed, in integers, to the last bit:")
         typer.echo(f"the sum of a run without {client}{alike}")
-        typer.echo(f"anybody can check it: {shlex.join(['catchment', 'verify', str(folder)])}")
+        typer.echo(f"anyone can check it: {shlex.join(['catchment', 'verify', str(folder)])}")
     if certificate.how == "summed-anew":
         typer.echo(f"a run without {client}{alike} has the second of these sums, to the bit")
     if certificate.remains:
