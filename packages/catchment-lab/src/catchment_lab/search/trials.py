@@ -118,17 +118,12 @@ class NumberJudge:
     def judged(self, total: RidgeStatistics) -> Judged:
         """Return the least NRMSE of readouts solved from a sum."""
         ridges = ridges_of(total)
-        values = nrmse_path(self.held, path_errors(self.held, solve_path(total, ridges)))
+        held, errors = self.held, path_errors(self.held, solve_path(total, ridges))
+        variance = held.target_moments() / held.weight
+        varied = variance > 0  # the mean is over the outputs that vary
+        values = np.sqrt(errors[:, varied] / held.weight / variance[varied]).mean(axis=1)
         k = int(values.argmin())
         return float(values[k]), float(ridges[k])
-
-
-def nrmse_path(statistics: RidgeStatistics, errors: Array) -> Array:
-    """Return the NRMSE (R,) of squared errors (R, K), averaged over the outputs that vary."""
-    variance = statistics.target_moments() / statistics.weight
-    varied = variance > 0
-    values: Array = np.sqrt(errors[:, varied] / statistics.weight / variance[varied]).mean(axis=1)
-    return values
 
 
 def _rows(features: FeatureMap, inputs: Sequence[Array], device: str | None) -> list[Array]:
@@ -366,13 +361,11 @@ class Task:
                 part = summed(features, fresh, self.device)
                 total = part if total is None else total + part
             # The validation clients' rows are the same at every share of one reservoir.
-            judge = self._judge(features) if judge is None else judge
+            if judge is None:
+                kind = ClassJudge if self.classes else NumberJudge
+                judge = kind.of(features, self.validation, self.device)
             done = n
             yield judge.judged(total)
-
-    def _judge(self, features: FeatureMap) -> ClassJudge | NumberJudge:
-        kind = ClassJudge if self.classes else NumberJudge
-        return kind.of(features, self.validation, self.device)
 
 
 def _study(task: Task, storage: Path | None) -> optuna.Study:
