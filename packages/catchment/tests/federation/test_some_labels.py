@@ -20,6 +20,15 @@ from catchment.errors import FederationError, RefusedClientsWarning, TooFewClien
 from catchment.features import DefaultMap, WindowStatistics
 from catchment.federation import Limits, read_run
 from catchment.federation.learn import FederatedRidge, RidgeState, unlearn
+from catchment.federation.messages import (
+    TURN,
+    Record,
+    Refusal,
+    counts,
+    headline,
+    left_out,
+    warn_of,
+)
 from catchment.federation.runs.ledger import bounds_of
 from catchment.privacy import (
     Clip,
@@ -135,11 +144,29 @@ def test_who_has_no_label_at_all_takes_part_under_secure_aggregation(
         masks = replace(masks, assist=Helper(memory, masks).answer)
     limits = Limits(min_usable=labeled / n)
     plan = Plan(algorithm=algorithm, rounds=2, protections=(masks,), limits=limits)
-    with pytest.warns(RefusedClientsWarning, match="with"):
-        run = federate(plan, dict(clients))
+    run = federate(plan, dict(clients))  # without a warning: who sits out a round is not left out
     assert run.state.total == clear.total
     first, second = run.records
     assert (first.n_used, second.n_used) == (labeled, n - labeled)
+    assert not run.refused
+    turns = f"({labeled} with labels, {n - labeled} with rows that lack them)"
+    assert counts(run.stages) == f"{n} of {n} clients trained {turns}"
+    assert headline(run.stages) == ""
+
+
+def test_who_has_no_row_at_all_is_left_out_of_turns() -> None:
+    def sits(*names: str) -> tuple[Refusal, ...]:
+        return tuple(Refusal(name, TURN, "no row") for name in names)
+
+    lost = Refusal("cy", "refused", "there is no column 'y'")
+    first = Record(0, 4, 2, 0.1, 0, 0, sits("ann", "dan"))
+    second = Record(1, 4, 1, 0.1, 0, 0, (*sits("bob", "dan"), lost))
+    rounds = {"training": [first, second]}
+    said = "2 of 4 clients trained (2 with labels, 1 with rows that lack them)"
+    assert counts(rounds) == said
+    assert {one.client for one in left_out(rounds)} == {"cy", "dan"}
+    with pytest.warns(RefusedClientsWarning, match=r"^2 of 4 clients; dan: no row; cy: there is"):
+        warn_of(rounds)
 
 
 def test_noise_is_spread_over_both_sums() -> None:

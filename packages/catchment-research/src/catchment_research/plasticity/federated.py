@@ -210,14 +210,14 @@ class MomentPlasticity(Adapting):
         a, c, still = self.standard()
         gain, _ = matched(mean, spread, a, c, still)
         gain = state.gain + self.damping * (gain - state.gain)
-        aim = np.where(gain * spread > TINY, c, still)
-        shift = aim - gain * self._mean_drive(inputs)
+        shift = np.where(gain * spread > TINY, c, still) - gain * self._mean_drive(inputs)
         return Plasticity(*_settled(self.reservoir, gain, shift))
 
     def standard(self) -> tuple[float, float, float]:
         """Return gain and shift for a standard drive, and the shift for one that stands still."""
         mean, std = self.rule.target_mean, self.rule.target_std
-        _refuse_unreachable(mean, std)
+        if not (abs(mean) < 1 and std**2 < 1 - mean**2):
+            raise ValueError(f"no output of tanh has mean {mean} and standard deviation {std}")
         a, c = _standard_match(mean, std)
         if self.reservoir.bits is None:
             return a, c, float(np.arctanh(mean))
@@ -251,11 +251,6 @@ def matched(mean: Array, spread: Array, a: float, c: float, still: float) -> tup
     gain = np.where(varies, a / np.where(varies, spread, 1.0), 1.0)
     shift = np.where(varies, c, still) - gain * mean
     return gain, shift
-
-
-def _refuse_unreachable(mean: float, std: float) -> None:
-    if not (abs(mean) < 1 and std**2 < 1 - mean**2):
-        raise ValueError(f"no output of tanh has mean {mean} and standard deviation {std}")
 
 
 def _started(reservoir: Reservoir) -> tuple[Array, Array]:
