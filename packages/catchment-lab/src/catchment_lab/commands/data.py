@@ -42,7 +42,7 @@ def data_path(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print where a data set lies, or the directories searched, first the one that wins."""
+    """Print where a data set is, or the directories that are searched, in order."""
     from catchment.data import data_directories
     from catchment_lab.datasets.sources import locate
 
@@ -65,7 +65,7 @@ def data_pack(
         typer.Option("--out", metavar="DIR", help="Data directory; the set's own if not given."),
     ] = None,
 ) -> None:
-    """Pack a data set into one file, which loads in a second from then on."""
+    """Pack a data set into one file that loads in a second."""
     from catchment_lab.datasets import load_whole, pack
     from catchment_lab.datasets.sources import locate
 

@@ -124,20 +124,21 @@ def read_motionsense(folder: Folder) -> Dataset:
     """
     return gathered(
         "motionsense",
-        _motionsense_recordings(folder),
+        (
+            Segment(
+                f"subject-{subject:02d}",
+                _MOTIONSENSE_CLASSES.index(_CODES[code]),
+                float_rows(_table(folder, name)),
+                test=trial >= FIRST_SHORT_TRIAL,
+            )
+            for subject, code, trial, name in trials(folder)
+        ),
         channels=_MOTIONSENSE_CHANNELS,
         classes=_MOTIONSENSE_CLASSES,
         rate_hz=50.0,
         usual=(128, 128),
         notes=("test: the short trials",),
     )
-
-
-def _motionsense_recordings(folder: Folder) -> Iterator[Segment]:
-    for subject, code, trial, name in trials(folder):
-        u = float_rows(_table(folder, name))
-        label = _MOTIONSENSE_CLASSES.index(_CODES[code])
-        yield Segment(f"subject-{subject:02d}", label, u, test=trial >= FIRST_SHORT_TRIAL)
 
 
 def _table(folder: Folder, name: str) -> Array:

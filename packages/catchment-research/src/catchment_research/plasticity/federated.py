@@ -225,7 +225,14 @@ class MomentPlasticity(Adapting):
 
     def _mean_drive(self, inputs: Array) -> Array:
         """Return the mean drives (N,) once all outputs have the target mean."""
-        times = _matrix_product if self.reservoir.bits is None else _rounded_once
+
+        def times(matrix: SparseRows, x: Array) -> Array:
+            """Return a product; in fixed point each row's sum is rounded at its end only."""
+            if self.reservoir.bits is None:
+                return np.asarray(matrix.to_dense() @ x)
+            products = matrix.values * x[matrix.columns]
+            return np.array([math.fsum(products[a:b]) for a, b in pairwise(matrix.starts)])
+
         means, below = [], inputs
         for layer in self.reservoir.layers:
             outputs = np.full(layer.n_units, self.rule.target_mean)
@@ -264,18 +271,6 @@ def _settled(reservoir: Reservoir, gain: Array, shift: Array) -> tuple[Array, Ar
         return gain, shift
     inside = np.clip(gain, 2 * LEAST_GAIN, LARGEST_GAIN - 1)
     return plasticity_in_fixed_point(inside, np.clip(shift, 1 - LARGEST_SHIFT, LARGEST_SHIFT - 1))
-
-
-def _matrix_product(matrix: SparseRows, x: Array) -> Array:
-    product: Array = matrix.to_dense() @ x
-    return product
-
-
-def _rounded_once(matrix: SparseRows, x: Array) -> Array:
-    """Return the matrix times x (n_rows,), each row's sum of products rounded at its end only."""
-    products = matrix.values * x[matrix.columns]
-    starts = matrix.starts
-    return np.array([math.fsum(products[a:b]) for a, b in pairwise(starts)])
 
 
 @lru_cache(maxsize=64)

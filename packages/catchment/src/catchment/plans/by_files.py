@@ -50,7 +50,7 @@ from catchment.privacy.policy import NAME as POLICY
 from catchment.privacy.policy import OwnData, template
 from catchment.privacy.secure_aggregation.client_store import FileMemory
 from catchment.privacy.secure_aggregation.protection import SecureAggregation, is_name
-from catchment.wire import Message, digest, plain_text
+from catchment.wire import Message, digest, plain_text, split
 from catchment.wire.files import replace_file
 
 CONTRIBUTION, REQUEST = "contribution", "contribution-request"
@@ -379,10 +379,11 @@ class FilesRun(PlanRun):
 
 @dataclass(frozen=True, eq=False)
 class Combined:
-    """A run on contributions, and the files that are not in it, each with the reason."""
+    """A run on contributions; the files that are not in it, with reasons; who missed the second."""
 
     finished: Finished
     refused: Mapping[str, str] = field(default_factory=dict)
+    absent: Sequence[str] = ()
 
 
 def combine(
@@ -423,7 +424,8 @@ def combine(
         reasons = "; ".join(f"{path}: {why}" for path, why in refused.items())
         raise FederationError(f"there is no contribution to combine; {reasons or 'name some'}")
     about = file.about()
-    workflow = _assisted(file.workflow(about, trusted), answers)
+    read = {str(path): Path(path).read_bytes() for path in answers}
+    workflow = _assisted(file.workflow(about, trusted), read, refused)
     engines = FilesEngines(found=found)
     before = read_run(Path(out)).facts if is_begun(out) else {}
     by_this = before.get("engine") == ENGINE
@@ -433,12 +435,13 @@ def combine(
         run = FilesRun(file, workflow, about, engines, store, Scores)
         try:
             done = run.run()
-        except AwaitedError as error:
+        except FederationError as error:
             for path, why in refused.items():
                 error.add_note(f"{path} was refused: {why}")
             raise
         run.finish(done)
-    return Combined(Finished(read_run(out), done.model, done.scores), refused)
+    absent = found.get(SCALING, {}).keys() - found[TRAINING].keys()
+    return Combined(Finished(read_run(out), done.model, done.scores), refused, sorted(absent))
 
 
 def _sorted(
@@ -472,23 +475,36 @@ def _sorted(
     return found, refused
 
 
-def _assisted(workflow: Workflow, answers: Iterable[str | Path] = ()) -> Workflow:
-    """Return the workflow with its helper's answers at hand, where it has two servers."""
-    read = [Path(path).read_bytes() for path in answers]
+def _assisted(
+    workflow: Workflow, read: dict[str, bytes] | None = None, refused: dict[str, str] | None = None
+) -> Workflow:
+    """Return the workflow with its helper's answers at hand, where it has two servers.
 
-    def assist(batch: bytes, fewest: int) -> bytes:
-        from catchment.privacy.secure_aggregation.two_servers import together
+    What is used of them is taken out of `read`; why others are not is written into `refused`.
+    """
 
-        answer, rest, n_left = together(batch, read)
-        if answer is not None:
-            return answer
-        if n_left < fewest:
+    def assist(batch: bytes, agreed: SecureAggregation) -> bytes:
+        from catchment.privacy.secure_aggregation.two_servers import BATCH, answered
+
+        named, left = split(Message.from_bytes(batch), BATCH), read or {}
+        why = {} if refused is None else refused
+        for path, content in left.items():
+            try:
+                answered(agreed, named, content)
+            except IntegrityError as error:
+                why[path] = str(error)
+            else:
+                why.pop(path, None)
+                return left.pop(path)
+        if len(named) < agreed.min_clients:
             raise FederationError(
-                f"the helper answered for all but {n_left}, and a batch has {fewest} or more; wait "
-                "until so many have come late, or leave them out with --without"
+                f"the helper answered for all but {len(named)}, and a batch has "
+                f"{agreed.min_clients} or more; wait until so many have come late, or leave them "
+                "out with --without"
             )
-        words = "the sum is masked, and the helper takes the masks off"
-        raise AwaitedError(words, rest, suffix=".batch")
+        raise AwaitedError(
+            "the sum is masked, and the helper takes the masks off", batch, suffix=".batch"
+        )
 
     protections = list(workflow.protections)
     for k, one in enumerate(protections):
@@ -499,7 +515,7 @@ def _assisted(workflow: Workflow, answers: Iterable[str | Path] = ()) -> Workflo
                 "secure aggregation with one server asks clients seven times; by files use "
                 "servers = 2 and the public key of a helper"
             )
-        protections[k] = replace(one, assist=partial(assist, fewest=one.min_clients))
+        protections[k] = replace(one, assist=partial(assist, agreed=one))
     return replace(workflow, protections=tuple(protections))
 
 
@@ -526,7 +542,7 @@ def assist(
     (agreed,) = (one for one in workflow.protections if isinstance(one, SecureAggregation))
     helper = Helper(FileMemory(Path(keys)), agreed)
     with closing(locked(Path(keys))):  # of two batches at once, one is the earlier
-        return helper.answer(Path(batch).read_bytes())
+        return helper.answer(Path(batch).read_bytes(), file.fingerprint)
 
 
 def kit(plan: str | Path, names: Iterable[str], out: str | Path) -> Path:
