@@ -100,7 +100,7 @@ def test_a_field_where_every_map_has_a_property_needs_a_default() -> None:
 
         @dataclass(frozen=True)
         class Coarse(OwnStatistics):
-            bits: int
+            bits: int  # type: ignore[misc]
 
     @dataclass(frozen=True)
     class Fine(OwnStatistics):

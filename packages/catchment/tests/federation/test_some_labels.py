@@ -16,19 +16,10 @@ from typer.testing import CliRunner
 from catchment import Plan, Recording, federate, load
 from catchment.cli import app
 from catchment.data import synthetic_wearables
-from catchment.errors import FederationError, RefusedClientsWarning, TooFewClientsError
+from catchment.errors import FederationError, TooFewClientsError
 from catchment.features import DefaultMap, WindowStatistics
 from catchment.federation import Limits, read_run
 from catchment.federation.learn import FederatedRidge, RidgeState, unlearn
-from catchment.federation.messages import (
-    TURN,
-    Record,
-    Refusal,
-    counts,
-    headline,
-    left_out,
-    warn_of,
-)
 from catchment.federation.runs.ledger import bounds_of
 from catchment.privacy import (
     Clip,
@@ -47,6 +38,7 @@ from catchment.readout import (
     self_train,
     solve_readout,
 )
+from catchment.report import render
 from tests.journeys.people import good_people
 
 LABELED = ("user-000", "user-001", "user-002")
@@ -148,25 +140,6 @@ def test_who_has_no_label_at_all_takes_part_under_secure_aggregation(
     assert run.state.total == clear.total
     first, second = run.records
     assert (first.n_used, second.n_used) == (labeled, n - labeled)
-    assert not run.refused
-    turns = f"({labeled} with labels, {n - labeled} with rows that lack them)"
-    assert counts(run.stages) == f"{n} of {n} clients trained {turns}"
-    assert headline(run.stages) == ""
-
-
-def test_who_has_no_row_at_all_is_left_out_of_turns() -> None:
-    def sits(*names: str) -> tuple[Refusal, ...]:
-        return tuple(Refusal(name, TURN, "no row") for name in names)
-
-    lost = Refusal("cy", "refused", "there is no column 'y'")
-    first = Record(0, 4, 2, 0.1, 0, 0, sits("ann", "dan"))
-    second = Record(1, 4, 1, 0.1, 0, 0, (*sits("bob", "dan"), lost))
-    rounds = {"training": [first, second]}
-    said = "2 of 4 clients trained (2 with labels, 1 with rows that lack them)"
-    assert counts(rounds) == said
-    assert {one.client for one in left_out(rounds)} == {"cy", "dan"}
-    with pytest.warns(RefusedClientsWarning, match=r"^2 of 4 clients; dan: no row; cy: there is"):
-        warn_of(rounds)
 
 
 def test_noise_is_spread_over_both_sums() -> None:
@@ -264,6 +237,40 @@ def test_a_file_without_the_column_takes_part_and_is_forgotten(
     Path("plan.toml").write_text(PLAN.replace('labels = "some"', ""))
     bare = CliRunner().invoke(app, ["run", "plan.toml", "--out", "runs/all"])
     assert "has no column 'activity'" in bare.output + str(bare.exception)
+
+
+SECRET = """
+[learn]
+algorithm = "ridge"
+ridge = 1.0
+store_per_client = false
+[run]
+min_usable = 0.3
+baselines = []
+[[protections]]
+name = "secure_aggregation"
+rows_per_feature = 2.0
+corrupt = 0.1
+min_share = 0.3
+"""
+
+
+def test_who_takes_turns_under_secure_aggregation_is_not_said_to_be_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    good_people(Path("people"), 24)
+    for path in sorted(Path("people").iterdir())[::2]:
+        drop_labels(path)
+    text = PLAN.replace('"folds"', '0.1\ntest_of = "clients"\ninputs = ["ax", "ay"]')
+    text = text.replace("window = 40", 'window = 40\nstep = 2\nscale = "own"')
+    Path("plan.toml").write_text(text + SECRET)
+    done = CliRunner().invoke(app, ["run", "plan.toml", "--out", "runs/secret", "--strict"])
+    assert done.exit_code == 0, done.output + str(done.exception)
+    turns = "22 of 22 clients trained (11 with labels, 11 with rows that lack them), 2 of 2 were"
+    assert turns in done.output.splitlines()[0]
+    assert "left out" not in done.output
+    assert "22 clients trained (11 with labels," in render([read_run("runs/secret")])
 
 
 NOISE = """

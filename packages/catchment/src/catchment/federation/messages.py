@@ -148,10 +148,11 @@ Rounds = Mapping[str, Sequence[Record]]  # by stage: the records of its rounds
 def in_turns(records: Sequence[Record]) -> list[Record]:
     """Return records in which who sat out a round, and not all of them, counts as used.
 
-    >>> sits = [(Refusal(name, TURN, "no label"),) for name in ("ann", "bob")]
-    >>> both = [Record(k, 2, 1, 0.1, 0, 0, sits[k]) for k in range(2)]
-    >>> [(record.n_used, record.refused) for record in in_turns(both)]
-    [(2, ()), (2, ())]
+    >>> sits = {name: Refusal(name, TURN, "no row") for name in ("ann", "bob", "cy")}
+    >>> ann, bob = ((sits[name], sits["cy"]) for name in ("ann", "bob"))
+    >>> made = in_turns([Record(0, 3, 1, 0.1, 0, 0, ann), Record(1, 3, 1, 0.1, 0, 0, bob)])
+    >>> [(record.n_used, [one.client for one in record.refused]) for record in made]
+    [(2, ['cy']), (2, ['cy'])]
     """
     sat = [{one.client for one in record.refused if one.code == TURN} for record in records]
     taken = [names - sat[0].intersection(*sat) for names in sat]
