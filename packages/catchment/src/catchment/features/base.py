@@ -85,6 +85,11 @@ Arrays = tuple[Array, ...]
 Part = Callable[[int], Iterator[tuple[int, Array] | None]]
 
 
+def handed(path: str) -> Any:
+    """Return a property that is one of what is inside, such as "map.washout"."""
+    return property(attrgetter(path))
+
+
 @dataclass(frozen=True, eq=False)
 class FeatureMap(ABC):
     """A fixed map from inputs (T, I) to feature rows (n, F), the same on every machine.
@@ -156,10 +161,8 @@ class FeatureMap(ABC):
         """
         return None
 
-    @property
-    def feature_bits(self) -> Any:
-        """The same, also of a map that calls something else its bits."""
-        return self.bits
+    # The same, also of a map that calls something else its bits.
+    feature_bits = handed("bits")
 
     @property
     def constant(self) -> bool:
@@ -235,18 +238,12 @@ class FeatureMap(ABC):
         return self
 
     def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
-        """Return fields that binding fills in beside `n_inputs` and `bits`; inner maps are bound.
+        """Return fields that binding fills in beside `n_inputs`; inner maps are bound.
 
+        Bits of "auto" are `class_bits` or 24 if it does not say (docs/concepts/integers.md).
         ValueError if it is no map for such data.
         """
         return {}
-
-    def auto_bits(self, classes: bool) -> int | None:
-        """Return what bits of "auto" are, whether targets are classes or numbers.
-
-        docs/concepts/integers.md says why.
-        """
-        return self.class_bits if classes else 24
 
     def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
         """Return the map bound to inputs of this many channels.
@@ -284,7 +281,7 @@ class FeatureMap(ABC):
         if "n_inputs" in self.__dataclass_fields__:
             filled["n_inputs"] = n_inputs
         if made.bits == "auto":
-            filled["bits"] = made.auto_bits(classes)
+            filled.setdefault("bits", self.class_bits if classes else 24)
         return replace(made, **filled)
 
     def with_inner(self, maps: Sequence[FeatureMap]) -> Self:
@@ -602,11 +599,6 @@ class FeatureMap(ABC):
             and settings.keys() == {*kept.values()}
             and all(is_told(getattr(self, k), settings[kept[k]], parts, adapted) for k in own)
         )
-
-
-def handed(path: str) -> Any:
-    """Return a property of a map that is one of a setting, such as "map.washout"."""
-    return property(attrgetter(path))
 
 
 # Members of a map that is never bound itself: it stands for another, and knows no inputs.

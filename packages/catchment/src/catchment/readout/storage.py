@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from inspect import isclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -224,12 +224,10 @@ def stored_readout(readout: Readout) -> Tensors:
 
 def readout_of(tensors: Mapping[str, NDArray[Any]]) -> Readout:
     """Return the readout that `stored_readout` described."""
-    ridge = typed(tensors, "readout.ridge", np.float64)
-    return Readout(
-        typed(tensors, "readout.weights", np.float64),
-        typed(tensors, "readout.intercept", np.float64),
-        cast(Any, ridge) if ridge.ndim else float(ridge),
-    )
+    given: list[Any] = []
+    for name in ("weights", "intercept", "ridge"):
+        given.append(typed(tensors, f"readout.{name}", np.float64))
+    return Readout(*given)
 
 
 def stored_statistics(statistics: RidgeStatistics, prefix: str) -> tuple[Header, Tensors]:
