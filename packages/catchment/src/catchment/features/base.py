@@ -46,13 +46,13 @@ from annotated_types import Ge, Le
 from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, Integers, as_matrix, check_fields, check_type, refuse_nonfinite
-from catchment.errors import ClippingWarning, IntegrityError
+from catchment.errors import ClippingWarning
 from catchment.parallel import ordered_map
 from catchment.plugins import installed, known
 from catchment.wire import Fact, Message
 from catchment.wire.kept import KEPT, KEPT_SETTINGS
 
-KIND, CARRIED = "own_map", "carried"  # of the parts of a map, and of what goes on with a recording
+KIND = "own_map"  # of the parts of a map
 # The maps of this library by their names in plan files and in kept models: module and class.
 LIBRARY: dict[str, tuple[str, str]] = {
     "echo_state": ("echo_state.echo_state", "EchoState"),
@@ -603,29 +603,6 @@ class FeatureMap(ABC):
 
 # Members of a map that is never bound itself: it stands for another, and knows no inputs.
 UNBOUND = handed("known_inputs")
-
-
-@dataclass(frozen=True, eq=False)
-class Carried:
-    """What is known of a recording that goes on: its steps so far, and what the map remembers.
-
-    >>> import numpy as np
-    >>> Carried.from_message(Carried(3, (np.ones(2),)).parts()).arrays
-    (array([1., 1.]),)
-    """
-
-    steps: int = 0
-    arrays: Arrays = ()
-
-    def parts(self) -> Message:
-        return Message(CARRIED, {"steps": self.steps}, self.arrays)
-
-    @classmethod
-    def from_message(cls, parts: Message) -> Carried:
-        steps = parts.facts.get("steps")
-        if parts.kind != CARRIED or type(steps) is not int:
-            raise IntegrityError(f"what was carried is of kind {parts.kind!r} and lacks its steps")
-        return cls(steps, parts.arrays)
 
 
 def name_of(features: FeatureMap) -> str:
