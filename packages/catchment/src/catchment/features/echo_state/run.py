@@ -283,8 +283,8 @@ LEAST_LENGTH = 1536  # ...or this, if it is more
 def segment_starts(programs: Sequence[Program], u: Array, washout: int) -> tuple[list[int], int]:
     """Return the first step of each segment and the warm-up ahead of it; one if none pay."""
     T = len(u) - washout
-    # Of less a probe will hardly find any: the leak alone forgets within a third of this, recurrent
-    # connections remember longer.
+    # The leak alone forgets within a third of this many steps, fewer than which a probe will hardly
+    # find; recurrent connections remember longer.
     slowest = max(float(1 - program.leak.min()) for program in programs)
     least = 3 * (16 if slowest < 0.1 else int(np.log(_tolerance(programs)) / np.log(slowest)))
     if best_segments(programs, T, least) == 1:
@@ -444,7 +444,8 @@ def _tolerance(programs: Sequence[Program]) -> float:
 
 def joints_agree(programs: Sequence[Program], starts: Array, ends: Array) -> bool:
     """Whether states (N, B) after warm-up equal the ends of the segments before them."""
-    return bool(np.abs(starts[:, 1:] - ends[:, :-1]).max(initial=0.0) <= _tolerance(programs))
+    gap = np.abs(starts[:, 1:] - ends[:, :-1]).max(initial=0.0)
+    return bool(gap <= _tolerance(programs))
 
 
 FEW = 8  # fewer sequences than this do not fill the narrowest lockstep kernel
@@ -791,10 +792,10 @@ def stacked_each(
     """Yield the number and all columns of each recording, the same whoever else is among them."""
     F, K, washout = features.n_features, targets[0].shape[-1], features.washout
     order = sorted(range(len(inputs)), key=lambda k: len(inputs[k]))
+    found = np.empty((LANES, F + K + 1, max(map(len, inputs), default=0)))
     for first in range(0, len(order), LANES):
         numbers = order[first : first + LANES]
         lanes = [Lane(b, inputs[k], washout, washout) for b, k in enumerate(numbers)]
-        found = np.empty((LANES, F + K + 1, len(lanes[-1].u)))
         # Fewer lanes would get a kernel of their own and other bits; the same ones again do not.
         for block in features.blocks(Batch(tuple(LANES * lanes)[:LANES]), rounded=False):
             found[:, :F, block.start : block.stop] = block.rows.transpose(2, 0, 1)
