@@ -417,6 +417,43 @@ def test_a_fifth_that_is_lost_at_any_moment_changes_nothing_but_the_set(tmp_path
     assert sha(out) == sha(tmp_path / "four")
 
 
+def test_a_run_stays_until_the_next_one_is_finished(tmp_path: Path) -> None:
+    sites = Sites(tmp_path, 6)
+    out = sites.folder / "run"
+    early = [sites.paths[name] for name in sites.names[:3]]
+    given: dict[str, Any] = {"out": out, "identities": sites.keys}
+    first = sites.answer(sites.batch(sites.names[:3])).rename(tmp_path / "first.answer")
+    combine(early, sites.plan, **given, answers=[first])
+    (out / "notes.txt").write_text("mine")
+    before = {path.name: path.read_bytes() for path in out.rglob("*.*")}
+    with pytest.raises(AwaitedError) as awaited:
+        combine(sites.paths.values(), sites.plan, **given, answers=[first])
+    assert {path.name: path.read_bytes() for path in out.rglob("*.*")} == before
+    late = tmp_path / "late.batch"
+    late.write_bytes(awaited.value.content)
+    answers = [first, sites.answer(late)]
+    done = combine(sites.paths.values(), sites.plan, **given, answers=answers)
+    assert done.finished.run.latest["training"][-1].n_used == 6
+    assert {path.name for path in out.rglob("*.*")} == set(before)
+    assert not [path for path in sites.folder.iterdir() if "next" in path.name]
+
+
+def test_a_contribution_made_twice_is_the_same_file(tmp_path: Path) -> None:
+    sites = Sites(tmp_path, 3)
+    data, own = tmp_path / "data" / "p00.csv", sites.folder / "p00" / "keys"
+    again = contribute(sites.plan, data, name="p00", keys=own, identities=sites.keys)
+    assert again.to_bytes() == sites.paths["p00"].read_bytes()
+
+
+def test_a_kit_is_not_made_for_a_window_in_seconds_without_times(tmp_path: Path) -> None:
+    text = PLAN.format(scale="own").replace("[features]", 'window = "2s"\n\n[features]')
+    plan = written(tmp_path, text)
+    with pytest.raises(ValueError, match="names no column of times"):
+        kit(plan, ["ann"], tmp_path / "kits")
+    plan.write_text(text.replace("per_step", 'time = "t"\nper_step'))
+    assert kit(plan, ["ann"], tmp_path / "kits").is_dir()
+
+
 def test_the_helper_refuses_a_batch_that_overlaps_an_earlier_one(tmp_path: Path) -> None:
     sites = Sites(tmp_path)
     first = sites.answer(sites.batch()).read_bytes()

@@ -112,18 +112,10 @@ def _entry(name: str, data: Path | None) -> dict[str, object]:
         form = None if place is None else place.form
     except CatchmentError:
         place, form = None, "damaged"
-    return {
-        "name": name,
-        "clients": entry.clients,
-        "task": entry.task,
-        "description": entry.description,
-        "home": entry.home,
-        "citation": entry.citation,
-        "license": entry.license,
-        "form": form,
-        "path": None if place is None else str(place.directory),
-        "bytes": None if place is None else place.n_bytes,
-    }
+    told = ("name", "clients", "task", "description", "home", "citation", "license")
+    where = (None, None) if place is None else (str(place.directory), place.n_bytes)
+    known = {one: getattr(entry, one) for one in told}
+    return {**known, "form": form, "path": where[0], "bytes": where[1]}
 
 
 def _check(name: str, data: Path | None) -> dict[str, str | None]:

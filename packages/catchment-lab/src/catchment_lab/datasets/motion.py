@@ -151,26 +151,12 @@ def _table(folder: Folder, name: str) -> Array:
         return parse_numbers(stream, f"{folder}/{name}", delimiter=",", columns=columns)
 
 
-ACTIVITIES = {
-    "A": "walking",
-    "B": "jogging",
-    "C": "climbing_stairs",
-    "D": "sitting",
-    "E": "standing",
-    "F": "typing",
-    "G": "brushing_teeth",
-    "H": "eating_soup",
-    "I": "eating_chips",
-    "J": "eating_pasta",
-    "K": "drinking",
-    "L": "eating_sandwich",
-    "M": "kicking_soccer_ball",
-    "O": "playing_catch",
-    "P": "dribbling_basketball",
-    "Q": "writing",
-    "R": "clapping",
-    "S": "folding_clothes",
-}
+_WATCHED = (
+    "walking jogging climbing_stairs sitting standing typing brushing_teeth eating_soup "
+    "eating_chips eating_pasta drinking eating_sandwich kicking_soccer_ball playing_catch "
+    "dribbling_basketball writing clapping folding_clothes"
+)
+ACTIVITIES = dict(zip("ABCDEFGHIJKLMOPQRS", _WATCHED.split(), strict=True))
 
 
 def read_wisdm_watch(folder: Folder, activities: str = "ABCDEM") -> Dataset:

@@ -571,7 +571,7 @@ def check_classes(statistics: RidgeStatistics, n_classes: int | None = None) -> 
     """
     if n_classes not in (None, statistics.n_targets):
         raise UploadError("shape", f"{statistics.n_targets} targets came, {n_classes} are planned")
-    unit = 1.0 if statistics.fixed is None else statistics.fixed.target_scale
+    unit = 1.0 if statistics.fixed is None else 2.0**-statistics.fixed.target_digits
     products, sums = unit**2 * statistics.target_gram, unit * statistics.target_sum
     squares = diagonal(products)
     off = np.abs(products).sum() - np.abs(squares).sum()

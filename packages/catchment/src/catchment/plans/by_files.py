@@ -37,7 +37,7 @@ from catchment.federation.algorithm import RoundContext
 from catchment.federation.client import Node, Request, digest_of
 from catchment.federation.measure.evaluation import Scores
 from catchment.federation.messages import TRAINING, Engine, Reply, check_client_names
-from catchment.federation.runs.folder import is_begun, locked
+from catchment.federation.runs.folder import is_begun, locked, remove_run
 from catchment.federation.runs.read import read_run
 from catchment.federation.workflow import SCALING, AnyPlan, Engines, StageInputs, Workflow
 from catchment.plans.data import Files, PlanData, Recordings, arrange
@@ -290,6 +290,11 @@ def own_files(file: PlanFile, data: str | Path) -> Files:
             f"split is {file.sharing.split!r}, which deals all clients' data anew; no client can "
             "do that, leave it out"
         )
+    timed = file.preprocessing.by_duration or file.preprocessing.rate is not None
+    if timed and not file.origin.time:
+        raise ValueError(
+            "the plan counts in seconds and names no column of times; write time = ... in [data]"
+        )
     per_step = file.about().per_step or file.preprocessing.window is not None
     return replace(file.origin, files=str(data), per_step=per_step)
 
@@ -398,8 +403,9 @@ def combine(
     """Return the run of a plan on contributions, kept in a folder as any run.
 
     Run again when a file came late or a client withdrew: the folder then holds the run of the files
-    that are named. AwaitedError if something must be sent and answered first; its content is to be
-    written to a file: a request to all clients, or a batch to the helper.
+    that are named, and until that is finished the one before. AwaitedError if something must be
+    sent and answered first; its content is to be written to a file: a request to all clients, or a
+    batch to the helper.
 
     Parameters
     ----------
@@ -427,11 +433,12 @@ def combine(
     read = {str(path): Path(path).read_bytes() for path in answers}
     workflow = _assisted(file.workflow(about, trusted), read, refused)
     engines = FilesEngines(found=found)
-    before = read_run(Path(out)).facts if is_begun(out) else {}
-    by_this = before.get("engine") == ENGINE
+    folder = place = Path(out)
+    before = _facts(folder)
+    if "finished" in before and before.get("engine") == ENGINE:
+        place = folder.with_name(f"{folder.name}.next")
     # One that waits for the helper goes on: begun anew, its noise would be charged twice.
-    waiting = by_this and "finished" not in before
-    with opened(file, out, resume=waiting, force=by_this and not waiting) as store:
+    with opened(file, place, resume=_facts(place).get("engine") == ENGINE) as store:
         run = FilesRun(file, workflow, about, engines, store, Scores)
         try:
             done = run.run()
@@ -440,8 +447,18 @@ def combine(
                 error.add_note(f"{path} was refused: {why}")
             raise
         run.finish(done)
+    if place != folder:
+        remove_run(folder)
+        folder.mkdir(exist_ok=True)
+        for one in place.iterdir():
+            one.replace(folder / one.name)
+        place.rmdir()
     absent = found.get(SCALING, {}).keys() - found[TRAINING].keys()
-    return Combined(Finished(read_run(out), done.model, done.scores), refused, sorted(absent))
+    return Combined(Finished(read_run(folder), done.model, done.scores), refused, sorted(absent))
+
+
+def _facts(folder: Path) -> Mapping[str, str]:
+    return read_run(folder).facts if is_begun(folder) else {}
 
 
 def _sorted(

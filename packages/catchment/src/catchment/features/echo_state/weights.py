@@ -30,13 +30,14 @@ from dataclasses import dataclass, fields
 from decimal import Context, Decimal
 from enum import IntEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 
 from catchment.arrays import Array, Booleans, Integers
+from catchment.features.base import handed
 from catchment.parallel import single_blas_thread
 
 if TYPE_CHECKING:
@@ -261,13 +262,11 @@ class SparseRows:
         np.cumsum(np.bincount(rows, minlength=n_rows), out=starts[1:])
         return cls(starts, columns[order].astype(np.uint32), values[order].copy(), n_columns)
 
+    n_nonzero: ClassVar[int] = handed("values.size")
+
     @property
     def n_rows(self) -> int:
         return len(self.starts) - 1
-
-    @property
-    def n_nonzero(self) -> int:
-        return len(self.values)
 
     @property
     def density(self) -> float:
@@ -309,13 +308,8 @@ class LayerWeights:
             if getattr(self, name).shape != (N,):
                 raise ValueError(f"{name} has shape {getattr(self, name).shape}, expected ({N},)")
 
-    @property
-    def n_units(self) -> int:
-        return self.W.n_rows
-
-    @property
-    def n_inputs(self) -> int:
-        return self.W_in.n_columns
+    n_units: ClassVar[int] = handed("W.n_rows")
+    n_inputs: ClassVar[int] = handed("W_in.n_columns")
 
     def digest(self) -> bytes:
         """Return the SHA-256 of every number, in little-endian order."""

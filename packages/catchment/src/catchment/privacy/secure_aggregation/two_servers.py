@@ -100,7 +100,9 @@ def masked(
         seed = ledger.secret(told + content_digest(outline, numbers))
         add_into(numbers, keys.Masks(ring, outline.length).of(_mask_key(seed, told)))
         helper = X25519PublicKey.from_public_bytes(bytes.fromhex(agreed.helper[:KEY_DIGITS]))
-        box = SUITE.encrypt(seed, helper, info=about)
+        # Sealed once: who types a command twice has made the same file twice.
+        place = f"two-servers/box/{sha256(about + seed).hexdigest()}"
+        box = memory.setdefault(place, SUITE.encrypt(seed, helper, info=about))
     # Whom of all these the leader takes into a batch, only the helper will know.
     among = [f"{name} by {agreed.helper[:KEY_DIGITS]}" for name in agreed.names]
     after = ledger.upload(context.plan, context.round, parts.kind, told.hex(), among)
