@@ -493,7 +493,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "a text for a model": (
         lambda: ct.load("text.txt"),
         IntegrityError,
-        "text.txt is no model: it does not begin as a safetensors file does",
+        "text.txt is not a model file, because it does not begin as safetensors files do",
     ),
     "a forecaster of 3 points": (
         lambda: YuleWalkerForecaster().fit(np.arange(3.0)),

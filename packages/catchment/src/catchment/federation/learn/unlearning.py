@@ -286,7 +286,7 @@ def _refuse_unknown(client: str, known: Mapping[str, object]) -> None:
     if not known:
         raise FederationError(f"the server keeps no client apart; {client} cannot be told in it")
     if client not in known:
-        names = ", ".join(sorted(known)[:8])
+        names = ", ".join(sorted(known)[:8]) + ", ..." * (len(known) > 8)
         raise FederationError(f"there is no client {client!r} in the sum; there are {names}")
 
 

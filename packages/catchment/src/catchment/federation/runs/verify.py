@@ -266,7 +266,7 @@ def verified(
     if model is not None and trained is not None:
         kept = trained.sums.by_client
         if only is not None and kept and only not in kept:
-            names = ", ".join(sorted(kept)[:8])
+            names = ", ".join(sorted(kept)[:8]) + ", ..." * (len(kept) > 8)
             raise ValueError(f"there is no client {only!r} in the sum; there are {names}")
         said.kept(trained, only)
         said.solved("readout", trained, trained.state, trained.model.readout)
