@@ -67,16 +67,15 @@ def predict(
 ) -> None:
     """Predict from raw files, as CSV.
 
-    One row per window, recording or step. Classes come with their probability, numbers with an
-    interval where the model knows its error.
+    One row per window, recording or step: classes with their probability,
+    numbers with an interval if the model knows its error.
     """
     from catchment.data.files import find_files
     from catchment.readout.answers import Table
 
     if out is not None and out.is_dir():
         raise ValueError(f"--out {out} is a folder; name a file, {out / 'predictions.csv'}")
-    model = load_predictor(model_path, use)
-    table = Table(model, probabilities, coverage, client, device, ahead)
+    table = Table(load_predictor(model_path, use), probabilities, coverage, client, device, ahead)
     paths = find_files(files)
     with _written(out) as stream:
         writer = csv.writer(stream, lineterminator="\n")
@@ -192,7 +191,7 @@ def adapt(
 ) -> None:
     """Adapt a classifier to a new person's files, without labels.
 
-    Nothing is sent. MODEL was trained with adapt = true in [run]; what it carries is printed.
+    Nothing is sent. MODEL's plan had adapt = true; what it carries is printed.
     """
     from collections import Counter
 
@@ -236,7 +235,7 @@ def calibrate(
 ) -> None:
     """Calibrate prediction intervals on clients that did not train.
 
-    Writes the model with its errors on them; `catchment predict` then has intervals.
+    With the new model, `catchment predict` gives calibrated intervals.
     """
     from catchment.readout.model import Model, PersonalModels
     from catchment.verbs import calibrate as calibrated
@@ -288,7 +287,7 @@ def diagnose(
 ) -> None:
     """Show how well the model serves a client, and what stands out.
 
-    The client is judged by a model that has not learned from it.
+    The client is judged by a model that did not train on it.
     """
     lab = plugin("reports", "served", needed_for="reasons why a client is served badly")
     from catchment.features.recipes import imported
@@ -325,9 +324,9 @@ def verify(
 ) -> None:
     """Recompute a run's hashes and compare them.
 
-    Exit code 1 if any differs. Weights, map, preprocessing, every client's statistics, their sum,
-    the readout, and the certificate of what was forgotten; with the recordings at hand their
-    statistics too.
+    Weights, map, preprocessing, every client's statistics, their sum, the
+    readout and the certificate of an unlearning; with the recordings at hand,
+    their statistics, too. Exit code 1 if any differs.
     """
     from catchment.features.recipes import imported
     from catchment.plans.verify import verify_run
@@ -359,8 +358,8 @@ def unlearn(
 ) -> None:
     """Remove a client from a finished run, with a certificate.
 
-    The model is that of a run without the client, from what the run kept of each; no client is
-    contacted. The run itself stays as it is, with what the client sent.
+    The model is that of a run without the client, and nobody is contacted.
+    The run's folder itself still holds what the client sent.
     """
     from catchment.federation.runs.verify import CERTIFICATE, file_name, unlearn_from_run
     from catchment.wire.files import replace_file
@@ -385,7 +384,7 @@ def unlearn(
     if certificate.how == "equality":
         typer.echo("after = before - removed, in integers, to the last bit:")
         typer.echo(f"the sum of a run without {client}{alike}")
-        typer.echo(f"anybody can check it: {shlex.join(['catchment', 'verify', str(folder)])}")
+        typer.echo(f"anyone can check it: {shlex.join(['catchment', 'verify', str(folder)])}")
     if certificate.how == "summed-anew":
         typer.echo(f"a run without {client}{alike} has the second of these sums, to the bit")
     if certificate.remains:
@@ -402,8 +401,8 @@ def add_clients(
 ) -> None:
     """Add clients and new classes to a finished run.
 
-    Nobody else is contacted. The model is that of a run with all of them from the start, prepared
-    as the run's was.
+    The existing clients are not contacted. The model is that of a run with
+    all clients from the start, and with the run's preprocessing.
     """
     from catchment.features.recipes import imported
     from catchment.new_classes import add_clients as added

@@ -258,19 +258,9 @@ def channel_subsets(features: int, seed: int, n_inputs: int) -> tuple[tuple[int,
     return tuple(found)
 
 
-def _pair_first(kernel: tuple[int, ...]) -> tuple[int, int, int]:
-    """Return a kernel's positions, first two that are both below 5 or both not.
-
-    There are only sixteen such pairs, and every kernel has one.
-
-    >>> _pair_first((0, 6, 7)), _pair_first((0, 3, 7))
-    ((6, 7, 0), (0, 3, 7))
-    """
-    a, b, c = kernel
-    return (a, b, c) if b < 5 else (b, c, a)
-
-
-_ORDERED = np.array([_pair_first(kernel) for kernel in KERNELS])
+# Of a kernel's positions first two that are both below 5 or both not: there are only sixteen such
+# pairs, and every kernel has one.
+_ORDERED = np.array([(a, b, c) if b < 5 else (b, c, a) for a, b, c in KERNELS])
 _OTHERS = np.array([sorted(set(range(9)) - set(kernel)) for kernel in KERNELS])
 POSITIONS: Integers = np.hstack([_ORDERED, _OTHERS])  # of the weights 2, then of -1
 _PAIR = 9 * POSITIONS[:, 0] + POSITIONS[:, 1]
