@@ -234,8 +234,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
 
     def client_update(self, received: Message, data: Data, context: RoundContext) -> Member:
         recipe = self.recipe_of(context.client).prepared()
-        features = member_features(recipe, self.features, self.alpha)
-        read = Rows.of(features, data())
+        read = Rows.of(member_features(recipe, self.features, self.alpha), data())
         rows = FoldedRows(read, read.folds(self.n_folds))
         ridge = rows.best_ridge() if self.ridge == "folds" else float(self.ridge)
         total = rows.total()

@@ -239,13 +239,12 @@ def question_about(
     answers = [owned.choices[row] for row in rows]
     if told:
         answers = [[one[y]] for one, y in zip(answers, owned.labels[rows], strict=True)]
-    if all(_same(one, answers[0]) for one in answers[1:]):
+    if all(
+        len(one) == len(answers[0]) and all(map(np.array_equal, one, answers[0]))
+        for one in answers[1:]
+    ):
         answers = answers[:1]
     return Question(prompts, contexts, len(rows), None, gradient, answers)
-
-
-def _same(one: Sequence[Integers], other: Sequence[Integers]) -> bool:
-    return len(one) == len(other) and all(map(np.array_equal, one, other))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -253,8 +253,7 @@ def unlearn_rows(
     about = (before.fingerprint, rows.n_rows)
     how: How = "equality" if before.is_exact and rows.is_exact else "subtracted"
     certificate = certified(client, what, before, after, rows, how, *about)
-    rest = RidgeState(after, by_client, by_group=by_group)
-    return Unlearned(algorithm.solved(rest), certificate)
+    return Unlearned(algorithm.solved(RidgeState(after, by_client, by_group=by_group)), certificate)
 
 
 def statistics_hash(statistics: Structure) -> str:

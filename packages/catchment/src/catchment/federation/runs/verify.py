@@ -212,8 +212,7 @@ class Verification:
         ]
         ok, bad, open_ = (len(self.having(one)) for one in ("ok", "differs", "cannot be checked"))
         end = f"{bad} of {ok + bad} checks differ" if bad else f"all {ok} checks agree"
-        rest = f"; {open_} could not be made" if open_ else ""
-        return "\n".join([*lines, end + rest])
+        return "\n".join([*lines, end + (f"; {open_} could not be made" if open_ else "")])
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
