@@ -112,9 +112,8 @@ class FeatureMap(ABC):
     n_more_inputs: ClassVar[int] = 0  # that a map within has
     class_bits: ClassVar[int] = 8  # that bits of "auto" are where targets are classes
 
-    def __post_init__(self) -> None:
-        """Check the settings of a map that is a dataclass by the types of its fields."""
-        check_fields(self)
+    # Settings are checked by the types of the fields.
+    __post_init__ = check_fields  # type: ignore[misc]  # a function of an instance is a method
 
     @property
     @abstractmethod
