@@ -451,7 +451,9 @@ def check_statistics(
     if state_bound is not None:
         _check_bound(statistics, M.diagonal()[1 : 1 + statistics.n_features], state_bound)
     if not _can_be_moments(M):
-        _refuse_nonfinite(statistics)
+        numbers = (statistics.feature_sum, statistics.target_sum, statistics.gram, statistics.cross)
+        if not all(np.isfinite(a).all() for a in (*numbers, statistics.target_gram)):
+            raise UploadError("not-finite", "the statistics hold NaN or infinite numbers")
         raise UploadError("moments", "no data can have these moments; the upload is not believed")
     if constant:
         _check_constant(statistics)
@@ -542,12 +544,6 @@ def _check_bound(statistics: RidgeStatistics, squares: Array, bound: float | Arr
             f"{np.square(np.broadcast_to(bound, squares.shape)[place]):.3g}, the largest this "
             "reservoir can have",
         )
-
-
-def _refuse_nonfinite(statistics: RidgeStatistics) -> None:
-    numbers = (statistics.feature_sum, statistics.target_sum, statistics.gram, statistics.cross)
-    if not all(np.isfinite(a).all() for a in (*numbers, statistics.target_gram)):
-        raise UploadError("not-finite", "the statistics hold NaN or infinite numbers")
 
 
 def _check_constant(statistics: RidgeStatistics) -> None:

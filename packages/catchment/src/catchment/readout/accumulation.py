@@ -378,8 +378,7 @@ def _sums_of(
     else:
         targets, places = target_pieces(targets, fixed)
     name, constant = features.fingerprint, features.constant
-    sums = Sums(features.n_features, K * len(places), fixed, places, constant, name)
-    return sums, targets, roots
+    return Sums(features.n_features, K * len(places), fixed, places, constant, name), targets, roots
 
 
 def _moments(sums: Sums, part: Part, n_sums: int = 1, *, helped: bool = False) -> Moments:

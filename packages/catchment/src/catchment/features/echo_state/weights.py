@@ -561,8 +561,7 @@ def _cluster_mean(values: Vector, value: complex) -> Fraction:
     One that is there several times is found as several, some root of the precision apart; but they
     lie around it, and their mean is as good as a simple value.
     """
-    near = values[np.abs(values - value) <= CLUSTER * abs(value)]
-    return Fraction(float(abs(near.mean())))
+    return Fraction(float(abs(values[np.abs(values - value) <= CLUSTER * abs(value)].mean())))
 
 
 def _both_vectors(A: Array, value: complex) -> tuple[Vector, Vector]:

@@ -77,8 +77,7 @@ def among(state: object, before: Classes, after: Classes) -> RidgeState:
     places, n = [after.index(name) for name in before], len(after)
     by_client = {name: spread_targets(one, places, n) for name, one in state.by_client.items()}
     by_group = {group: spread_targets(one, places, n) for group, one in state.by_group.items()}
-    total = spread_targets(state.total, places, n)
-    return RidgeState(total, by_client, by_group=by_group, **about)
+    return RidgeState(spread_targets(state.total, places, n), by_client, by_group=by_group, **about)
 
 
 def refuse_twice(earlier: RidgeState, clients: Iterable[str]) -> None:

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from catchment.errors import UploadError
 from catchment.federation.algorithm import Data, RoundContext
 from catchment.federation.learn.sums import read_shared, shared_message
+from catchment.federation.messages import TURN
 from catchment.federation.rows import targets_of
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.statistics import RidgeStatistics
@@ -40,7 +42,7 @@ def check_some_labels(ridge: FederatedRidge) -> None:
 
 
 def check_turn(data: Data, context: RoundContext) -> None:
-    """Raise ValueError unless a client has rows with labels, and after the first round without.
+    """Raise UploadError unless a client has rows with labels, and after the first round without.
 
     Who has none sits out: a sum of zeros would count among the clients that a sum must be of.
     """
@@ -48,7 +50,7 @@ def check_turn(data: Data, context: RoundContext) -> None:
     found = {bool(k) for y in targets for k in np.isnan(np.atleast_2d(y)).any(axis=1)}
     if (context.round > 0) not in found:
         which = "without" if context.round else "with"
-        raise ValueError(f"the client has no row {which} a label; it sits this round out")
+        raise UploadError(TURN, f"the client has no row {which} a label; it sits this round out")
 
 
 def letter(state: RidgeState, context: RoundContext) -> Message:

@@ -253,8 +253,7 @@ def unlearn_rows(
     about = (before.fingerprint, rows.n_rows)
     how: How = "equality" if before.is_exact and rows.is_exact else "subtracted"
     certificate = certified(client, what, before, after, rows, how, *about)
-    rest = RidgeState(after, by_client, by_group=by_group)
-    return Unlearned(algorithm.solved(rest), certificate)
+    return Unlearned(algorithm.solved(RidgeState(after, by_client, by_group=by_group)), certificate)
 
 
 def statistics_hash(statistics: Structure) -> str:
@@ -287,7 +286,7 @@ def _refuse_unknown(client: str, known: Mapping[str, object]) -> None:
     if not known:
         raise FederationError(f"the server keeps no client apart; {client} cannot be told in it")
     if client not in known:
-        names = ", ".join(sorted(known)[:8])
+        names = ", ".join(sorted(known)[:8]) + ", ..." * (len(known) > 8)
         raise FederationError(f"there is no client {client!r} in the sum; there are {names}")
 
 
