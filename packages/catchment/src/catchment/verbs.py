@@ -48,7 +48,6 @@ from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.client import devices_of
 from catchment.federation.learn.automatic import (
     UNGROUPED,
-    Offered,
     Ridge,
     Upload,
     auto_choice,
@@ -703,14 +702,30 @@ def _described(
     options: Options,
 ) -> tuple[Workflow, str]:
     """Return the workflow, and why a choice among maps was not made if it was asked for."""
-    stride = options.get("row_stride", 1)
+    stride, prepare = options.get("row_stride", 1), pipeline.preprocessing
     hidden = any(map(attrgetter("hides"), protections))
     noisy = any(map(attrgetter("is_noise"), protections))
     check_type(upload, Upload, "upload")
     if hidden and ridge == "leave-one-group-out":
         raise ValueError(UNGROUPED)
     beside = {"row_stride": stride != 1, "head": head is not None, "onto": earlier is not None}
-    offered = _offered(pipeline, shared, n_clients, ridge, upload, beside, hidden, noisy)
+    channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
+    told: dict[str, Any] = {"per_step": shared.per_step, "n_inputs": prepare.n_inputs(channels)}
+    if not (callable(upload) or upload == "autocovariances"):
+        remedy = "pass upload=ConjugateGradients of catchment-research, "
+        named = shared.classes is not None
+        refuse_large(pipeline.known_map, **told, classes=named, remedy=remedy)
+    elif any(beside.values()):
+        raise ValueError(
+            f"{getattr(upload, '__name__', upload)} leaves no sum of statistics for another head, "
+            "a row_stride or to join an earlier run; use upload='statistics'"
+        )
+    told |= {"hidden": hidden, "noisy": noisy, "n_clients": n_clients}
+    offered = offered_maps(pipeline.known_map, **told, ahead=prepare.horizon is not None)
+    if offered.several:
+        given = {"ridge": ridge not in ("auto", "leave-one-client-out")}
+        given |= {"upload": upload != "statistics", **beside}
+        refuse_settings([name for name, is_given in given.items() if is_given])
     if options.get("adaptable"):
         from catchment.readout.adapt import refuse_adapting
 
@@ -722,13 +737,11 @@ def _described(
         n_clients += len(earlier.by_client) or (MANY if earlier.by_group else 0)
     known: dict[str, Any] = {"classes": shared.classes, "ridge": ridge, "n_clients": n_clients}
     known |= {"hidden": hidden, "head": head, "row_stride": stride}
-    if upload == "autocovariances":
-        upload = partial(_lags, pipeline.preprocessing, hidden=hidden)
     smallest = upload == "auto" and not protections and not offered.several
     return Workflow(
-        preprocessing=pipeline.preprocessing,
+        preprocessing=prepare,
         maps=offered.maps,
-        learn=partial(_learner, upload, known),
+        learn=partial(_learner, upload, prepare, known),
         channels=shared.channels,
         classes=shared.classes,
         per_step=shared.per_step,
@@ -739,58 +752,24 @@ def _described(
     ), offered.note
 
 
-def _offered(
-    pipeline: Pipeline,
-    shared: Shared,
-    n_clients: int,
-    ridge: Ridge,
-    upload: Upload,
-    beside: Mapping[str, bool],
-    hidden: bool,
-    noisy: bool,
-) -> Offered:
-    """Return the maps that clients learn with; ValueError for settings that do not go together."""
-    channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
-    told: dict[str, Any] = {"per_step": shared.per_step}
-    told["n_inputs"] = pipeline.preprocessing.n_inputs(channels)
-    if not (callable(upload) or upload == "autocovariances"):
-        remedy = "pass upload=ConjugateGradients of catchment-research, "
-        known = shared.classes is not None
-        refuse_large(pipeline.known_map, **told, classes=known, remedy=remedy)
-    elif any(beside.values()):
-        raise ValueError(
-            f"{getattr(upload, '__name__', upload)} leaves no sum of statistics for another head, "
-            "a row_stride or to join an earlier run; use upload='statistics'"
-        )
-    how: Any = {"hidden": hidden, "noisy": noisy, "n_clients": n_clients}
-    how["ahead"] = pipeline.preprocessing.horizon is not None
-    offered = offered_maps(pipeline.known_map, **told, **how)
-    if offered.several:
-        given = {"ridge": ridge not in ("auto", "leave-one-client-out")}
-        given |= {"upload": upload != "statistics", **beside}
-        refuse_settings([name for name, is_given in given.items() if is_given])
-    return offered
-
-
-def _learner(upload: Upload, settings: dict[str, Any], maps: Maps) -> Algorithm[Any, Any, Any]:
+def _learner(
+    upload: Upload, prepare: Preprocessing, settings: dict[str, Any], maps: Maps
+) -> Algorithm[Any, Any, Any]:
     classes = settings["classes"]
     if len(maps) > 1:
         from catchment.federation.learn.candidates import Candidates
 
         chosen = auto_choice(classes, settings["n_clients"])
         return Candidates(features=maps, classes=classes, **chosen)
+    given: dict[str, Any] = {} if settings["ridge"] == "auto" else {"ridge": settings["ridge"]}
     if callable(upload):
-        given = {} if settings["ridge"] == "auto" else {"ridge": settings["ridge"]}
         return upload(features=maps[0], classes=classes, **given)
+    if upload == "autocovariances":
+        from catchment.federation.learn.yule_walker import FederatedYuleWalker
+
+        given |= {"preprocessing": prepare, "store_per_client": not settings["hidden"]}
+        return FederatedYuleWalker(features=maps[0], **given)
     return automatic_ridge(maps[0], **settings)
-
-
-def _lags(preprocessing: Preprocessing, *, hidden: bool, **known: Any) -> Any:
-    """Return the algorithm that sums autocovariances."""
-    from catchment.federation.learn.yule_walker import FederatedYuleWalker
-
-    settings = {"features": known["features"], "ridge": known.get("ridge", "auto")}
-    return FederatedYuleWalker(preprocessing=preprocessing, store_per_client=not hidden, **settings)
 
 
 def _local(

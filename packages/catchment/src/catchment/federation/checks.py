@@ -306,15 +306,6 @@ class Screen:
             return len(claims) == 0
         if self.n_asked < FEWEST or len(claims) == 0:
             return True
-        sizes = claims.max(axis=1)
-        largest = sizes.max()
-        if self._limit < np.inf and largest <= self._limit:
-            # None is too large for the median that is known, which therefore stays as it is.
-            self._sizes.frombytes(sizes.tobytes())
-            self._n_filled += int(np.count_nonzero(sizes > 0))
-            last = max(clients[k] for k in np.flatnonzero(sizes == largest).tolist())
-            self._largest = max(self._largest, (float(largest), last))
-            return True
         before, n_held = self.mark(), len(self._held)
         for client, (rows, weight) in zip(clients, claims.tolist(), strict=True):
             self.take(client, None, Claim(rows, weight))

@@ -23,7 +23,6 @@ class Theme:
     grid: str
     series: tuple[str, ...]
     diverging: tuple[str, str, str, str, str]  # negative to positive, the middle near the page
-    sequential: tuple[str, str, str]  # nothing to everything
     warning: str  # of words
     deepest: float  # most of the first series in a cell, in percent, on which text is still read
 
@@ -35,7 +34,6 @@ LIGHT = Theme(
     grid="#e3e6ea",
     series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
     diverging=("#b35806", "#f1a340", "#e6e6e6", "#6ba6cd", "#08519c"),
-    sequential=("#ffffff", "#6baed6", "#08306b"),
     warning="#b34700",
     deepest=65,
 )
@@ -46,7 +44,6 @@ DARK = Theme(
     grid="#2c333b",
     series=("#56b4e9", "#e69f00", "#2bc499", "#e59ac0", "#f0e442", "#ff7f3f"),
     diverging=("#ffb366", "#c7701f", "#3a424b", "#3d86bd", "#8fd0ff"),
-    sequential=("#14181d", "#2f6f9f", "#b8e2ff"),
     warning="#f0a030",
     deepest=40,
 )

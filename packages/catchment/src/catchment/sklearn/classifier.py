@@ -15,7 +15,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Array, Integers, PositiveInt, Probability, check_type
 from catchment.data.frames import missing_values
 from catchment.features.recipes import AutoMap, FeatureMap, known_map
 from catchment.readout.adapt import SelfTraining, self_train
@@ -254,7 +254,7 @@ class TimeSeriesClassifier(SequenceClassifier):
 
 
 @dataclass(eq=False, repr=False)
-class AdaptiveClassifier(SequenceClassifier):
+class AdaptiveClassifier(TimeSeriesClassifier):
     """Classes of whole sequences, by a readout that adapts to new samples without labels.
 
     It is fitted as `TimeSeriesClassifier`, to the bit. `partial_fit_unlabeled` then takes sequences
@@ -292,20 +292,16 @@ class AdaptiveClassifier(SequenceClassifier):
     40
     """
 
-    map: FeatureMap | str = "default"
     _: KW_ONLY
     share: float = 0.9
     weight: float = 0.1
     iterations: int = 5
     length: int = 2000
 
-    _description = TimeSeriesClassifier._description
-
     def partial_fit_unlabeled(self, X: Inputs) -> Self:
         """Adapt to more sequences, whose labels nobody knows; X is as in `predict`."""
         check_is_fitted(self)
-        if self.length < 1:
-            raise ValueError(f"length is {self.length}; pass how many samples count, 1 or more")
+        check_type(self.length, PositiveInt, "length")
         rule = SelfTraining(share=self.share, weight=self.weight, iterations=self.iterations)
         base: Model = self.fitted_model_
         rows = self._rows(base.pipeline, self._given(X))
@@ -316,15 +312,8 @@ class AdaptiveClassifier(SequenceClassifier):
         self.n_unlabeled_ = len(self.rows_)
         return self
 
-    def _learn(
-        self,
-        given: Given,
-        labels: NDArray[Any],
-        weight: Array | None,
-        classes: NDArray[Any],
-        past: Model | None,
-    ) -> Self:
-        super()._learn(given, labels, weight, classes, past)
+    def _learn(self, *given: Any) -> Self:
+        super()._learn(*given)
         self.fitted_model_: Model = self.model_
         self.rows_ = np.zeros((0, self.model_.features.n_features))
         self.n_unlabeled_ = 0
@@ -384,11 +373,7 @@ class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
 
     def fit(self, X: Inputs, y: object = None) -> Self:
         """Learn what is normal; y is not used."""
-        rate = self.false_positive_rate
-        if not 0 < rate < 1:
-            raise ValueError(
-                f"false_positive_rate is {rate}; pass a share between 0 and 1, such as 0.01"
-            )
+        check_type(rate := self.false_positive_rate, Probability, "false_positive_rate")
         self.pooled_ = self.pool not in (None, "auto")
         read = self._read(self._oriented(X, reset=True), pooled=self.pooled_, reset=True)
         shortest = min(len(u) for u in read.inputs)

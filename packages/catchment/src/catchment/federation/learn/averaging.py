@@ -9,8 +9,6 @@ the text says by data size, N_c / sum N. It is not the readout of the pooled dat
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import Any, Literal
 
 from numpy.linalg import norm
@@ -27,7 +25,6 @@ from catchment.federation.algorithm import (
     client_weight,
 )
 from catchment.federation.learn.sums import learned
-from catchment.federation.rows import local_blocks
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model
 from catchment.readout.ridge_choice import chosen_readout
@@ -54,8 +51,7 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
     features
         Map from inputs to feature rows, the same on every client.
     ridge
-        A number; or how each client chooses its own: "gcv", or "blocks" for the least error on
-        segments of its own data left out of the solution.
+        A number; or "gcv", by which each client chooses its own.
     weighting
         "samples" weighs a client by its rows, "uniform" each alike, and "printed" by one over its
         rows, as eq. 5 has it, divided by their sum (without that outputs only shrink: the classes
@@ -65,7 +61,7 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
     """
 
     features: FeatureMap
-    ridge: float | Literal["gcv", "blocks"] = 1e-6
+    ridge: float | Literal["gcv"] = 1e-6
     weighting: Weighting = "samples"
     classes: tuple[str, ...] | None = None
 
@@ -73,16 +69,10 @@ class ReadoutAveraging(Algorithm[Averaged, WeightedSum, Model]):
         return Averaged()
 
     def client_update(self, received: Message, data: Data, context: RoundContext) -> WeightedSum:
-        blocks = local_blocks(self.features, data) if self.ridge == "blocks" else []
-        statistics = reduce(add, blocks or [accumulate(self.features, data(), threads=1)])
-        _, readout = chosen_readout(
-            statistics,
-            self.ridge,
-            blocks,
-            classes=self.classes is not None,
-            standardize=self.features.standardize,
-            threads=1,
-        )
+        statistics = accumulate(self.features, data(), threads=1)
+        how: Any = {"classes": self.classes is not None, "threads": 1}
+        how["standardize"] = self.features.standardize
+        _, readout = chosen_readout(statistics, self.ridge, **how)
         weight = client_weight(self.weighting, statistics.weight)
         return WeightedSum.of((readout.weights, readout.intercept), weight)
 

@@ -78,17 +78,6 @@ class OwnReadouts(Summable):
 
     by_client: Annotated[Mapping[str, OwnReadout], GATHERED] = field(default_factory=dict)
 
-    @classmethod
-    def read(
-        cls, parts: Message, client: str, features: FeatureMap, classes: tuple[str, ...] | None
-    ) -> OwnReadouts:
-        """Return the readout that a client sent; UploadError if it is none of these features."""
-        own = OwnReadout.from_message(parts)
-        shape = own.readout.n_features, own.readout.n_outputs
-        if shape != (features.n_features, len(classes or ()) or shape[1]):
-            raise UploadError("shape", f"a readout of shape {shape} came for another map")
-        return cls({client: own})
-
 
 @dataclass(frozen=True, eq=False)
 class PersonalState:
@@ -177,7 +166,11 @@ class PersonalReadouts(
     ) -> Tally[RidgeStatistics] | OwnReadouts:
         if self._is_shared(context):
             return self.ridge.read_update(parts, context)
-        return OwnReadouts.read(parts, context.client, self.ridge.features, self.ridge.classes)
+        own = OwnReadout.from_message(parts)
+        shape, K = own.readout.weights.shape, len(self.ridge.classes or ())
+        if shape != (self.ridge.features.n_features, K or shape[1]):
+            raise UploadError("shape", f"a readout of shape {shape} came for another map")
+        return OwnReadouts({context.client: own})
 
     def server_update(
         self,

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Generic, Literal, TypeVar, cast, get_args
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Additive, Algorithm
@@ -68,6 +68,8 @@ class Certificate:
     `check` how anybody can check the certificate.
     """
 
+    __pydantic_config__: ClassVar[Any] = {"strict": True, "extra": "forbid"}
+
     client: str
     what: str
     n_rows: int
@@ -109,21 +111,14 @@ class Certificate:
 
         Those of versions without fixed point lack `check`.
         """
+        from pydantic import TypeAdapter, ValidationError
+
         try:
-            values = json.loads(text)
-        except ValueError as error:
-            raise IntegrityError("the certificate is not JSON") from error
-        known = {field.name for field in fields(cls)}
-        if not isinstance(values, dict) or values.keys() | {"check"} != known:
-            raise IntegrityError("the certificate lacks a field, or has one too many")
-        numbers = {"n_rows"}
-        if not all(type(v) is (int if k in numbers else str) for k, v in values.items()):
-            raise IntegrityError("the certificate has a field of another type than it should")
-        if values["how"] not in get_args(How):
-            raise IntegrityError(
-                f"the certificate says {values['how'][:40]!r}, which is not known; upgrade"
-            )
-        return cls(**values)
+            return TypeAdapter(cls).validate_json(text)
+        except ValidationError as error:
+            (wrong, *_) = error.errors(include_url=False)
+            said = f"{' '.join(map(str, wrong['loc'])) or 'JSON'}: {wrong['msg']}"
+            raise IntegrityError(f"the certificate is malformed at {said}") from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,10 +21,10 @@ from catchment.data.recording import Recording
 from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.federation.algorithm import Algorithm, Data, RoundContext, Tally
+from catchment.federation.algorithm import Data, RoundContext, Tally
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.sums import RidgeState
-from catchment.federation.measure.evaluation import Score, Scores
+from catchment.federation.measure.evaluation import Score, Scores, Scoring
 from catchment.federation.messages import Record
 from catchment.federation.plan import Plan
 from catchment.readout.model import Model
@@ -108,7 +108,7 @@ def constant_baseline(features: FeatureMap, *, classes: tuple[str, ...] | None =
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dummy(Algorithm[Scores, Tally[Score], Scores]):
+class Dummy(Scoring):
     """The score of predictions that no model makes; the server learns error sums, nothing else.
 
     Parameters
@@ -143,9 +143,6 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
     def horizons(self) -> tuple[int, ...]:
         return (self.horizon,) if isinstance(self.horizon, int) else self.horizon
 
-    def start(self) -> Scores:
-        return Scores()
-
     def client_update(self, received: Message, data: Data, context: RoundContext) -> Score:
         rng = context.rng()
         pairs = [self._pair(sequence, rng) for sequence in data()]
@@ -177,15 +174,6 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[Score]:
         return Tally.of(Score.from_message(parts).checked(), context.client)
-
-    def server_update(self, state: Scores, total: Tally[Score], context: RoundContext) -> Scores:
-        return Scores(total.total, total.by_client)
-
-    def result(self, state: Scores) -> Scores:
-        return state
-
-    def figures(self, state: Scores) -> dict[str, float]:
-        return state.figures
 
 
 ADAPTED_ROW = "adapted, no labels"

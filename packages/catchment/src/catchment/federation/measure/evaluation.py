@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from itertools import islice
+from itertools import chain, islice
 from operator import add
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
@@ -160,8 +160,24 @@ class Scores(Structure):
         return self.total.figures | worst
 
 
+class Scoring(Algorithm[Scores, Tally[Score], Scores]):
+    """What ends in scores: clients send theirs, the server adds them and keeps each by its name."""
+
+    def start(self) -> Scores:
+        return Scores()
+
+    def server_update(self, state: Scores, total: Tally[Score], context: RoundContext) -> Scores:
+        return Scores(total.total, total.by_client)
+
+    def result(self, state: Scores) -> Scores:
+        return state
+
+    def figures(self, state: Scores) -> dict[str, float]:
+        return state.figures
+
+
 @dataclass(frozen=True, kw_only=True)
-class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
+class Evaluation(Scoring):
     """How well a model, or whatever else predicts, does on each client's data and on all together.
 
     Clients prepare their raw recordings as the model says. A model's readout is sent with the
@@ -204,9 +220,6 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
     @property
     def requirements(self) -> Requirements:
         return Requirements(each_client=KEPT_APART if self.store_per_client else "")
-
-    def start(self) -> Scores:
-        return Scores()
 
     def broadcast(self, state: Scores, context: RoundContext) -> Message:
         tested = self.model_under_test
@@ -262,15 +275,6 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
         score = Score.from_message(parts).checked()
         return Tally.of(score, context.client if self.store_per_client else "")
 
-    def server_update(self, state: Scores, total: Tally[Score], context: RoundContext) -> Scores:
-        return Scores(total.total, total.by_client)
-
-    def result(self, state: Scores) -> Scores:
-        return state
-
-    def figures(self, state: Scores) -> dict[str, float]:
-        return state.figures
-
 
 def evaluate(model: Predictor, data: Data, client: str = "", *, device: str | None = None) -> Score:
     """Return the score of a model on one client's raw recordings."""
@@ -282,23 +286,15 @@ def evaluate_each(
     model: Model, clients: Sequence[Data], *, device: str | None = None
 ) -> list[Score]:
     """Return each client's score; recordings of several clients are run side by side."""
-    found: list[Score] = []
-    waiting: list[list[Recording]] = []
-    n_steps = 0
-    for data in clients:
+    found, waiting, n_steps = list[Score](), list[list[Recording]](), 0
+    for k, data in enumerate(clients, start=1):
         waiting.append(_prepared(model, data))
         n_steps += sum(recording.n_steps for recording in waiting[-1])
-        if n_steps >= STEPS:
-            found += _scored_together(model, waiting, device)
+        if n_steps >= STEPS or k == len(clients):
+            outputs = iter(model.outputs_of([*chain(*waiting)], device=device))
+            found += [_score(model, each, [*islice(outputs, len(each))]) for each in waiting]
             waiting, n_steps = [], 0
-    return found + _scored_together(model, waiting, device)
-
-
-def _scored_together(
-    model: Model, prepared: Sequence[list[Recording]], device: str | None
-) -> list[Score]:
-    outputs = iter(model.outputs_of([one for each in prepared for one in each], device=device))
-    return [_score(model, each, list(islice(outputs, len(each)))) for each in prepared]
+    return found
 
 
 def _prepared(model: Predictor, data: Data) -> list[Recording]:

@@ -48,7 +48,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Probability, check_type
 from catchment.readout.solve import feature_scale, path_errors, rescaled, scale_of, solve_readout
 from catchment.readout.statistics import Readout, RidgeStatistics, unpack
 
@@ -317,10 +317,7 @@ def drifts(
     >>> [str(one) for one in drifts([*quiet, last])]
     ["b's errors are 7.39 times what was usual before (time 31, p = 0.017)"]
     """
-    if not 0 < false_positive_rate < 1:
-        raise ValueError(
-            f"false_positive_rate is {false_positive_rate}; pass a chance between 0 and 1"
-        )
+    check_type(false_positive_rate, Probability, "false_positive_rate")
     found = []
     for kind in KINDS:
         earlier = np.empty(0)

@@ -522,18 +522,12 @@ def read_progress(folder: str | Path) -> Progress | None:
     >>> read_progress("no/such/run") is None
     True
     """
+    from pydantic import TypeAdapter
+
     try:
         with (Path(folder) / PROGRESS).open("rb") as file:
-            found = json.loads(file.read(MOST_BYTES))
-        return Progress(
-            str(found["stage"]),
-            int(found["round"]),
-            int(found["done"]),
-            int(found["asked"]),
-            float(found["at"]),
-            str(found["ended"]),
-        )
-    except (OSError, ValueError, TypeError, KeyError):
+            return TypeAdapter(Progress).validate_json(file.read(MOST_BYTES))
+    except (OSError, ValueError):
         return None
 
 

@@ -305,14 +305,10 @@ class GaussianNoise(Protection):
             or not isinstance(masking, SecureAggregation)
         ):
             return self
-        needed = self.min_clients - self._n_honest(masking)
+        n_honest = masking.min_clients - masking.n_corrupt(masking.min_clients)
+        needed = self.min_clients - n_honest
         more = self.n_colluding < needed < self.min_clients
         return replace(self, colluding=needed) if more else self
-
-    @staticmethod
-    def _n_honest(secure: SecureAggregation) -> int:
-        """Return how many clients of the smallest sum do not work with the server."""
-        return secure.min_clients - secure.n_corrupt(secure.min_clients)
 
     @property
     def sensitivity(self) -> float:
@@ -401,8 +397,8 @@ class GaussianNoise(Protection):
                 f"shared out among {self.min_clients}; pass it min_clients={self.min_clients}"
             )
         honest = self.min_clients - self.n_colluding
-        if self._n_honest(secure) < honest:
-            corrupt = secure.n_corrupt(secure.min_clients)
+        corrupt = secure.n_corrupt(secure.min_clients)
+        if secure.min_clients - corrupt < honest:
             raise ValueError(
                 f"{corrupt} of the {len(secure.identities)} registered clients may work with the "
                 f"server: secure aggregation of {secure.min_clients} can lack the noise of "
