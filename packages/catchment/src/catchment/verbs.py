@@ -239,7 +239,7 @@ class Run:
         made = made.read_from(self.columns) if self.columns else made
         if not self.adaptable:
             return made
-        from catchment.federation.measure.adapted import with_sums
+        from catchment.federation.measure.baselines import with_sums
 
         return with_sums(made, self.training.state)
 

@@ -59,13 +59,14 @@ from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.sums import RidgeState
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import Result, model_of
-from catchment.federation.measure.adapted import adapted_row, with_sums
 from catchment.federation.measure.baselines import (
     Dummy,
     Outcome,
     Row,
+    adapted_row,
     autoregression,
     constant_baseline,
+    with_sums,
 )
 from catchment.federation.measure.calibration import Calibration, readouts_without_each
 from catchment.federation.measure.evaluation import Evaluation, Score, Scores

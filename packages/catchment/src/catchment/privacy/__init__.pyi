@@ -2,7 +2,7 @@ from catchment.privacy.dp.budget import Budget as Budget
 from catchment.privacy.dp.clipping import Clip as Clip
 from catchment.privacy.dp.gaussian import epsilon_spent as epsilon_spent
 from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise, RecordLevel as RecordLevel
-from catchment.privacy.in_the_clear import (
+from catchment.privacy.policy import (
     PlainStatisticsWarning as PlainStatisticsWarning,
     networked as networked,
 )
@@ -27,7 +27,7 @@ from catchment.privacy.secure_aggregation.two_servers import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment.privacy.in_the_clear import (
+from catchment.privacy.policy import (
     PlainRules as PlainRules,
     check_floors as check_floors,
     check_memory as check_memory,

@@ -26,7 +26,7 @@ from catchment.report.html import (
     lead as lead,
     render as render,
 )
-from catchment.report.pages import (
+from catchment.report.html import (
     DARK as DARK,
     LIGHT as LIGHT,
     Theme as Theme,
