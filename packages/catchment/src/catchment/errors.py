@@ -90,7 +90,7 @@ class SettingError(CatchmentError, ValueError):
 
     def in_plan(self) -> str:
         """Return the message for somebody who writes a plan file."""
-        return self._said(f"write {self.setting} = {_toml(self.value)} into [{self.table}]")
+        return self._said(f"write {self.setting} = {as_toml(self.value)} into [{self.table}]")
 
     def within(self, where: str) -> SettingError:
         """Return the error with the place before it."""
@@ -103,8 +103,12 @@ class SettingError(CatchmentError, ValueError):
         return f"{self.wrong}; {f'{self.otherwise}, or ' if self.otherwise else ''}{remedy}"
 
 
-def _toml(value: object) -> str:
-    """Return a value as a plan file has it: text, numbers, truths and lists of these."""
+def as_toml(value: object) -> str:
+    """Return a value as a plan file has it: text, numbers, truths and lists of these.
+
+    >>> as_toml(["a", 'say "b"']), as_toml(True), as_toml(0.25)
+    ('["a", "say \\\\"b\\\\""]', 'true', '0.25')
+    """
     plain = [*value] if isinstance(value, tuple) else value
     return json.dumps(plain, ensure_ascii=False, default=str)
 

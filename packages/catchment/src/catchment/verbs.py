@@ -659,7 +659,7 @@ def calibrate(
     >>> bool(0.8 < np.mean((low <= left) & (left <= high)) <= 1.0)
     True
     """
-    from catchment.federation.measure.calibration import Calibration, readouts_without_each
+    from catchment.federation.measure.evaluation import Calibration, readouts_without_each
 
     known: Any = model.model if isinstance(model, Run) else model
     edges = tuple(error_edges(known.deviation).tolist())

@@ -55,7 +55,7 @@ from catchment.federation.checks import Limits
 from catchment.federation.client import Elsewhere, devices_of
 from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.increments import unread
-from catchment.federation.learn.averaging import ReadoutAveraging
+from catchment.federation.learn.own_readouts import ReadoutAveraging
 from catchment.federation.learn.sums import RidgeState
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import Result, model_of
@@ -68,8 +68,13 @@ from catchment.federation.measure.baselines import (
     constant_baseline,
     with_sums,
 )
-from catchment.federation.measure.calibration import Calibration, readouts_without_each
-from catchment.federation.measure.evaluation import Evaluation, Score, Scores
+from catchment.federation.measure.evaluation import (
+    Calibration,
+    Evaluation,
+    Score,
+    Scores,
+    readouts_without_each,
+)
 from catchment.federation.plan import Plan
 from catchment.federation.runs.folder import (
     CHARGED,
