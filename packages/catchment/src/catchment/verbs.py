@@ -807,7 +807,7 @@ def _deliver(made: Run, engines: LocalClients) -> None:
 
 def _sums_of(onto: Run, names: tuple[str, ...] | None, clients: Iterable[str]) -> RidgeState:
     """Return the sums of an earlier run, in columns of these classes, for clients not in it."""
-    from catchment.federation.learn.classes import among, refuse_twice
+    from catchment.federation.learn.unlearning import among, refuse_twice
 
     earlier = among(onto.training.state, onto.workflow.classes, names)
     refuse_twice(earlier, clients)

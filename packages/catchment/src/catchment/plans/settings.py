@@ -59,8 +59,7 @@ from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.yule_walker import FederatedYuleWalker
 from catchment.federation.protection import LowRankUpload
 from catchment.plugins import CHOICES, Named
-from catchment.privacy.dp.clipping import Clip
-from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.dp.noise import Clip, GaussianNoise
 from catchment.privacy.secure_aggregation.protection import SecureAggregation
 from catchment.readout.heads import HEADS, Head
 

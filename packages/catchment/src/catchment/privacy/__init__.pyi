@@ -1,7 +1,10 @@
 from catchment.privacy.dp.budget import Budget as Budget
-from catchment.privacy.dp.clipping import Clip as Clip
 from catchment.privacy.dp.gaussian import epsilon_spent as epsilon_spent
-from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise, RecordLevel as RecordLevel
+from catchment.privacy.dp.noise import (
+    Clip as Clip,
+    GaussianNoise as GaussianNoise,
+    RecordLevel as RecordLevel,
+)
 from catchment.privacy.ledger import LedgerEntry as LedgerEntry, PrivacyLedger as PrivacyLedger
 from catchment.privacy.policy import (
     PlainStatisticsWarning as PlainStatisticsWarning,

@@ -1,9 +1,5 @@
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector as FederatedAnomalyDetector
 from catchment.federation.learn.candidates import Candidates as Candidates
-from catchment.federation.learn.classes import (
-    UnknownThreshold as UnknownThreshold,
-    state_without_class as state_without_class,
-)
 from catchment.federation.learn.own_readouts import (
     PersonalReadouts as PersonalReadouts,
     ReadoutAveraging as ReadoutAveraging,
@@ -15,6 +11,8 @@ from catchment.federation.learn.scaling import FederatedScaling as FederatedScal
 from catchment.federation.learn.sums import group_of as group_of
 from catchment.federation.learn.unlearning import (
     Certificate as Certificate,
+    UnknownThreshold as UnknownThreshold,
+    state_without_class as state_without_class,
     unlearn as unlearn,
     unlearn_rows as unlearn_rows,
 )
