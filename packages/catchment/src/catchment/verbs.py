@@ -48,6 +48,7 @@ from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.client import devices_of
 from catchment.federation.learn.automatic import (
     UNGROUPED,
+    Offered,
     Ridge,
     Upload,
     auto_choice,
@@ -84,6 +85,7 @@ from catchment.federation.workflow import (
     StageInputs,
     Workflow,
 )
+from catchment.readout.adapt import refuse_adapting
 from catchment.readout.heads import Head
 from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model, learn
@@ -715,20 +717,10 @@ def _described(
         remedy = "pass upload=ConjugateGradients of catchment-research, "
         named = shared.classes is not None
         refuse_large(pipeline.known_map, **told, classes=named, remedy=remedy)
-    elif any(beside.values()):
-        raise ValueError(
-            f"{getattr(upload, '__name__', upload)} leaves no sum of statistics for another head, "
-            "a row_stride or to join an earlier run; use upload='statistics'"
-        )
     told |= {"hidden": hidden, "noisy": noisy, "n_clients": n_clients}
     offered = offered_maps(pipeline.known_map, **told, ahead=prepare.horizon is not None)
-    if offered.several:
-        given = {"ridge": ridge not in ("auto", "leave-one-client-out")}
-        given |= {"upload": upload != "statistics", **beside}
-        refuse_settings([name for name, is_given in given.items() if is_given])
+    _refuse_beside(offered, ridge, upload, beside)
     if options.get("adaptable"):
-        from catchment.readout.adapt import refuse_adapting
-
         refuse_adapting(shared.classes, noisy=noisy, another=beside["head"] or callable(upload))
     if earlier is not None:
         # Where some are known only as a sum, nobody can be left out of it.
@@ -750,6 +742,21 @@ def _described(
         protections=(LowRankUpload(),) if smallest else tuple(protections),
         seed=options.get("seed", 0),
     ), offered.note
+
+
+def _refuse_beside(
+    offered: Offered, ridge: Ridge, upload: Upload, beside: Mapping[str, bool]
+) -> None:
+    """Raise ValueError for what does not go with an upload, or with a choice among maps."""
+    if (callable(upload) or upload == "autocovariances") and any(beside.values()):
+        raise ValueError(
+            f"{getattr(upload, '__name__', upload)} leaves no sum of statistics for another head, "
+            "a row_stride or to join an earlier run; use upload='statistics'"
+        )
+    if offered.several:
+        given = {"ridge": ridge not in ("auto", "leave-one-client-out")}
+        given |= {"upload": upload != "statistics", **beside}
+        refuse_settings([name for name, is_given in given.items() if is_given])
 
 
 def _learner(
