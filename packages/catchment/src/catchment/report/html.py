@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -100,20 +100,6 @@ def page(title: str, body: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f"<title>{escape(title)}</title><style>{style()}</style></head>"
         f"<body><main>{body}</main></body></html>\n"
-    )
-
-
-def scrolling(inside: str, label: str, *, broad: bool) -> str:
-    """Return a table in a box that scrolls where it is too wide, and says that it does.
-
-    The words below it show only while there is more to the right. Browsers that cannot tell show
-    them on small screens under tables that are broad.
-    """
-    kind = ' class="more broad"' if broad else ' class="more"'
-    about = f' role="region" aria-label="{escape(label)}"' if label else ""
-    return (
-        f'<div class="table"><div class="scroll" tabindex="0"{about}>{inside}</div>'
-        f'<p{kind} aria-hidden="true">There is more to the right: scroll the table →</p></div>'
     )
 
 
@@ -363,7 +349,6 @@ MOST_CLIENTS = 30  # in a chart with a row each
 SOME_CLIENTS = 20  # of more than that: the worst, below a mark for each
 MOST_MARKS = 2000  # of clients without a row
 FEW_CLIENTS = 9  # in a chart no taller than others
-MOST_BESIDE = 10  # classes of a confusion that has half of the page
 SHARES, ERRORS = (0.0, 1.0), (0.0, math.inf)
 
 
@@ -459,35 +444,6 @@ def ridge_path(run: Run) -> Iterator[str]:
     yield figure("Choosing the ridge", chart, "Error on left-out data for every ridge tried.")
 
 
-def confusion(run: Run) -> Iterator[str]:
-    """Yield the table of true against predicted classes, shaded by share of the true class."""
-    if run.confusion is None:
-        return
-    counts = run.confusion
-    totals = counts.sum(axis=1)
-    head = "".join(f'<th scope="col"><span>{escape(name)}</span></th>' for name in run.classes)
-    rows = []
-    for k, (name, row, total) in enumerate(zip(run.classes, counts, totals, strict=True)):
-        cells = "".join(
-            f'<td style="--share:{count / max(total, 1):.3f}">{count}</td>' for count in row
-        )
-        right = score(row[k] / total, "accuracy") if total else "-"
-        first = f'<th scope="row" title="{escape(name)}">{escape(name)}</th>'
-        rows.append(f'<tr>{first}{cells}<td class="n">{right}</td></tr>')
-    shown = scrolling(
-        f'<table class="confusion"><thead><tr><td></td>{head}<th scope="col"><span>right</span>'
-        f"</th></tr></thead><tbody>{''.join(rows)}</tbody></table>",
-        "Confusion matrix",
-        broad=len(run.classes) > 5,
-    )
-    text = "Rows: true classes. Columns: predictions. Counts over all test clients."
-    if np.count_nonzero(totals) == 1:
-        (only,) = np.flatnonzero(totals)
-        text += f" All are of one class, {run.classes[only]}, so that a score says little."
-    kind = "wide" if len(run.classes) > MOST_BESIDE else ""
-    yield figure("Confusion matrix", shown, text, kind=kind)
-
-
 def _tick(metric: str) -> Callable[[float], str]:
     if metric == "accuracy":
         return lambda value: f"{100 * value:.3g} %"
@@ -536,7 +492,8 @@ def _templates() -> Environment:
         "size": say_bytes,
         "nan": math.nan,
         "most_rounds": MOST_ROUNDS,
-        "pictures": _pictures,
+        "pictures": lambda run: _joined(client_scores(run), folds(run), ridge_path(run)),
+        "round_figures": lambda run: _joined(figures_by_round(run)),
         "served_section": _served,
     }
     return made
@@ -547,16 +504,9 @@ def _source(name: str) -> str:
     return "".join(map(str.strip, lines))
 
 
-def _pictures(run: Run) -> Markup:
-    """Return all pictures in two columns, so that none has an empty half beside it."""
-    figures = chain(
-        client_scores(run),
-        folds(run),
-        ridge_path(run),
-        confusion(run),
-        figures_by_round(run),
-    )
-    return Markup("".join(figures))
+def _joined(*figures: Iterable[str]) -> Markup:
+    """Return pictures one after the other, in two columns: so none has an empty half beside it."""
+    return Markup("".join(chain(*figures)))
 
 
 def _served(run: Run, number: int) -> Markup:
