@@ -165,7 +165,6 @@ class RoundContext:
     seed: int = 0
     client: str = ""
     plan: str = ""  # fingerprint
-    changed: bool = False  # a protection changed the numbers: sums in fixed point are float64 then
     told: str = ""
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
     session: str = ""

@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -220,8 +219,6 @@ class BlockSum:
         Of all answers.
     refused
         Clients whose answers cannot be used, and why.
-    n_blocks
-        Of how many blocks in a row it is the sum; more than one only where sums have no order.
     """
 
     asked: tuple[str, ...]
@@ -231,7 +228,6 @@ class BlockSum:
     entries: Entries = field(default_factory=Entries)
     bytes_up: int = 0
     refused: tuple[Refusal, ...] = ()
-    n_blocks: int = 1
 
 
 def sum_block(
@@ -361,18 +357,15 @@ class Round:
         self, blocks: Sequence[tuple[str, ...]], sums: Iterable[BlockSum | None]
     ) -> Iterator[Sequence[str]]:
         """Add blocks as a whole where that gives the same; yield clients to ask one by one."""
-        left = iter(blocks)
-        for block in sums:
-            asked = list(islice(left, 1 if block is None else block.n_blocks))
+        for clients, block in zip(blocks, sums, strict=True):
             if block is None or not self._takes(block):
-                yield [client for clients in asked for client in clients]
+                yield clients
                 continue
             self.bytes_up += block.bytes_up
             self.refused.extend(block.refused)
             self.keeper.note_all(block.entries)
             if self.watch:
                 self._tell(self.watch, len(block.asked), len(self.context.cohort))
-        assert next(left, None) is None, "an engine gave fewer sums than there are blocks"
 
     def _takes(self, block: BlockSum) -> bool:
         if block.total is None:

@@ -103,20 +103,18 @@ def page(title: str, body: str) -> str:
     )
 
 
-def figure(title: str, inside: str, caption: str = "", *, anchor: str = "", kind: str = "") -> str:
+def figure(title: str, inside: str, caption: str = "", *, kind: str = "") -> str:
     """Return a chart or a table with a heading above and a sentence below.
 
     Parameters
     ----------
-    anchor
-        By what a link finds it.
     kind
         "wide" has the whole width of the page, "tall" has two others beside it.
 
     >>> figure("A & B", "", "text")
     '<figure><h3>A &amp; B</h3><figcaption>text</figcaption></figure>'
     """
-    marks = (f' id="{anchor}"' if anchor else "") + (f' class="{kind}"' if kind else "")
+    marks = f' class="{kind}"' if kind else ""
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return f"<figure{marks}><h3>{escape(title)}</h3>{inside}{below}</figure>"
 

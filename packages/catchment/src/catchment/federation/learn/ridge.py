@@ -246,7 +246,6 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             if self.classes is not None:
                 check_classes(statistics, len(self.classes))
             return
-        planned = None if context.changed else FixedPoint.of(self.features, classes=classes)
         check_statistics(
             statistics,
             fingerprint=self.statistics_name,
@@ -255,7 +254,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             state_bound=None if noisy else self.features.bounds,
             constant=self.features.constant and not noisy,
             one_hot=classes and not noisy,
-            fixed="any" if noisy else planned,
+            fixed="any" if noisy else FixedPoint.of(self.features, classes=classes),
         )
 
     def server_update(

@@ -329,12 +329,10 @@ def _prepared(model: Predictor, data: Data) -> list[Recording]:
     return list(map(model.labeled, model.preprocessing.apply(raw)))
 
 
-def targets_and_outputs(
-    model: Predictor, data: Data, client: str = "", *, device: str | None = None
-) -> tuple[Array, Array]:
+def targets_and_outputs(model: Predictor, data: Data, client: str = "") -> tuple[Array, Array]:
     """Return targets (n, K), NaN where they are missing, and outputs (n, K) of a client's rows."""
     prepared = _prepared(model, data)
-    return _compared(model, prepared, model.outputs_of(prepared, client, device=device))
+    return _compared(model, prepared, model.outputs_of(prepared, client))
 
 
 def _compared(
