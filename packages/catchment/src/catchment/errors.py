@@ -161,35 +161,28 @@ class TooFewClientsError(FederationError):
     """Fewer clients answered than the plan asks for."""
 
 
-class UploadError(FederationError):
-    """One client's upload is refused; the round goes on without it.
-
-    `code` is one short word for programs, the message one sentence for people.
-    """
+class CodedError(FederationError):
+    """Base of errors with a `code`: one short word for programs, beside the sentence for people."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
 
 
-class RuleError(FederationError):
+class UploadError(CodedError):
+    """One client's upload is refused; the round goes on without it."""
+
+
+class RuleError(CodedError):
     """A client's own rule forbids the step it was asked for; `code` names the rule."""
 
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
-
-class DeviceError(FederationError):
-    """A small device did not answer, or not with what was asked; `code` is one word for programs.
+class DeviceError(CodedError):
+    """A small device did not answer, or not with what was asked.
 
     >>> DeviceError("silent", "the device did not answer within 10 seconds").code
     'silent'
     """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class AbortedError(FederationError):

@@ -92,7 +92,6 @@ from catchment.readout.model import Model, learn
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import to_bytes
-from catchment.wire.files import replace_file
 
 if TYPE_CHECKING:
     from catchment.federation.measure.evaluation import Scores
@@ -304,11 +303,9 @@ class Run:
         scores
             What `evaluate` found, to be shown too.
         """
-        from catchment.federation.runs.read import read_run
-        from catchment.report.html import render
+        from catchment.report.html import write_report
 
-        replace_file(Path(path), render([read_run(self._described(scores))]).encode())
-        return Path(path)
+        return write_report([self._described(scores)], path)
 
     def _described(self, scores: Scores | None = None) -> RunFolder:
         """Return what is kept of the run and what a report shows beside, with scores if given."""

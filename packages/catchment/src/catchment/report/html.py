@@ -29,7 +29,7 @@ from catchment.arrays import Array
 from catchment.federation.measure.baselines import Row
 from catchment.federation.messages import Record, Refusal
 from catchment.federation.messages import left_out as refused_in
-from catchment.federation.runs.folder import PLAN
+from catchment.federation.runs.folder import PLAN, RunFolder
 from catchment.federation.runs.ledger import explain, map_scores, say_bytes, thin_clients
 from catchment.federation.runs.read import Run, folds_of_run, lasting, read_run
 from catchment.federation.runs.read import worst_client as worst_of
@@ -451,13 +451,13 @@ def _tick(metric: str) -> Callable[[float], str]:
 MOST_ROUNDS = 30  # that are shown at once
 
 
-def write_report(folders: Sequence[str | Path], path: str | Path) -> Path:
+def write_report(folders: Sequence[str | Path | RunFolder], path: str | Path) -> Path:
     """Write a report about one or more runs to a file, and return its path.
 
     Parameters
     ----------
     folders
-        Folders of runs, the first one first.
+        Folders of runs, the first one first; or runs in memory.
     path
         The file; it is replaced if it exists.
     """
