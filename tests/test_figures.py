@@ -355,8 +355,8 @@ def scaling() -> list[str]:
     )
     gains = [b - a for a, b in zip(shared, own, strict=True)]
     return [
-        f"from {min(gains):+.1f} to {max(gains):+.1f} points on training people",
-        f"a minute of one activity {min(minute):.0f} to {max(minute):.0f} %",
+        f"by {min(gains):+.1f} to {max(gains):+.1f} points on left-out training people",
+        f"of one minute of one activity, accuracy is {min(minute):.0f} to {max(minute):.0f} %",
     ]
 
 

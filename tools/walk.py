@@ -191,27 +191,27 @@ def figure(title: str, walk: Walk, *, node: str = "") -> str:
     for place, (*_, (path, _)) in enumerate(met):
         package, *folders, file = path.split("/")
         rooms["/".join(folders if package == "catchment" else [package, *folders])][file] += [place]
-    width = 400 / len(met)
+    width = 350 / len(met)
     shapes, y = [], 16 + 15 * sum(len(stack) == 1 for stack in met)
     for room, files in rooms.items():
         shapes.append(f'  <text class="room" x="12" y="{y + 14}">{room or "catchment"}</text>')
         for file, places in files.items():
             shapes += [
-                f'  <path class="from" d="M290 {y + 18.5}H690"/>',
-                f'  <text class="n" x="282" y="{y + 14}">{file}</text>',
+                f'  <path class="from" d="M340 {y + 18.5}H690"/>',
+                f'  <text class="n" x="332" y="{y + 14}">{file}</text>',
                 f'  <text class="n" x="722" y="{y + 14}">{len(places)}</text>',
                 f'  <text x="734" y="{y + 14}">{_shown(met[places[0]][-1][1])}</text>',
             ]
             for place in places:
                 below = any(node and name.endswith(node) for _, name in met[place])
-                x = 290 + width * (place + 0.5)
+                x = 340 + width * (place + 0.5)
                 kind = "node" if below else "met"
                 shapes.append(f'  <path class="{kind}" d="M{x:.1f} {y + 4}v11"/>')
             y += 19
         y += 5
     verbs = ((k, stack[0][1]) for k, stack in enumerate(met) if len(stack) == 1)
     for row, (place, name) in enumerate(verbs):
-        x = 290 + width * place
+        x = 340 + width * place
         shapes += [
             f'  <path class="verb" d="M{x:.1f} {22 + 15 * row}V{y}"/>',
             f'  <text class="said" x="{x:.1f}" y="{17 + 15 * row}">{_shown(name)}</text>',

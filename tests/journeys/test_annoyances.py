@@ -578,7 +578,7 @@ def test_the_commands_that_are_printed_can_be_pasted() -> None:
     good_people(Path("my people"), 4)
     typed("fit", "my people", *QUICK, "--out", "a run", "--plan", "my plan.toml")
     said = typed("unlearn", "a run", "p1").stdout
-    (advice,) = re.findall(r"anybody can check it: catchment (.*)", said)
+    (advice,) = re.findall(r"anyone can check it: catchment (.*)", said)
     assert "checks agree" in typed(*shlex.split(advice)).stdout
     again = ("fit", "my people", *QUICK, "--out", "a run", "--plan", "my plan.toml")
     refused = typed(*again, code=2).stderr

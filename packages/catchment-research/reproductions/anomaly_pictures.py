@@ -7,7 +7,7 @@ import numpy as np
 from catchment.errors import MissingExtraError
 from catchment.report import Theme, theme
 from reproductions.anomaly_values import AnomalyResult, figures
-from reproductions.axes import dress
+from reproductions.axes import WIDTH, dress
 
 try:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ SHOWN = ("local", "federated", "personal")
 def draw(result: AnomalyResult, *, dark: bool = False) -> Figure:
     """Return a picture: one run's scores above, all families' F1 on SKAB below."""
     colors = theme(dark)
-    figure = Figure(figsize=(9, 8.4), layout="constrained", facecolor=colors.page)
+    figure = Figure(figsize=(WIDTH, 9), layout="constrained", facecolor=colors.page)
     above, middle, below = figure.subplots(3, 1, height_ratios=(1, 2, 3))
     _flow(above, result, colors)
     _scores(middle, result, colors)
@@ -41,8 +41,8 @@ def _flow(ax: Axes, result: AnomalyResult, colors: Theme) -> None:
     _mark(ax, run, colors)
     ax.plot(run["flow"], color=colors.text, lw=0.8)
     ax.set_ylabel("flow, l/min", color=colors.text)
-    title = "SKAB, one run: learned left of the dashed line, the valve closed in the shade"
-    ax.set_title(title, loc="left", color=colors.text, fontsize=10)
+    title = "SKAB, one run: trained left of the dashed line; shaded: valve closed"
+    ax.set_title(title, loc="left", color=colors.text, fontsize=11)
 
 
 def _scores(ax: Axes, result: AnomalyResult, colors: Theme) -> None:
@@ -57,7 +57,7 @@ def _scores(ax: Axes, result: AnomalyResult, colors: Theme) -> None:
     ax.set_ylim(1e-2, None)
     ax.set_ylabel("score over its threshold", color=colors.text)
     ax.set_xlabel("row, about a second each; above 1 is an alarm", color=colors.text)
-    legend = ax.legend(loc="upper left", frameon=False, fontsize=8)
+    legend = ax.legend(loc="upper left", frameon=False)
     for text in legend.get_texts():
         text.set_color(colors.text)
 
@@ -85,10 +85,10 @@ def _families(ax: Axes, result: AnomalyResult, colors: Theme) -> None:
         )
     always = figures(result.of("skab", "always alarmed", "-")).f1
     ax.axvline(always, color=colors.muted, lw=1, ls="--")
-    ax.text(always, -0.75, " always alarmed", color=colors.muted, fontsize=8, va="bottom")
+    ax.text(always, -0.75, " always alarmed", color=colors.muted, va="bottom")
     ax.set_yticks(range(len(families)), families)
     ax.invert_yaxis()
     ax.set_xlabel("F1 on SKAB, 95 % over runs", color=colors.text)
-    legend = ax.legend(loc="center left", bbox_to_anchor=(0.01, 0.34), frameon=False, fontsize=8)
+    legend = ax.legend(loc="center left", bbox_to_anchor=(-0.02, 0.35), frameon=False)
     for text in legend.get_texts():
         text.set_color(colors.text)

@@ -39,7 +39,7 @@ def write(result: AnomalyResult, folder: Path) -> tuple[Path, ...]:
         return data, page
     if not result.traces:
         return data, page
-    draw(result).savefig(picture, dpi=150)
+    draw(result).savefig(picture, dpi=110)
     return data, page, picture
 
 

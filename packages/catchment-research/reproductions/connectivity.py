@@ -23,7 +23,7 @@ import numpy as np
 from catchment import Booleans
 from catchment.features import Reservoir
 from catchment.features.echo_state import SparseRows
-from catchment_lab.search import Chooser, Space
+from catchment_lab.search import Draws, Space
 from reproductions.study import Value
 
 Connectivity = Literal["fan_in", "per_cent", "fan_out"]
@@ -99,7 +99,7 @@ class Wired:
         }
 
 
-def draw(space: Space, chooser: Chooser, *, inputs: int, reading: Connectivity) -> Wired:
+def draw(space: Space, chooser: Draws, *, inputs: int, reading: Connectivity) -> Wired:
     """Return a recipe from the paper's ranges, and its connectivities in a reading.
 
     Parameters
@@ -107,7 +107,7 @@ def draw(space: Space, chooser: Chooser, *, inputs: int, reading: Connectivity) 
     space
         Its ranges of connections are those of the tables; draws end at what the reading allows.
 
-    >>> from catchment_lab.search import Random
+    >>> from reproductions.draws import Random
     >>> chooser = Random(np.random.default_rng(0))
     >>> draw(Space(units=(100,)), chooser, inputs=8, reading="fan_in").input_connectivity <= 8
     True
@@ -120,5 +120,7 @@ def draw(space: Space, chooser: Chooser, *, inputs: int, reading: Connectivity) 
     )
     if reading == "fan_in":
         ranges = (ranges[0][0], min(ranges[0][1], inputs)), ranges[1]
-    n_inputs = chooser.whole("input_connectivity", *ranges[0])
-    return Wired(recipe, n_inputs, chooser.whole("recurrent_connectivity", *ranges[1]), reading)
+    n_inputs = chooser.suggest_int("input_connectivity", *ranges[0])
+    return Wired(
+        recipe, n_inputs, chooser.suggest_int("recurrent_connectivity", *ranges[1]), reading
+    )

@@ -26,9 +26,10 @@ from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Rows
 from catchment.readout import RidgeStatistics
-from catchment_lab.search import Adaptation, PlasticitySpace, Random, Space, adapt
+from catchment_lab.search import Adaptation, PlasticitySpace, Space, adapt
 from catchment_research.plasticity import IntrinsicPlasticity, plasticity_of
 from reproductions.cells import Subject, exact
+from reproductions.draws import Random
 from reproductions.people import Clients, People
 from reproductions.pool import Deal
 from reproductions.spaces import FEDIP_HHAR, FEDIP_PAPER, FEDIP_RELATIVE, FEDIP_WESAD
@@ -190,7 +191,7 @@ def even(space: PlasticitySpace, chooser: Random) -> IntrinsicPlasticity:
     Narrow targets diverge most, so this is the friendlier reading of the paper's range.
     """
     rule: IntrinsicPlasticity = space.draw(chooser).rule
-    std = chooser.real("target_std", *space.target_std)
+    std = chooser.suggest_float("target_std", *space.target_std)
     rate = space.learning_rate or rule.learning_rate * (std / rule.target_std) ** 2
     return replace(rule, target_std=std, learning_rate=rate)
 

@@ -214,32 +214,31 @@ def findings(result: PromptResult) -> list[str]:
 def draw(result: PromptResult, *, dark: bool = False) -> Figure:
     """Return development accuracy on sentences against bytes so far, a line for each run.
 
-    Left the language model is on the clients, as LoRA needs it; right it is on another machine
-    where a method allows that, and what is asked of it counts, evenly over the rounds.
+    Above, the language model is on the clients, as LoRA needs it; below it is on a server where a
+    method allows that, and what is asked of it counts, evenly over the rounds.
     """
     colors = theme(dark)
-    figure = Figure(figsize=(11.5, 4.6), layout="constrained", facecolor=colors.page)
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure = Figure(figsize=(WIDTH, 7.6), layout="constrained", facecolor=colors.page)
+    above, below = figure.subplots(2, 1, sharex=True)
     cells = [c for c in result.cells if c.job.task == "sst2" and c.curve]
     final = any(not c.job.search for c in cells)
     shown = [c for c in cells if c.job.search is not final]
     for ax, asked, title in (
-        (left, False, "the language model on the clients"),
-        (right, True, "the language model on another machine; LoRA and prompt as before"),
+        (above, False, "language model on the clients"),
+        (below, True, "language model on a server (LoRA and plain prompt as above)"),
     ):
         dress(ax, colors)
-        ax.set_title(title, loc="left", color=colors.text, fontsize=10)
+        ax.set_title(title, loc="left", color=colors.text)
         _curves(ax, shown, asked, colors)
         zero = result.of("sst2", "zero-shot")
         if zero:
             level = 100 * _mean(zero, lambda cell: cell.development)
             ax.axhline(level, color=colors.muted, ls=":", label="zero-shot")
         ax.set_xscale("log")
-        ax.set_xlabel("MB so far, all clients, up and down", color=colors.text)
-    left.set_ylabel("development accuracy (%)", color=colors.text)
-    if left.get_legend_handles_labels()[0]:
-        place = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.08)}
-        left.legend(frameon=False, fontsize=8, labelcolor=colors.text, **place)
+        ax.set_ylabel("development accuracy (%)", color=colors.text)
+    below.set_xlabel("MB so far, all clients, up and down", color=colors.text)
+    if above.get_legend_handles_labels()[0]:
+        key(figure, [above], colors, columns=2)
     return figure
 
 
@@ -263,8 +262,9 @@ def _named(cell: Cell) -> tuple[str, str]:
     """Return a run's name in a picture, and its line: one beside the table is dashed."""
     variant = cell.job.variant
     if variant.rank:
-        return f"{variant.method}, rank {variant.rank}", "--" if variant.rounds else "-"
-    return f"{variant.method} ({_shape(cell)})" if variant.units else variant.method, "-"
+        return f"LoRA, rank {variant.rank}", "--" if variant.rounds else "-"
+    name = SAID.get(variant.method, variant.method)
+    return f"{name} ({_shape(cell)})" if variant.units else name, "-"
 
 
 def draw_losses(result: PromptResult, *, dark: bool = False) -> Figure:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reproductions import forecast_station as station
 from reproductions import forecast_weather as weather
+from reproductions.axes import WIDTH, dress
 from reproductions.forecast_study import PUBLISHED, SOURCE, Cell, covered, of, root_mean
 from reproductions.weather_trees import BOOSTED
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from catchment.report import Theme
 
 OURS = {
     "values": "ours, ridge on 336 hours",
@@ -143,54 +149,58 @@ def written(path: Path) -> list[Path]:
     return [page, drawn(result, path.with_suffix(".png"))]
 
 
-LINES = {  # of the errors: color and style; what one thing more gives is a darker blue
-    weather.ALONE: ("#d55e00", "s-"),
-    BOOSTED: ("#444444", "D--"),
-    "lags of the temperature": ("#a8d2f0", "o-"),
-    "+ calendar": ("#56b4e9", "o-"),
-    "+ other channels": ("#2f93ce", "o-"),
-    "+ reservoir": ("#0072b2", "o-"),
-    "+ personal readouts": ("#003b5c", "o-"),
+LINES = {  # of the errors: the color's place in the palette, and style
+    "lags of the temperature": (5, "o-"),
+    "+ calendar": (4, "o-"),
+    "+ other channels": (2, "o-"),
+    "+ reservoir": (3, "o-"),
+    "+ personal readouts": (0, "o-"),
+    weather.ALONE: (1, "s-"),
+    BOOSTED: (None, "D--"),
 }
 
 
-def _draw_errors(axes: Any, cells: Sequence[Cell]) -> None:
+def _draw_errors(ax: Axes, cells: Sequence[Cell], colors: Theme) -> None:
     """Draw errors as parts of that of the lags: in kelvin the lines would lie on each other."""
     base = [value for value, _, _ in _all(of(cells, "weather", "lags of the temperature"))]
-    for name, (color, style) in LINES.items():
+    for name, (place, style) in LINES.items():
         values = [value for value, _, _ in _all(of(cells, "weather", name))]
         parts = [100 * value / lags for value, lags in zip(values, base, strict=True)]
-        axes.plot(range(len(base)), parts, style, color=color, label=name, lw=1.6, ms=4)
-    axes.set(ylabel="RMSE, % of that of the lags", ylim=(79, 118))
-    axes.set_title("errors beside those of the lags (naive forecasts: see the table)", fontsize=10)
-    axes.legend(fontsize=8, loc="upper center", ncols=2)
+        color = colors.muted if place is None else colors.series[place]
+        ax.plot(range(len(base)), parts, style, color=color, label=name, lw=1.6, ms=5)
+    ax.set_ylabel("RMSE, % of that of the lags", color=colors.text)
+    ax.set_title("error", loc="left", color=colors.text)
+    ax.legend(frameon=False, labelcolor=colors.text, loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def _draw_coverage(ax: Axes, cells: Sequence[Cell], colors: Theme) -> None:
+    own = of(cells, "weather", "+ personal readouts")
+    hours = range(len(weather.HORIZONS))
+    for color, coverage in zip(colors.series, weather.COVERAGES, strict=False):
+        found = [covered(own, str(coverage), h) for h in weather.HORIZONS]
+        asked = f"{100 * coverage:g} % intervals"
+        ax.axhline(100 * coverage, color=color, lw=1, ls="--")
+        ax.plot(hours, [100 * one[0] for one in found], "o-", color=color, label=asked)
+        ax.plot(hours, [100 * one[1] for one in found], "o:", color=color, label="worst region")
+    ax.set_ylabel("test hours inside (%)", color=colors.text)
+    ax.set_title("coverage of the personal readouts' intervals", loc="left", color=colors.text)
+    ax.legend(frameon=False, labelcolor=colors.text, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def drawn(result: dict[str, Any], path: Path) -> Path:
     """Draw the errors of the weather by horizon, and how often intervals held."""
-    import matplotlib as mpl
+    from matplotlib.figure import Figure
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
+    from catchment.report import theme
 
-    cells = result["cells"]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-    hours = range(len(weather.HORIZONS))
-    _draw_errors(left, cells)
-    own = of(cells, "weather", "+ personal readouts")
-    for color, coverage in zip(("#0072b2", "#d55e00"), weather.COVERAGES, strict=True):
-        found = [covered(own, str(coverage), h) for h in weather.HORIZONS]
-        asked = f"{100 * coverage:g} % asked for"
-        right.axhline(100 * coverage, color=color, lw=1, ls="--")
-        right.plot(hours, [100 * one[0] for one in found], "o-", color=color, label=asked)
-        right.plot(hours, [100 * one[1] for one in found], ":", color=color)
-    right.set(ylabel="test hours inside, %", ylim=(50, 100))
-    right.set_title("intervals, personal readouts (dotted: worst region)", fontsize=10)
-    right.legend(fontsize=8, loc="lower left")
-    for axes in (left, right):
-        axes.set_xticks(list(hours), [str(h) for h in weather.HORIZONS])
-        axes.set_xlabel("hours ahead")
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=130, metadata={"Software": None})
-    plt.close(figure)
+    colors = theme(False)
+    figure = Figure(figsize=(WIDTH, 6), layout="constrained", facecolor=colors.page)
+    above, below = figure.subplots(2, 1)
+    for ax in (above, below):
+        dress(ax, colors)
+        ax.set_xticks(range(len(weather.HORIZONS)), [str(h) for h in weather.HORIZONS])
+    _draw_errors(above, result["cells"], colors)
+    _draw_coverage(below, result["cells"], colors)
+    below.set_xlabel("hours ahead", color=colors.text)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
     return path

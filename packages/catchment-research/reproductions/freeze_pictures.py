@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING
 
+from catchment.report import Theme, theme
+from reproductions.axes import WIDTH, dress
 from reproductions.freeze_tables import markdown, rows_of
 from reproductions.freeze_values import ALL, ECHO, PAPER, RIDGE, TRAINED, WHOLE, FreezeResult
 
-COLORS = ("#0072b2", "#d55e00")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 MARKS = {
     "o": "float32",
-    "s": "bits a number",
-    "^": "some units, at random",
-    "v": "some units, the first",
+    "s": "fewer bits per number",
+    "^": "random units left out",
+    "v": "last units left out",
 }
 
 
@@ -31,23 +35,27 @@ def write(result: FreezeResult, out: Path) -> list[Path]:
 def picture(result: FreezeResult, path: Path) -> Path | None:
     """Draw accuracy by layers, by bytes and, of the limit case, rounds; None without matplotlib."""
     try:
-        import matplotlib as mpl
-
-        mpl.use("Agg")
-        from matplotlib import pyplot as plt
+        from matplotlib.figure import Figure
     except ImportError:
         return None
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.2))
-    _layers(left, result)
-    _sent(middle, result)
-    _curves(right, result)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    colors = theme(False)
+    figure = Figure(figsize=(WIDTH, 10.5), layout="constrained", facecolor=colors.page)
+    layers, sent, curves = figure.subplots(3, 1)
+    for ax, title in (
+        (layers, "which layers are trained, and bytes sent per client and round"),
+        (sent, "fewer bits, and parts of the units"),
+        (curves, "echo state network on UCI HAR"),
+    ):
+        dress(ax, colors)
+        ax.set_title(title, loc="left", color=colors.text)
+    _layers(layers, result, colors)
+    _sent(sent, result, colors)
+    _curves(curves, result, colors)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
     return path
 
 
-def _layers(axis: Any, result: FreezeResult) -> None:
+def _layers(ax: Axes, result: FreezeResult, colors: Theme) -> None:
     own = {trained: rows_of(result, "layers", trained) for trained in TRAINED}
     known = sorted((rows for rows in own.values() if rows), key=lambda rows: rows[0].bytes_up)
     names = [
@@ -55,50 +63,51 @@ def _layers(axis: Any, result: FreezeResult) -> None:
         f"{fmean(row.bytes_up for row in rows) / 1000:,.0f} kB"
         for rows in known
     ]
-    colors = [_colour(rows[0].job.trained) for rows in known]
     values = [100 * fmean(row.accuracy for row in rows) for rows in known]
-    axis.barh(names, values, color=colors)
-    axis.set_xlim(0, 100)
-    axis.tick_params(axis="y", labelsize=8)
-    axis.set_xlabel("test accuracy, %")
-    axis.set_title("Which layers are trained,\nand bytes up per client and round")
+    ax.barh(names, values, color=[_color(rows[0].job.trained, colors) for rows in known])
+    ax.set_xlim(0, 100)
+    ax.set_xlabel("test accuracy (%)", color=colors.text)
 
 
-def _sent(axis: Any, result: FreezeResult) -> None:
+def _sent(ax: Axes, result: FreezeResult, colors: Theme) -> None:
     for (part, trained, bits, shares, order), own in result.found().items():
         if part == "echo" or trained not in (ALL, PAPER):
             continue
         x, y = fmean(row.bytes_up for row in own), 100 * fmean(row.accuracy for row in own)
         mark = {32: "o" if shares == WHOLE else "^" if order == "random" else "v"}.get(bits, "s")
-        axis.plot(x, y, mark, color=_colour(trained))
+        color = _color(trained, colors)
+        ax.plot(x, y, mark, color=color, ms=7)
         if bits < 32:
-            axis.annotate(str(bits), (x, y), xytext=(0, 6), textcoords="offset points", ha="center")
+            ax.annotate(
+                *(str(bits), (x, y), (0, 6)), textcoords="offset points", color=color, ha="center"
+            )
     for mark, words in MARKS.items():
-        axis.plot([], [], mark, color="#78828e", label=words)
-    axis.legend(frameon=False, fontsize=8, loc="lower right")
-    axis.set_xscale("log")
-    axis.margins(x=0.12, y=0.1)
-    axis.set_xlabel("bytes up, per client and round")
-    axis.set_ylabel("test accuracy, %")
-    axis.set_title("Few bits and parts of the units\n(blue: all trained, orange: 4.96 %)")
+        ax.plot([], [], mark, color=colors.muted, label=words)
+    ax.legend(frameon=False, loc="lower right", labelcolor=colors.text)
+    for y, trained, words in ((0.9, ALL, "all trained"), (0.8, PAPER, "4.96 % trained")):
+        ax.text(0.02, y - 0.3, words, color=_color(trained, colors), transform=ax.transAxes)
+    ax.set_xscale("log")
+    ax.margins(x=0.12, y=0.12)
+    ax.set_xlabel("bytes sent per client and round", color=colors.text)
+    ax.set_ylabel("test accuracy (%)", color=colors.text)
 
 
-def _colour(trained: str) -> str:
-    return "#0072b2" if trained == ALL else "#d55e00" if trained == PAPER else "#78828e"
+def _color(trained: str, colors: Theme) -> str:
+    known = {ALL: colors.series[0], PAPER: colors.series[1]}
+    return known.get(trained, colors.muted)
 
 
-def _curves(axis: Any, result: FreezeResult) -> None:
-    for k, trained in enumerate(ECHO):
+def _curves(ax: Axes, result: FreezeResult, colors: Theme) -> None:
+    for trained, color in zip(ECHO, colors.series, strict=False):
         own = [row for row in rows_of(result, "echo", trained) if row.curve]
         if own:
             mean = [100 * fmean(at) for at in zip(*(row.curve for row in own), strict=True)]
-            axis.plot(range(1, len(mean) + 1), mean, color=COLORS[k], label=f"{trained} trained")
+            ax.plot(range(1, len(mean) + 1), mean, color=color, label=f"{trained} trained")
     exact = rows_of(result, "echo", RIDGE)
     if exact:
         level = 100 * fmean(row.accuracy for row in exact)
-        axis.axhline(level, color="black", linestyle="--", label="exact ridge, one round")
-    axis.set_xscale("log")
-    axis.set_xlabel("rounds")
-    axis.set_ylabel("test accuracy, %")
-    axis.set_title("Echo state network on UCI HAR")
-    axis.legend(fontsize=7)
+        ax.axhline(level, color=colors.text, ls="--", label="exact ridge, one round")
+    ax.set_xscale("log")
+    ax.set_xlabel("rounds", color=colors.text)
+    ax.set_ylabel("test accuracy (%)", color=colors.text)
+    ax.legend(frameon=False, loc="lower right", labelcolor=colors.text)

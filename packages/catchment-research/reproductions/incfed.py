@@ -29,7 +29,7 @@ from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge, ReadoutAveraging
 from catchment.federation.measure import Dummy
 from catchment.readout import Readout
-from catchment_lab.search import Random, Space, ridges_of
+from catchment_lab.search import Space, ridges_of
 from reproductions.cells import (
     WEIGHTINGS,
     Cell,
@@ -46,6 +46,7 @@ from reproductions.cells import (
     summed,
 )
 from reproductions.connectivity import Connectivity, Wired, draw
+from reproductions.draws import Random
 from reproductions.iterative import Averaging, best_curve
 from reproductions.people import DESCRIBED, People
 from reproductions.sent_back import sent_back

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reproductions.axes import WIDTH, dress
 from reproductions.intervals import Interval, over_people, over_runs
 from reproductions.keywords import (
     ALONE,
@@ -22,6 +24,11 @@ from reproductions.keywords import (
     TUNED_ON,
     KeywordsResult,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from catchment.report import Theme
 
 METHODS = {
     MAJORITY: "most frequent word",
@@ -197,11 +204,16 @@ def write(result: KeywordsResult, folder: Path) -> list[Path]:
 
 
 def draw(result: KeywordsResult, path: Path) -> None:
-    """Draw accuracy on the new word against accuracy on the old ones, a dot for every cell."""
+    """Draw accuracy on the new word and on the old ones, and how a new word is told."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    from catchment.report import theme
+
+    colors = theme(False)
+    figure = Figure(figsize=(WIDTH, 6.4), layout="constrained", facecolor=colors.page)
+    above, below = figure.subplots(2, 1)
+    for ax in (above, below):
+        dress(ax, colors)
     shown = (EVERYBODY, BALANCED, GROWN, MEANS, TUNED_FAST, TUNED_ON, TUNED)
     names = (
         "everybody brings it",
@@ -221,33 +233,37 @@ def draw(result: KeywordsResult, path: Path) -> None:
             [max(0.0, 100 * (one.value - one.low)) for one in parts],
             [max(0.0, 100 * (one.high - one.value)) for one in parts],
         ]
-        color = ("#0072b2", "#e69f00")[k]
-        left.barh(y, middle, 0.36, xerr=ends, color=color, label=title, error_kw={"lw": 1})
-    left.set_yticks(range(len(shown)), names)
-    left.set_xlim(0, 100)
-    left.set_xlabel("accuracy in per cent after one upload")
-    figure.legend(
-        *left.get_legend_handles_labels(), frameon=False, loc="outside upper left", ncol=2
-    )
-    _draw_areas(result, right)
-    for ax in (left, right):
-        ax.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=90, metadata={"Software": None})
+        style = {"color": colors.series[k], "label": title, "ecolor": colors.text}
+        above.barh(y, middle, 0.36, xerr=ends, error_kw={"lw": 1}, **style)
+    above.set_yticks(range(len(shown)), names)
+    above.set_xlim(0, 102)
+    above.set_xlabel("accuracy after one upload (%)", color=colors.text)
+    _key_above(above, colors, columns=2)
+    _draw_areas(result, below, colors)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
 
 
-def _draw_areas(result: KeywordsResult, ax: object) -> None:
-    from matplotlib.axes import Axes
-
-    assert isinstance(ax, Axes)
+def _draw_areas(result: KeywordsResult, ax: Axes, colors: Theme) -> None:
     x = np.arange(len(result.words))
     marks = {
-        "own": ("o", "#0072b2"),
-        "shared": ("s", "#d55e00"),
-        "largest output": ("x", "#78828e"),
+        "own": ("o", colors.series[0]),
+        "shared": ("s", colors.series[1]),
+        "largest output": ("x", colors.muted),
     }
     for name, (mark, color) in marks.items():
         ax.plot(x, [w.auroc[name] for w in result.words], mark, color=color, label=SCORES[name])
     ax.set_xticks(x, [word.word for word in result.words])
-    ax.set_xlabel("the word that nobody has brought yet")
-    ax.set_ylabel("area under the ROC curve")
-    ax.legend(frameon=False, fontsize=8, loc="lower left")
+    ax.set_xlabel("the word that no client has brought yet", color=colors.text)
+    ax.set_ylabel("area under the ROC curve", color=colors.text)
+    _key_above(ax, colors, columns=1)
+
+
+def _key_above(ax: Axes, colors: Theme, columns: int) -> None:
+    ax.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        borderaxespad=0.2,
+        ncols=columns,
+        frameon=False,
+        labelcolor=colors.text,
+    )

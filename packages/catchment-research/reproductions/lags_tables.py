@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from reproductions.axes import WIDTH, dress, key
 from reproductions.lags_study import (
     AHEAD,
     COMPARED,
@@ -62,13 +63,13 @@ FIGURES = {
     "pinball": "quantile loss",
     "inside": "share inside 90 % intervals",
 }
-COLORS = {
-    "last value": ("#999999", "x"),
-    "seasonal naive": ("#555555", "+"),
-    "autocovariances, each alone": ("#d55e00", "s"),
-    "reservoir": ("#009e73", "^"),
-    "exact Gram": ("#56b4e9", "o"),
-    "autocovariances": ("#0072b2", "D"),
+MARKS = {  # the color's place in the palette, none of what is naive; and mark or line
+    "last value": (None, ":"),
+    "seasonal naive": (None, "--"),
+    "autocovariances, each alone": (1, "--"),
+    "reservoir": (2, "^"),
+    "exact Gram": (5, "o"),
+    "autocovariances": (0, "D"),
 }
 
 
@@ -189,32 +190,38 @@ def written(path: Path) -> list[Path]:
 
 
 def drawn(result: dict[str, Any], path: Path) -> Path:
-    """Draw accuracy against what a client sends, a panel for each set."""
-    import matplotlib as mpl
+    """Draw errors against what a client sends, a panel for each set."""
+    from matplotlib.figure import Figure
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
+    from catchment.report import theme
 
-    cells = result["cells"]
+    cells, colors = result["cells"], theme(False)
     names = sets_of(cells)
-    size = (3.4 * len(names), 3.6)
-    figure, panels = plt.subplots(1, len(names), figsize=size, layout="constrained", squeeze=False)
-    for axes, name in zip(panels[0], names, strict=True):
-        for contender, (color, mark) in COLORS.items():
+    rows = -(-len(names) // 2)
+    size = (WIDTH, 2.7 * rows + 0.8)
+    figure = Figure(figsize=size, layout="constrained", facecolor=colors.page)
+    panels = figure.subplots(rows, 2, squeeze=False)
+    for ax in panels.ravel()[len(names) :]:
+        ax.set_visible(False)
+    for ax, name in zip(panels.ravel(), names, strict=False):
+        dress(ax, colors)
+        for contender, (color, mark) in MARKS.items():
             own = of(cells, name, contender)
             if not own:
                 continue
+            drawn_in = colors.muted if color is None else colors.series[color]
             level = mean(own, "mse")
             if own[0]["numbers"]:
-                axes.plot(own[0]["bytes"], level, mark, color=color, ms=7, label=contender)
+                ax.plot(own[0]["bytes"], level, mark, color=drawn_in, ms=8, label=contender)
             else:
-                style = "--" if contender.startswith("auto") else ":"
-                axes.axhline(level, color=color, ls=style, lw=1.4, label=contender)
-        axes.set(xscale="log", xlabel="bytes a client sends", ylabel="MSE, mean over horizons")
-        axes.set_title(name, fontsize=10)
-        axes.spines[["top", "right"]].set_visible(False)
-    handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
-    figure.savefig(path, dpi=130, metadata={"Software": None})
-    plt.close(figure)
+                ax.axhline(level, color=drawn_in, ls=mark, lw=1.4, label=contender)
+        ax.set_xscale("log")
+        ax.margins(x=0.12, y=0.12)
+        ax.set_title(name, loc="left", color=colors.text)
+    for ax in panels[:, 0]:
+        ax.set_ylabel("MSE, mean over horizons", color=colors.text)
+    for ax in panels[-1]:
+        ax.set_xlabel("bytes a client sends", color=colors.text)
+    key(figure, panels.ravel()[: len(names)], colors, columns=2)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
     return path

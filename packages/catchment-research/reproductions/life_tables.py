@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from catchment import Array
+from reproductions.axes import WIDTH, dress, key
 from reproductions.life import COVERAGES, MAIN, LifeCell, LifeResult, phm_score, rmse
 from reproductions.life_data import CAP
 
@@ -137,16 +138,25 @@ def draw(result: LifeResult, path: Path) -> None:
     """Draw predicted and true cycles left over time, with bands of 90 %, for four engines."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 3), layout="constrained")
-    axes = figure.subplots(1, len(result.curves), sharey=True, squeeze=False)[0]
-    for ax, (name, curve) in zip(axes, result.curves.items(), strict=True):
+    from catchment.report import theme
+
+    colors, rows = theme(False), -(-len(result.curves) // 2)
+    size = (WIDTH, 2.4 * rows + 0.7)
+    figure = Figure(figsize=size, layout="constrained", facecolor=colors.page)
+    axes = figure.subplots(rows, 2, sharey=True, squeeze=False)
+    for ax in axes.ravel()[len(result.curves) :]:
+        ax.set_visible(False)
+    for ax, (name, curve) in zip(axes.ravel(), result.curves.items(), strict=False):
+        dress(ax, colors)
         steps = np.arange(1, len(curve["said"]) + 1)
-        ax.fill_between(steps, curve["low"], curve["high"], color="#bbdff5", label="90 %", lw=0)
-        ax.plot(steps, curve["said"], color="#0072b2", lw=1.2, label="predicted")
-        ax.plot(steps, curve["true"], color="#222222", lw=1.5, ls="--", label="true, capped")
-        ax.set_title(f"test {name}", fontsize=10, loc="left")
-        ax.set_xlabel("cycle")
-        ax.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("cycles left")
-    axes[0].legend(frameon=False, fontsize=8, loc="lower left")
-    figure.savefig(path, dpi=90, metadata={"Software": None})
+        band = {"color": colors.series[0], "alpha": 0.25, "lw": 0, "label": "90 % interval"}
+        ax.fill_between(steps, curve["low"], curve["high"], **band)
+        ax.plot(steps, curve["said"], color=colors.series[0], lw=1.6, label="predicted")
+        ax.plot(steps, curve["true"], color=colors.text, lw=1.6, ls="--", label="true, capped")
+        ax.set_title(f"test {name}", loc="left", color=colors.text)
+    for ax in axes[-1]:
+        ax.set_xlabel("cycle", color=colors.text)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("cycles left", color=colors.text)
+    key(figure, axes[0, :1], colors)
+    figure.savefig(path, dpi=110, metadata={"Software": None})

@@ -29,7 +29,7 @@ from catchment.errors import FederationError
 from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import Pool
 from catchment.federation import Limits, Plan, RoundContext, WeightedSum
-from catchment_lab.search import Adaptation, Random, Space
+from catchment_lab.search import Adaptation, Space
 from catchment_research.plasticity import (
     FederatedPlasticity,
     IntrinsicPlasticity,
@@ -45,6 +45,7 @@ from reproductions.dealings import (
     refuse_dependence,
     regrouped,
 )
+from reproductions.draws import Random
 from reproductions.incfed import averaged
 from reproductions.iterative import Averaging, best_curve
 from reproductions.people import Clients, People

@@ -76,7 +76,7 @@ def export(
 ) -> None:
     """Export a model, or a client that trains, to ONNX, C or a board.
 
-    C comes with a plan of its RAM, its flash and its operations, printed before it is written.
+    C comes with a plan of its RAM, flash and operations, printed beforehand.
     """
     if to not in TARGETS:
         raise ValueError(f"--to is {to!r}; choose one of {', '.join(TARGETS)}")

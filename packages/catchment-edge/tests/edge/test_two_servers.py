@@ -137,8 +137,8 @@ def same_model(tmp_path: Path, running: AbstractContextManager[Running], sites: 
             pytest.raises(DeviceError, match="under the masks"),
         ):
             link.command(kinds.TRAIN, bytes(5))
-    numbers, box, signature = own.message.arrays
-    assert (numbers.dtype.name, box.size, signature.size) == ("uint32", 80, 64)
+    numbers, sealed = own.message.arrays
+    assert (numbers.dtype.name, sealed.size) == ("uint32", 80 + 64)
     bits = np.unpackbits(numbers.view(np.uint8)).mean()
     assert abs(bits - 0.5) < 5 * 0.5 / np.sqrt(numbers.size * 32)
     others = {name: sites.contributed(name, str(sites.data / f"{name}.csv")) for name in NAMES[1:]}

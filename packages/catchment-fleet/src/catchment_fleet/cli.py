@@ -38,7 +38,7 @@ def keys(
 ) -> None:
     """Make the keys of a server or of a node; what is there is kept.
 
-    With both --host and --node: all keys of a deployment on this machine, for trying it.
+    With both --host and --node: all keys of a trial on this machine.
     """
     from catchment_fleet.deploy import keys as made
 
@@ -109,7 +109,7 @@ def node(
 ) -> None:
     """Run a node on its own data, until Ctrl-C.
 
-    Of the app that the server sends, only the plan is used, unless policy.toml says otherwise.
+    It uses only the plan of the server's app, unless policy.toml allows more.
     """
     from catchment.privacy import NAME, read_policy
     from catchment_fleet.deploy.commands import node_command, node_settings
@@ -158,7 +158,7 @@ def ledger(
         typer.Option("--forget-rounds", help="Forget the numbers of past rounds; releases stay."),
     ] = False,
 ) -> None:
-    """Print what was released of a node's data: what, when, in which sum, at what cost."""
+    """Print the releases of a node's data: what, when, in which sum, at what cost."""
     from catchment.privacy import FileMemory, PrivacyLedger
     from catchment.privacy import forget_rounds as forget
     from catchment_fleet.flower.app import one_at_a_time
@@ -248,14 +248,10 @@ def drop(
         Path | None, typer.Option(metavar="JSON", help="Public keys of all clients.")
     ] = None,
 ) -> None:
-    """Receive contributions to one plan over HTTPS; Ctrl-C stops it."""
-    import json
+    """Receive files of one plan over HTTPS; Ctrl-C stops it."""
+    from catchment_fleet.drop import drop_of, drop_server
 
-    from catchment.plans import read_plan
-    from catchment_fleet.drop import Drop, drop_server
-
-    known = json.loads(identities.read_text(encoding="utf-8")) if identities else {}
-    place = Drop(folder, read_plan(plan_file).fingerprint, known)
+    place = drop_of(plan_file, folder, identities)
     server = drop_server(place, (host, port), certificate=certificate, key=key)
     scheme = "http" if certificate is None else "https"
     typer.echo(f"drop: {scheme}://{host}:{server.server_address[1]}/ for files of {plan_file}")

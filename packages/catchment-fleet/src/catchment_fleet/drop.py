@@ -1,13 +1,16 @@
-"""A place to drop contributions: one process, HTTPS, that takes files for one plan, nothing else.
+"""A place to drop files: one process, HTTPS, that takes those of one plan, nothing else.
 
 A client sends its file by any program that can: `curl --data-binary @p07.contribution URL`. A file
 is kept only if it is whole, signed, made for a stage of the plan and, where public keys are known,
-signed by a registered one; a client's first file counts. Nothing can be read from it, and it runs
+signed by a registered one; a client's first file counts. With two servers a helper's answer is
+kept, if the plan's helper signed it for this plan, and so is a batch, if registered clients signed
+all of it: the leader has a drop, and the helper another. Nothing can be read from it, and it runs
 nothing. Who connects and is silent, or sends a byte now and then, holds up nobody and is cut off.
 """
 
 from __future__ import annotations
 
+import json
 import ssl
 import time
 from collections import defaultdict, deque
@@ -22,7 +25,9 @@ from threading import Lock, Timer
 from urllib.parse import quote
 
 from catchment.errors import CatchmentError
-from catchment.plans import Contribution
+from catchment.plans import Contribution, read_plan
+from catchment.privacy import SecureAggregation
+from catchment.privacy.secure_aggregation import exchanged
 from catchment.wire import replace_file
 
 MINUTE = 60.0
@@ -44,6 +49,8 @@ class Drop:
         The largest file.
     per_minute
         Files that one address may send in a minute.
+    agreed
+        The plan's secure aggregation with two servers, for batches and answers.
     seconds
         How long a connection may last.
     """
@@ -54,6 +61,7 @@ class Drop:
     most_bytes: int = 64 << 20
     per_minute: int = 30
     seconds: float = 120.0
+    agreed: SecureAggregation | None = None
     opening: Lock = field(default_factory=Lock, repr=False)
     _lock: Lock = field(default_factory=Lock)
     _times: defaultdict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
@@ -77,19 +85,36 @@ class Drop:
     def take(self, content: bytes) -> tuple[int, str]:
         """Return the status and the words that answer a file, kept if it may be."""
         try:
-            one = Contribution.from_bytes(content)
-            one.check(self.plan, self.identities)
+            name = exchanged(self.agreed, self.plan, content) if self.agreed else ""
+            said = again = name
+            if not name:
+                one = Contribution.from_bytes(content)
+                one.check(self.plan, self.identities)
+                name = f"{quote(one.client, safe='')}.{one.stage}.contribution"
+                said, again = f"{one.client}, {one.stage}", f"{one.client} has contributed"
         except CatchmentError as error:
             return 422, f"refused: {error}"
-        path = self.folder / f"{quote(one.client, safe='')}.{one.stage}.contribution"
+        path = self.folder / name
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             if path.exists() and path.read_bytes() != content:
-                return 409, f"refused: {one.client} has contributed already"
+                return 409, f"refused: {again} already"
             replace_file(path, content)
         except OSError as error:  # the disk is full, or the name too long for it
             return 507, f"not kept: {error.strerror}"
-        return 201, f"kept: {one.client}, {one.stage}, {len(content)} bytes"
+        return 201, f"kept: {said}, {len(content)} bytes"
+
+
+def drop_of(plan: str | Path, folder: Path, identities: str | Path | None = None) -> Drop:
+    """Return the drop of a plan's files, with the public keys in a JSON object if there is one."""
+    file = read_plan(plan)
+    known = json.loads(Path(identities).read_text(encoding="utf-8")) if identities else {}
+    agreed = None
+    if known:
+        for one in file.workflow(file.about(), known).protections:
+            if isinstance(one, SecureAggregation) and one.servers == 2:
+                agreed = one
+    return Drop(folder, file.fingerprint, known, agreed=agreed)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -11,12 +11,14 @@ from dataclasses import replace
 from http.client import HTTPSConnection
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from catchment.plans import combine, contribute, read_plan
+from catchment.plans import AwaitedError, assist, combine, contribute, kit, read_plan
 from catchment.privacy import FileMemory
 from catchment.privacy.secure_aggregation import sign
-from catchment_fleet import Drop, drop_server
+from catchment.wire import Message, join, split
+from catchment_fleet import Drop, drop_of, drop_server
 from catchment_fleet.deploy import make_keys
 
 PLAN = """
@@ -192,3 +194,54 @@ def test_a_stage_that_no_plan_has_and_a_name_too_long_for_the_disk_are_refused(
     tea = replace(tea, signature=sign(memory, b"catchment-contribution-1", tea._signed()))
     assert drop.take(tea.to_bytes())[0] == 422
     assert list((tmp_path / "dropped").iterdir()) == []
+
+
+TWO_SERVERS = """
+[[protections]]
+name = "secure_aggregation"
+servers = 2
+min_clients = 3
+rows_per_feature = 2
+"""
+
+
+def test_leader_and_helper_work_by_a_drop_each_and_keep_nothing_unsigned(tmp_path: Path) -> None:
+    names = ("ann", "ben", "cid")
+    (tmp_path / "plan.toml").write_text(PLAN + TWO_SERVERS)
+    kits = kit(tmp_path / "plan.toml", names, tmp_path / "kits")
+    plan, keys = kits / "plan.toml", kits / "identities.json"
+    leader, helper = tmp_path / "leader", tmp_path / "helper"
+    with listening(drop_of(plan, leader, keys), tmp_path / "keys") as line:
+        for k, name in enumerate(names):
+            contribution(tmp_path, name, 1.0 + k)  # writes its recordings
+            data, own = tmp_path / f"{name}.csv", kits / name / "keys"
+            one = contribute(plan, data, name=name, keys=own, identities=keys)
+            assert sent(*line, one.to_bytes())[0] == 201
+        with pytest.raises(AwaitedError) as awaited:
+            combine(leader.iterdir(), plan, out=tmp_path / "run", identities=keys)
+        batch = awaited.value.content
+        parts = split(Message.from_bytes(batch), "secure-batch")
+        ann, ben = parts["ann"], parts["ben"]
+        with listening(drop_of(plan, helper, keys), tmp_path / "other") as there:
+            assert sent(*there, batch)[0] == 201
+            for wrong in ({"ann": ben, "ben": ben}, {"ann": ann, "eve": ann}, {}):
+                status, said = sent(*there, join("secure-batch", wrong).to_bytes())
+                assert (status, said[:8]) == (422, "refused:")
+        (kept,) = helper.iterdir()
+        own = kits / "helper" / "keys"
+        answer = assist(kept, plan, keys=own, identities=keys)
+        whole = Message.from_bytes(answer)
+        forged = replace(whole, arrays=(whole.arrays[0] + np.uint64(1),)).to_bytes()
+        assert sent(*line, forged) == (422, "refused: the plan's helper did not sign this answer")
+        other = tmp_path / "other.toml"
+        other.write_text(plan.read_text() + "\n[learn]\nridge = 0.5\n")
+        elsewhere = assist(kept, other, keys=own, identities=keys)
+        assert sent(*line, elsewhere) == (422, "refused: it was made for another plan")
+        assert sent(*line, answer)[0] == 201
+        assert sent(*line, answer)[0] == 201  # the same again is no other
+    (path,) = leader.glob("*.answer")
+    assert path.stem == kept.stem
+    done = combine(
+        leader.glob("*.contribution"), plan, out=tmp_path / "run", identities=keys, answers=[path]
+    )
+    assert done.finished.run.latest["training"][-1].n_used == 3

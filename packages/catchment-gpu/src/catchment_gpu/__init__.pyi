@@ -1,6 +1,5 @@
 # For the other packages and the tests; may change without notice.
 from catchment_gpu.convolutions import (
-    SOURCE as SOURCE,
     competitions as competitions,
     counts_above as counts_above,
     packed_features as packed_features,

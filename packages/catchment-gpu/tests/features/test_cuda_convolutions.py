@@ -19,7 +19,8 @@ import torch
 from catchment import Hydra, MiniRocket
 from catchment.features import hydra
 from catchment.features.minirocket import _schedule
-from catchment_gpu import SOURCE, competitions, counts_above, packed_features
+from catchment_gpu import competitions, counts_above, packed_features
+from catchment_gpu.echo_state import cuda_text
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
@@ -42,7 +43,7 @@ int memory[1 << 12];
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp("kernels")
     text, library = folder / "kernels.cpp", folder / "kernels.so"
-    text.write_text(HEAD + SOURCE)
+    text.write_text(HEAD + cuda_text("convolutions.cu"))
     assert COMPILER is not None
     flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-Wno-unknown-pragmas"]
     subprocess.run([COMPILER, *flags, "-o", library, text], check=True)

@@ -208,16 +208,16 @@ def test_the_guide_says_what_was_measured() -> None:
     best = max(map(on_these_files, NAB_FINAL))
     claims = [
         f"own mean has F1 {skab('reservoir', 'personal').f1:.3f}",
-        f"with inputs alone has {alone.f1:.3f}, and alarming always "
+        f"trained locally on inputs, F1 is {alone.f1:.3f}; the always-alarm baseline has "
         f"{skab('always alarmed', '-').f1:.3f}",
-        f"best that a run does by itself is {alone_best:.3f}, by the forecast errors of lags",
+        f"best local model, forecast errors of lags, has {alone_best:.3f}",
         f"federated, have {skab('trailing means', 'federated').f1:.3f}, as good as a federated "
         f"reservoir with {skab('reservoir', 'federated').f1:.3f}",
-        f"not settled: false alarms are {share(together.false_positive_rate)} instead of "
-        f"{share(alone.false_positive_rate)}, missed rows {share(together.missed)} instead of "
-        f"{share(alone.missed)}",
-        f"{later[0]} of the normal rows are above everybody's, {later[1]} if the run was not among "
-        f"those that trained, and {later[2]} above a run's own",
+        f"not significant: false alarms fall from {share(alone.false_positive_rate)} to "
+        f"{share(together.false_positive_rate)}, missed rows rise from {share(alone.missed)} to "
+        f"{share(together.missed)}",
+        f"{later[0]} of later normal rows exceed the federated threshold ({later[1]} for a run "
+        f"that did not train), and {later[2]} exceed a local one",
         f"{honest:.1f} against {best:.1f}",
     ]
     guide = " ".join((ROOT / "docs/guides/anomalies.md").read_text(encoding="utf-8").split())

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from catchment.features import EchoState, Reservoir
-from catchment_lab.search import Adaptation, PlasticitySpace, Random, adapt
+from catchment_lab.search import Adaptation, PlasticitySpace, adapt
 from catchment_research.plasticity import IntrinsicPlasticity
 from reproductions import fedip, fedip_search
 from reproductions.cells import Cell, exact, read_subjects
+from reproductions.draws import Random
 from reproductions.fedip_findings import ahead, became_of, fedip_findings, over_sets, pair, settled
 from reproductions.fedip_search import (
     READINGS,

@@ -13,11 +13,12 @@ import pytest
 from catchment import Plan, Reservoir
 from catchment.engine import run_locally
 from catchment.features import EchoState
-from catchment_lab.search import Random, Space
+from catchment_lab.search import Space
 from catchment_research.learn import GradientAveraging
 from reproductions import incfed as study_module
 from reproductions.cells import Cell, accuracy, read_subjects, summed
 from reproductions.connectivity import READINGS, Connectivity, Wired, draw
+from reproductions.draws import Random
 from reproductions.incfed import TRAINED, IncFedSettings, incfed, select, space_of
 from reproductions.incfed_tables import (
     AVERAGE,

@@ -94,7 +94,7 @@ def test_the_results_and_the_guide_say_the_same() -> None:
         for name in (BOOSTED, MAIN)
     ]
     assert "too ({:.1f} against {:.1f} cycles)".format(*left_out) in guide
-    assert f"alone is at {errors[ALONE]:.0f}, no better than the mean" in guide
+    assert f"trained locally has an RMSE of {errors[ALONE]:.0f}, no better than the mean" in guide
     cells = [json.loads(json.dumps(cell.intervals)) for cell in result.of(MAIN)]
     share = np.mean([one["bands"]["0.9"][0] for one in cells])
     assert f"{100 * share:.0f} % of the test engines" in guide

@@ -75,7 +75,7 @@ def test_each_person_left_out_adapts_and_both_are_scored(folder: Path) -> None:
 def test_reports_of_plans_that_do_not_ask_name_it(folder: Path) -> None:
     run = read_run(folder / "runs/people")
     assert "adapted" not in run.facts
-    assert "could adapt to a new person: adapt = true in [run]" in render([run])
+    assert "to adapt the model to a new person, set adapt = true in [run]" in render([run])
 
 
 def test_processes_of_their_own_score_what_one_process_does(tmp_path: Path) -> None:

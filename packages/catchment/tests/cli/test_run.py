@@ -87,6 +87,8 @@ def test_help_fits_a_screen(words: tuple[str, ...], monkeypatch: pytest.MonkeyPa
     shown = RUNNER.invoke(app, [*words, "--help"])
     assert shown.exit_code == 0
     assert len(shown.output.strip().splitlines()) <= 40
+    _, *said = shown.output.split("╭")[0].strip().splitlines()
+    assert [line for line in said if len(line.rstrip()) > 79] == []  # a terminal would break it
 
 
 def test_every_command_is_one_line_of_help() -> None:

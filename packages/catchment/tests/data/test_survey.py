@@ -108,7 +108,7 @@ def test_columns_that_are_no_signals_are_left_out_and_said(tmp_path: Path) -> No
     assert "column 'broken' is not used: it is empty" in said
     named = survey(tmp_path, label="activity", inputs=["ax", "weight"], guess=True)
     assert named.roles.inputs == ("ax", "weight")
-    assert "weight never changes within anybody's rows" in "\n".join(named.warnings)
+    assert "weight is constant within every client" in "\n".join(named.warnings)
 
 
 def test_people_are_told_apart_by_a_column_or_a_folder(tmp_path: Path) -> None:

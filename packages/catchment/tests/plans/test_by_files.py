@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ from catchment.privacy import (
     new_identity,
     read_policy,
 )
-from catchment.privacy.secure_aggregation import Outline, about_of, content_digest, sign
+from catchment.privacy.secure_aggregation import Outline, content_digest, sign
 from catchment.wire import Message, join, split
 
 PLAN = """
@@ -150,7 +151,9 @@ def test_a_late_file_joins_and_a_withdrawn_one_leaves(tmp_path: Path) -> None:
     assert sha(tmp_path / "files") == sha(tmp_path / "all")
 
 
-def test_a_federated_scale_takes_a_second_contribution(tmp_path: Path) -> None:
+def test_a_federated_scale_takes_a_second_contribution_and_names_who_missed_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan = written(tmp_path, PLAN.format(scale="federated"))
     names = people(tmp_path, 3)
     first = made(plan, names)
@@ -161,9 +164,82 @@ def test_a_federated_scale_takes_a_second_contribution(tmp_path: Path) -> None:
     request = tmp_path / "run.request"
     request.write_bytes(awaited.value.content)
     second = made(plan, names, request=request)
-    combine([*moments, *second.values()], plan, out=tmp_path / "files")
+    done = combine([*moments, *second.values()], plan, out=tmp_path / "files")
+    assert done.absent == []
     run_plan(read_plan(plan), tmp_path / "one")
     assert sha(tmp_path / "files") == sha(tmp_path / "one")
+    files = [*moments, second["p00"], second["p02"]]
+    done = combine(files, plan, out=tmp_path / "files")
+    assert (done.absent, done.finished.run.latest["training"][-1].n_used) == (["p01"], 2)
+    with pytest.raises(SystemExit) as ended:
+        main(["combine", *map(str, files), "--plan", str(plan), "--out", str(tmp_path / "files"),
+              "--strict"])  # fmt: skip
+    assert ended.value.code == 1
+    assert "p01 sent no second contribution" in capsys.readouterr().err
+
+
+def tables(folder: Path) -> dict[str, set[tuple[object, ...]]]:
+    """Return the rows of a run's database, and in `columns` what they hold."""
+    with closing(sqlite3.connect(folder / "run.sqlite")) as file:
+        named = [
+            one for (one,) in file.execute("SELECT name FROM sqlite_master WHERE type='table'")
+        ]
+        found = {name: set(file.execute(f"SELECT * FROM {name}")) for name in named}
+        found["columns"] = {
+            (n, *one) for n in named for one in file.execute(f"PRAGMA table_info({n})")
+        }
+    return found
+
+
+# What a run by files has otherwise than `catchment run`, as docs/guides/by-files.md lists it.
+OTHER_FACTS = {"engine", "started", "finished", "undelivered", "folds", "metric", "test_clients"}
+AFTER = {"delivery", "evaluation"}
+SCORES = {"scores", "comparison", "confusion", "confusions"}
+
+
+@pytest.mark.parametrize("scale", ["own", "federated"])
+def test_the_folder_is_that_of_a_run_but_for_what_the_guide_lists(
+    tmp_path: Path, scale: str
+) -> None:
+    plan = written(tmp_path, PLAN.format(scale=scale))
+    names = people(tmp_path, 3)
+    first = made(plan, names)
+    files = list(first.values())
+    if scale == "federated":
+        files = [path.rename(path.with_suffix(".moments")) for path in files]
+        request = tmp_path / "run.request"
+        with pytest.raises(AwaitedError) as awaited:
+            combine(files, plan, out=tmp_path / "files")
+        request.write_bytes(awaited.value.content)
+        files += made(plan, names, request=request).values()
+    combine(files, plan, out=tmp_path / "files")
+    run_plan(read_plan(plan), tmp_path / "one")
+    held, other = (
+        {one.relative_to(place).as_posix(): one.read_bytes() for one in place.rglob("*.*")}
+        for place in (tmp_path / "files", tmp_path / "one")
+    )
+    assert {name for name in other if held.get(name) != other[name]} == {
+        "run.sqlite", "states/delivery-000000.bin",
+    }  # fmt: skip
+    assert held.keys() < other.keys()
+    by_files, by_run = tables(tmp_path / "files"), tables(tmp_path / "one")
+    assert by_files.keys() == by_run.keys()
+    for name, rows in by_run.items():
+        mine = by_files[name]
+        if name == "facts":
+            assert {fact for fact, _ in rows ^ mine} <= OTHER_FACTS
+        elif name == "rounds":  # the fifth column is seconds
+            assert {(*one[:4], *one[5:]) for one in mine} == {
+                (*one[:4], *one[5:]) for one in rows if one[0] not in AFTER
+            }
+        elif name in ("stages", "messages", "digests", "figures", "refusals"):
+            assert mine == {one for one in rows if one[0] not in AFTER}, name
+        elif name == "kinds":
+            assert {one[0] for one in rows ^ mine} == {"receipt"}
+        elif name in SCORES:
+            assert not mine
+        else:
+            assert mine == rows, name
 
 
 def test_what_is_refused_is_named_with_its_file(tmp_path: Path) -> None:
@@ -283,18 +359,19 @@ def test_two_servers_give_the_model_of_one_process(tmp_path: Path) -> None:
 def test_a_masked_contribution_is_hardly_longer_than_its_numbers(tmp_path: Path) -> None:
     sites = Sites(tmp_path, 3)
     one = Contribution.read(sites.paths["p00"])
-    numbers, box, signature = one.message.arrays
+    numbers, sealed = one.message.arrays
     assert numbers.dtype == np.uint64
-    assert (box.size, signature.size) == (80, 64)
+    assert sealed.size == 80 + 64  # the seed in its box, and a signature
     # What the leader holds of one client tells nothing: it is as a uniform number is.
     high = np.unpackbits(numbers.view(np.uint8)).mean()
     assert abs(high - 0.5) < 5 * 0.5 / np.sqrt(numbers.size * 64)
 
 
+@pytest.mark.parametrize("units", [30, 100])
 def test_a_masked_contribution_has_at_most_a_twentieth_more_bytes_than_a_clear_one(
-    tmp_path: Path,
+    tmp_path: Path, units: int
 ) -> None:
-    text = PLAN.replace("units = 8", "units = 100")
+    text = PLAN.replace("units = 8", f"units = {units}")
     sites = Sites(tmp_path, 3, text=text)
     own = sites.folder / "own"
     own.mkdir()
@@ -306,11 +383,15 @@ def test_a_masked_contribution_has_at_most_a_twentieth_more_bytes_than_a_clear_o
     )  # the rule on thin ones
     plan = written(own, text.replace("{scale}", "own") + learn)
     clear = contribute(plan, own / "long.csv", **more)  # type: ignore[arg-type]
-    # Of the clear upload every number takes the 8 bytes that it takes in the ring of 64 bits.
-    numbers = np.zeros(sum(array.size for array in clear.message.arrays), np.uint64)
-    upload = replace(clear, reply=Message("statistics", {}, (numbers,)).to_bytes())
-    ratio = sites.paths["p00"].stat().st_size / len(upload.to_bytes())
-    assert 1 < ratio <= 1.05
+    # The clear upload, of whose numbers each takes the 8 bytes that it takes in the ring of 64.
+    arrays = tuple(array.view(np.uint64) for array in clear.message.arrays)
+    upload = replace(clear, reply=replace(clear.message, arrays=arrays).to_bytes())
+    length = sites.paths["p00"].stat().st_size
+    assert 1 < length / len(upload.to_bytes()) <= 1.05
+    # And of an upload that is numbers and a name, no more than this.
+    numbers = np.zeros(sum(array.size for array in arrays), np.uint64)
+    bare = replace(clear, reply=Message("statistics", {}, (numbers,)).to_bytes())
+    assert length - len(bare.to_bytes()) <= 500
 
 
 def test_a_fifth_that_is_lost_at_any_moment_changes_nothing_but_the_set(tmp_path: Path) -> None:
@@ -336,12 +417,95 @@ def test_a_fifth_that_is_lost_at_any_moment_changes_nothing_but_the_set(tmp_path
     assert sha(out) == sha(tmp_path / "four")
 
 
+def test_a_run_stays_until_the_next_one_is_finished(tmp_path: Path) -> None:
+    sites = Sites(tmp_path, 6)
+    out = sites.folder / "run"
+    early = [sites.paths[name] for name in sites.names[:3]]
+    given: dict[str, Any] = {"out": out, "identities": sites.keys}
+    first = sites.answer(sites.batch(sites.names[:3])).rename(tmp_path / "first.answer")
+    combine(early, sites.plan, **given, answers=[first])
+    (out / "notes.txt").write_text("mine")
+    before = {path.name: path.read_bytes() for path in out.rglob("*.*")}
+    with pytest.raises(AwaitedError) as awaited:
+        combine(sites.paths.values(), sites.plan, **given, answers=[first])
+    assert {path.name: path.read_bytes() for path in out.rglob("*.*")} == before
+    late = tmp_path / "late.batch"
+    late.write_bytes(awaited.value.content)
+    answers = [first, sites.answer(late)]
+    done = combine(sites.paths.values(), sites.plan, **given, answers=answers)
+    assert done.finished.run.latest["training"][-1].n_used == 6
+    assert {path.name for path in out.rglob("*.*")} == set(before)
+    assert not [path for path in sites.folder.iterdir() if "next" in path.name]
+
+
+def test_a_contribution_made_twice_is_the_same_file(tmp_path: Path) -> None:
+    sites = Sites(tmp_path, 3)
+    data, own = tmp_path / "data" / "p00.csv", sites.folder / "p00" / "keys"
+    again = contribute(sites.plan, data, name="p00", keys=own, identities=sites.keys)
+    assert again.to_bytes() == sites.paths["p00"].read_bytes()
+
+
+def test_a_kit_is_not_made_for_a_window_in_seconds_without_times(tmp_path: Path) -> None:
+    text = PLAN.format(scale="own").replace("[features]", 'window = "2s"\n\n[features]')
+    plan = written(tmp_path, text)
+    with pytest.raises(ValueError, match="names no column of times"):
+        kit(plan, ["ann"], tmp_path / "kits")
+    plan.write_text(text.replace("per_step", 'time = "t"\nper_step'))
+    assert kit(plan, ["ann"], tmp_path / "kits").is_dir()
+
+
 def test_the_helper_refuses_a_batch_that_overlaps_an_earlier_one(tmp_path: Path) -> None:
     sites = Sites(tmp_path)
     first = sites.answer(sites.batch()).read_bytes()
     assert sites.answer(sites.batch()).read_bytes() == first
     with pytest.raises(RuleError, match="p00 was in another batch of this plan"):
         sites.answer(sites.batch(["p00", "p01", "p02"]))
+
+
+def test_an_answer_that_the_plan_s_helper_did_not_sign_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sites = Sites(tmp_path)
+    batch = sites.batch()
+    good = sites.answer(batch)
+    parts = Message.from_bytes(good.read_bytes())
+    (masks,) = parts.arrays
+    shutil.copytree(sites.folder / "helper", tmp_path / "other")
+    memory = FileMemory(tmp_path / "other" / "keys")
+    del memory["secure-sum/identity"]  # it opens the same seeds, and signs with a key of its own
+    other = assist(batch, sites.plan, keys=memory.folder, identities=sites.keys)
+    unsigned = {name: fact for name, fact in parts.facts.items() if name != "signature"}
+    forged = {
+        "changed": replace(parts, arrays=(masks + np.uint64(1),)).to_bytes(),
+        "fewer": replace(parts, facts={**parts.facts, "clients": ["p00"]}).to_bytes(),
+        "elsewhere": replace(parts, facts={**parts.facts, "plan": "00" * 32}).to_bytes(),
+        "unsigned": replace(parts, facts=unsigned).to_bytes(),
+        "another": other,
+    }
+    out, said = sites.folder / "run", "the plan's helper did not sign this answer"
+    paths = [tmp_path / f"{name}.answer" for name in forged]
+    for path, content in zip(paths, forged.values(), strict=True):
+        path.write_bytes(content)
+    damaged = tmp_path / "damaged.answer"
+    damaged.write_bytes(good.read_bytes()[:-1] + b"?")
+    given: dict[str, Any] = {"out": out, "identities": sites.keys}
+    with pytest.raises(AwaitedError) as awaited:
+        combine(sites.paths.values(), sites.plan, **given, answers=[*paths, damaged])
+    assert awaited.value.content == batch.read_bytes()
+    assert awaited.value.__notes__ == [
+        *(f"{path} was refused: {said}" for path in paths),
+        f"{damaged} was refused: the message is damaged: its checksum does not match",
+    ]
+    done = combine(sites.paths.values(), sites.plan, **given, answers=[*paths, good])
+    assert done.refused == {str(path): said for path in paths}
+    run_plan(read_plan(written(tmp_path / "data", SUMS)), tmp_path / "one")
+    assert sha(out) == sha(tmp_path / "one")
+    # An answer to other files of the same plan, named among the contributions.
+    few = [str(sites.paths[name]) for name in sites.names[:3]]
+    main_args = ["combine", *few, str(good), "--plan", str(sites.plan), "--out", str(out)]
+    with pytest.raises(SystemExit):
+        main([*main_args, "--identities", str(sites.keys)])
+    assert f"{good} was refused: the helper answered another batch" in capsys.readouterr().err
 
 
 def test_who_came_late_joins_with_two_servers_in_a_batch_of_their_own(tmp_path: Path) -> None:
@@ -538,16 +702,17 @@ def test_one_client_s_terms_do_not_end_a_batch_and_who_is_left_out_is_named(
 ) -> None:
     sites = Sites(tmp_path, 5)
     one = Contribution.read(sites.paths["p03"])
-    numbers, box, _ = one.message.arrays
-    terms = {**one.message.facts["terms"], "min_clients": 1_000_000}  # type: ignore[dict-item]
+    numbers, sealed = one.message.arrays
+    box = sealed[:80].tobytes()
+    whole = split(Message.from_bytes(sites.batch().read_bytes()), "secure-batch")
+    terms = {**whole["p03"].facts["terms"], "min_clients": 1_000_000}  # type: ignore[dict-item]
     memory = FileMemory(sites.folder / "p03" / "keys" / "memory")
     content = content_digest(Outline.from_fact(one.message.facts["outline"]), numbers)
-    signed = content + box.tobytes() + b"[]"
-    signature = np.frombuffer(sign(memory, about_of(terms), signed), np.uint8)
-    facts = {**one.message.facts, "terms": terms}
-    lying = replace(
-        one, reply=Message("secure-single", facts, (numbers, box, signature)).to_bytes()
-    )
+    about = json.dumps(["catchment-two-servers-1", terms], sort_keys=True, separators=(",", ":"))
+    signature = sign(memory, about.encode(), content + box + b"[]")
+    sealed = np.frombuffer(box + signature, np.uint8)
+    told = Message("secure-single", one.message.facts, (numbers, sealed))
+    lying = replace(one, reply=told.to_bytes())
     lying = replace(lying, signature=sign(memory, b"catchment-contribution-1", lying._signed()))
     lying.save(sites.paths["p03"])
     flipped = bytearray(sites.paths["p04"].read_bytes())
@@ -558,7 +723,7 @@ def test_one_client_s_terms_do_not_end_a_batch_and_who_is_left_out_is_named(
         main(["combine", *map(str, sites.paths.values()), *given, "--out", str(tmp_path / "run")])
     assert ended.value.code == 1
     said = capsys.readouterr().err
-    assert "p03 was left out: an upload is for another plan, round, request or minimum" in said
+    assert "p03 was left out: a signature does not fit its message" in said
     assert "p04.contribution was refused: the message is damaged" in said
     batch = Message.from_bytes((tmp_path / "run.batch").read_bytes())
     assert sorted(split(batch, "secure-batch")) == ["p00", "p01", "p02"]

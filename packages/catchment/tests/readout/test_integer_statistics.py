@@ -622,3 +622,25 @@ def test_no_limb_that_is_kept_is_larger_than_a_reader_accepts(value: int) -> Non
     limbs = integers.to_limbs(values, integers.count_limbs(values))
     assert integers.largest(limbs) <= integers.LARGEST_LIMB
     assert integers.from_limbs(limbs).tolist() == [value, 1]
+
+
+def test_statistics_of_this_process_are_read_as_their_message_would_be() -> None:
+    """The very value where it may be sent as it is; what may not be is refused."""
+    data = Data.drawn(3, 40, 3, 2, 8, classes=True)
+    made = RidgeStatistics.from_states(data.z, data.y, fixed=data.fixed)
+    parts = made.parts()
+    read = parts.as_read(made)
+    assert read is not None
+    assert RidgeStatistics.from_message(read) is made
+    sent = RidgeStatistics.from_message(Message.from_bytes(parts.to_bytes()))
+    assert sent.digest() == made.digest()
+    # Other arrays in the place of those that were sent: what is read is theirs.
+    more = tuple(np.array(array) for array in parts.arrays)
+    more[1][0, 0] += 1
+    changed = RidgeStatistics.from_message(replace(read, arrays=more))
+    assert changed.feature_sum[0] == made.feature_sum[0] + 1
+    wide = replace(made, feature_sum=made.feature_sum + (1 << 62) + 10**6)
+    told = wide.parts().as_read(wide)
+    assert told is not None
+    with pytest.raises(UploadError, match="more than it can be"):
+        RidgeStatistics.from_message(told)

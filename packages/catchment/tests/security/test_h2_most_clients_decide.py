@@ -172,7 +172,7 @@ def test_the_command_line_says_who_was_left_out(tmp_path: Path) -> None:
     (line,) = [one for one in said.stderr.splitlines() if "left out" in one]
     assert line.startswith("warning: b was left out of the scaling, training and evaluation: b.csv")
     assert "has no column 'y'" in line
-    assert "clients have fewer rows than features: whoever reads their uploads" in second
+    assert "clients have fewer rows than features: anyone who reads their uploads" in second
     again = ["run", str(plan), "--out", str(tmp_path / "run"), "--resume", "--json"]
     told = CliRunner().invoke(app, again)
     content = json.loads(told.stdout, parse_constant=lambda text: pytest.fail(f"{text} in JSON"))

@@ -19,10 +19,10 @@ from catchment_edge.c.map_code import (
     MapCode,
     Setting,
     Table,
-    each_input,
-    functions_text,
     known_bits,
+    own_code,
 )
+from catchment_edge.c.pieces import template
 
 MOST_ENTRIES = 1 << 16  # that an index of two bytes tells apart
 POOLS = {
@@ -102,24 +102,11 @@ class _Maker:
 
     def code(self) -> MapCode:
         features = self.features
-        entered = f"double_on_grid(u[i], {self.digits}, {self.reach})"
-        return MapCode(
+        return own_code(
+            features,
             self.p,
-            features.known_inputs,
-            features.known_inputs,
-            features.n_features,
-            known_bits(features.feature_bits),
-            features.feature_digits,
-            "\n".join(
-                [
-                    self.structs(),
-                    functions_text(self.p, enter=each_input(features.known_inputs, entered)),
-                    *self._functions(),
-                ]
-            ),
+            self.text(),
             self.operations(),
-            per_step=features.per_step,
-            washout=self.washout,
             least_steps=self.washout + features.segments,
             needs_steps=features.segments > 1,
             sources=("grid.h", "grid.c", "prepare.c"),
@@ -179,140 +166,29 @@ class _Maker:
         found += [f"base {int(features.bias)}{int(features.input)}{int(features.state)}"]
         return tuple(f"echo state, {one}" for one in found)
 
-    def structs(self) -> str:
-        p, one = self.p, self.features
-        layers = []
-        for k, program in enumerate(self.programs):
-            rows = [
-                f"{{{p}_{k}_{kind}_starts, {p}_{k}_{kind}_columns, {p}_{k}_{kind}_values}}"
-                for kind in ("recurrent", "input")
-            ]
-            layers.append(
-                f"    {{{program.n_units}, {program.n_inputs}, {program.weight_digits},\n"
-                f"     {rows[0]},\n     {rows[1]},\n"
-                f"     {p}_{k}_bias, {p}_{k}_leak, {p}_{k}_activation}}"
-            )
-        joined, (L, M) = ",\n".join(layers), one.reservoir.cut
-        sizes = f"{self.digits}, {min(self.digits, MOST_WEIGHT_DIGITS)}, {one.known_inputs}, "
-        sizes += f"{self.n_units}, {len(layers)}, {L}, {M}"
-        reading = f"{int(one.bias)}, {int(one.input)}, {int(one.state)}, {POOLS[self.pool]}"
-        return f"""
-static const struct grid_layer {p}_layers[] = {{
-{joined}
-}};
-
-static const struct grid_map {p}_map = {{
-    {sizes}, {p}_layers,
-    {reading}, {one.segments}, {self.washout},
-    {one.feature_bits}, {p}_digits
-}};
-"""
-
-    def advance(self) -> list[str]:
-        """Return what moves the state on; a part of a cut sequence warms up beside the one before.
-
-        Part k of L steps starts from rest at step k L - M.
-        """
-        p, N, (L, M) = self.p, self.n_units, self.features.reservoir.cut
-        step = f"grid_step(&{p}_map, v, s->{p}_x, s->{p}_next);"
-        if not self.cut:
-            return [step]
-        place = f"s->{p}_place[0]"
-        warm = f"grid_step(&{p}_map, v, s->{p}_warm, s->{p}_next);"
-        return [
-            f"if ({place} == {L}) {{",
-            f"    {place} = 0;",
-            f"    for (i = 0; i < {N}; i++)",
-            f"        s->{p}_x[i] = s->{p}_warm[i];",
-            "}",
-            f"if ({place} == {L - M})",
-            f"    for (i = 0; i < {N}; i++)",
-            f"        s->{p}_warm[i] = 0;",
-            *([f"if ({place} >= {L - M})", f"    {warm}"] if M < L else [warm]),
-            step,
-            f"{place}++;",
-        ]
-
-    def add(self) -> list[str]:
-        p = self.p
-        lines = [f"int32_t x = base_feature(&{p}_map, j, v, s->{p}_x);"]
-        if self.pool == "max":
-            return [*lines, f"if (x > s->{p}_extreme[j])", f"    s->{p}_extreme[j] = x;"]
-        if self.pool == "mean_std":
-            lines += ["uint64_t square = (uint64_t)((int64_t)x * x);"]
-            lines += [f"s->{p}_second[j] += square;"]
-            if self.wide_squares:
-                lines += [f"s->{p}_above[j] += s->{p}_second[j] < square;"]
-        return [*lines, f"s->{p}_first[j] += x;"]
-
-    def write(self) -> tuple[list[str], list[str]]:
-        p, pool = self.p, self.pool
-        if pool not in ("mean", "mean_std"):
-            now = f"base_feature(&{p}_map, j, v, s->{p}_x)"
-            this = f"s->{p}_extreme[j]" if pool == "max" else now
-            return [], [f"row[j] = (feature)on_feature_grid(&{p}_map, j, {this});"]
-        lines = [f"row[j] = (feature)mean_on_grid(&{p}_map, j, s->{p}_first[j], steps);"]
-        if pool == "mean":
-            return [], lines
-        return ["struct grid_sum sum;"], [
-            *lines,
-            f"sum.first = s->{p}_first[j];",
-            f"sum.second_low = s->{p}_second[j];",
-            f"sum.second_high = {f's->{p}_above[j]' if self.wide_squares else '0'};",
-            f"row[{self.base} + j] = (feature)deviation_on_grid(&{p}_map, j, &sum, steps);",
-        ]
-
-    def _functions(self) -> list[str]:
-        """Return the functions empty, reset, write, step and row."""
-        p, base, sums, segments = self.p, self.base, self.sums, self.features.segments
-        empty = [f"s->{p}_{name}[i] = {start};" for _, name, start in sums]
-        reset = [f"for (i = 0; i < {self.n_units}; i++)", f"    s->{p}_x[i] = 0;"]
-        reset += [f"s->{p}_place[0] = 0;"] if self.cut else []
-        reset += [f"s->{p}_part[0] = 0;"] if segments > 1 else []
-        reset += [f"{p}_empty(s);"] if sums else []
-        declares, write = self.write()
-        step = ["uint32_t i;"] if self.cut else []
-        step += ["uint32_t j;"] if sums else []
-        step += ["uint32_t part, begin, end;"] if segments > 1 else []
-        step += ["(void)t;", "(void)steps;", "(void)row;", *self.advance()]
-        if self.washout and (sums or segments > 1):
-            step += [f"if (t < {self.washout})", "    return;"]
-        step += _loop("j", base, self.add()) if sums else []
-        step += self._part_ends(segments) if segments > 1 else []
-        row = [f"{p}_write(s, v, t + 1 - {self.washout}, row);"]
-        if segments > 1:  # `step` has written all parts
-            row = ["(void)s;", "(void)v;", "(void)t;", "(void)row;"]
-        at = "const word *v, uint32_t t"
-        texts = {
-            f"{p}_empty(state *s)": ["uint32_t i;", *_loop("i", base, empty)],
-            f"{p}_reset(state *s)": ["uint32_t i;", *reset],
-            f"{p}_write(state *s, const word *v, uint32_t steps, feature *row)": [
-                *("uint32_t j;", *declares, "(void)v;", "(void)steps;"),
-                *_loop("j", base, write),
-            ],
-            f"{p}_step(state *s, {at}, uint32_t steps, feature *row)": step,
-            f"{p}_row(state *s, {at}, feature *row)": row,
+    def text(self) -> str:
+        """Return its constants and functions."""
+        one, (L, M) = self.features, self.features.reservoir.cut
+        read = [int(one.bias), int(one.input), int(one.state), POOLS[self.pool]]
+        marks = {
+            "P": self.p,
+            "LAYERS": self.programs,
+            "DIGITS": self.digits,
+            "LEAK_DIGITS": min(self.digits, MOST_WEIGHT_DIGITS),
+            "INPUTS": one.known_inputs,
+            "REACH": self.reach,
+            "UNITS": self.n_units,
+            "BASE": self.base,
+            "L": L,
+            "M": M,
+            "CUT": self.cut,
+            "READ": read,
+            "POOL": self.pool,
+            "SUMS": self.sums,
+            "WIDE": self.wide_squares,
+            "SEGMENTS": one.segments,
+            "WASHOUT": self.washout,
+            "BITS": one.feature_bits,
+            "FEATURES": one.n_features,
         }
-        return [
-            "\n".join([f"static void {head}", "{", *(f"    {line}" for line in body), "}\n"])
-            for head, body in texts.items()
-            if sums or not head.startswith(f"{p}_empty")
-        ]
-
-    def _part_ends(self, n: int) -> list[str]:
-        p, rest = self.p, f"(uint64_t)(steps - {self.washout})"
-        return [
-            f"part = s->{p}_part[0];",
-            f"begin = (uint32_t)({rest} * part / {n});",
-            f"end = (uint32_t)({rest} * (part + 1) / {n});",
-            f"if (t + 1 - {self.washout} == end) {{",
-            f"    {p}_write(s, v, end - begin, row + part * {self.features.n_features // n});",
-            f"    s->{p}_part[0]++;",
-            *([f"    {p}_empty(s);"] if self.sums else []),
-            "}",
-        ]
-
-
-def _loop(index: str, n: int, body: list[str]) -> list[str]:
-    lines = [f"    {line}" for line in body]
-    return [f"for ({index} = 0; {index} < {n}; {index}++) {{", *lines, "}"]
+        return template("echo_state.c", marks)

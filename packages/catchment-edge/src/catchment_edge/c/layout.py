@@ -183,6 +183,17 @@ class Layout:
             "OUTPUTS": self.n_outputs,
             "FEATURES": self.map.n_features,
             "WINDOW": self.cutting.window,
+            "STEP": self.cutting.step,
+            "KEPT": self.kept_steps,
+            "MOST": self.setting.steps,  # sums have room for so many
+            "LEAST": self.map.least_steps,
+            "WASHOUT": self.map.washout,
+            "PER_STEP": self.map.per_step,
+            "STREAMS": self.map.streams,
+            "BY_RECORDING": self.by_recording,
+            "COUNTED": self.told_steps,
+            "HOLDS": self.holds,
+            "SCALED": self.scaler is not None,
             "BEGINS": f"{name}_begin(s, steps)" if self.told_steps else f"{name}_reset(s)",
         }
 

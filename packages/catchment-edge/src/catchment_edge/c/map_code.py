@@ -283,6 +283,38 @@ def known_bits(bits: int | str | None) -> int:
     return bits
 
 
+def fitting(type_: str, name: str, values: NDArray[Any]) -> Table:
+    """Return a table of integers; ValueError if one is too large for its type.
+
+    >>> fitting("uint8_t", "m_lists", np.array([255])).n_bytes
+    1
+    >>> fitting("uint8_t", "m_lists", np.array([256]))
+    Traceback (most recent call last):
+    ValueError: the C form keeps m_lists in uint8_t, and 256 does not fit; train with fewer ...
+    """
+    most = np.iinfo(type_.removesuffix("_t")).max
+    if values.size and values.max() > most:
+        raise ValueError(
+            f"the C form keeps {name} in {type_}, and {int(values.max())} does not fit; train with "
+            "fewer features or shorter windows"
+        )
+    return Table(type_, name, values)
+
+
+def row_digits(features: FeatureMap) -> tuple[int, Integers]:
+    """Return bits and digits of a map's features as integers."""
+    return known_bits(features.feature_bits), features.feature_digits
+
+
+def own_code(
+    features: FeatureMap, prefix: str, text: str, operations: float, **parts: Any
+) -> MapCode:
+    """Return the code of a map that keeps a word of each of its inputs."""
+    I, row = features.known_inputs, row_digits(features)
+    told: dict[str, Any] = {"per_step": features.per_step, "washout": features.washout, **parts}
+    return MapCode(prefix, I, I, features.n_features, *row, text, operations, **told)
+
+
 def widest_bits(features: FeatureMap) -> int:
     """Return the bits of the widest row in a map, those of maps inside counted.
 

@@ -29,12 +29,15 @@ from catchment_edge.c.map_code import (
     Setting,
     Table,
     each_input,
+    fitting,
     functions_text,
     known_bits,
     map_code,
+    own_code,
+    row_digits,
 )
 from catchment_edge.c.maps_steps import sources_of, word_text
-from catchment_edge.c.maps_windows import WindowMap, fitting, group_code, row_digits
+from catchment_edge.c.maps_windows import WindowMap, group_code
 
 MOST_NORM = 256  # channels whose squares a double holds
 MOST_WORD = 31  # bits of a sum that fits a word
@@ -43,8 +46,7 @@ MOST_WORD = 31  # bits of a sum that fits a word
 @form("c", AppendNorm)
 def norm_code(one: AppendNorm, setting: Setting, prefix: str) -> MapCode:
     """Return the code of a map that sees the length of the samples too."""
-    n, p = one.n_inputs, f"{prefix}_n"
-    assert n is not None
+    n, p = one.known_inputs, f"{prefix}_n"
     if n > MOST_NORM:
         raise ValueError(
             f"AppendNorm has {n} channels, and its form in C takes up to {MOST_NORM}; train with "
@@ -172,22 +174,9 @@ def fourier_code(one: RandomFourierFeatures, setting: Setting, prefix: str) -> M
     mixed = _fourier_text(one, p, narrow)
     operations = float(W.size)
     if one.map is None:
-        assert one.n_inputs is not None
-        enter = each_input(one.n_inputs, word_text(VALUE_DIGITS, int(FARTHEST)))
+        enter = each_input(one.known_inputs, word_text(VALUE_DIGITS, int(FARTHEST)))
         row = functions_text(p, enter=enter, reset="", step="", row=f"{p}_mixed(v, row);")
-        return MapCode(
-            p,
-            one.n_inputs,
-            one.n_inputs,
-            one.features,
-            bits,
-            digits,
-            mixed + row,
-            operations,
-            per_step=True,
-            sources=sources,
-            tables=tuple(tables),
-        )
+        return own_code(one, p, mixed + row, operations, sources=sources, tables=tuple(tables))
     inner = map_code(one.map, setting, f"{p}_f")
     assert inner.digits is not None
     F = inner.n_features

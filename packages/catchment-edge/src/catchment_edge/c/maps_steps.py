@@ -15,6 +15,7 @@ from catchment.features.diagonal import (
     INPUT_WEIGHT_DIGITS,
     LEAK_DIGITS,
     MIX_DIGITS,
+    Wiring,
 )
 from catchment_edge.c.echo_state import whole
 from catchment_edge.c.map_code import (
@@ -23,9 +24,10 @@ from catchment_edge.c.map_code import (
     Setting,
     Table,
     each_input,
+    fitting,
     functions_text,
+    own_code,
 )
-from catchment_edge.c.maps_windows import fitting, row_digits
 
 NVAR_DIGITS, DIAGONAL_DIGITS = 22, 24  # of inputs
 LIMIT = 8  # where both cut inputs off
@@ -34,8 +36,7 @@ LIMIT = 8  # where both cut inputs off
 @form("c", NVAR)
 def nvar_code(one: NVAR, setting: Setting, prefix: str) -> MapCode:
     """Return the code of delayed inputs and their products."""
-    n_inputs, p = one.n_inputs, prefix
-    assert n_inputs is not None
+    n_inputs, p = one.known_inputs, prefix
     reach = (one.delays - 1) * one.stride + 1
     text = f"""
 static const struct nvar {p}_map = {{
@@ -51,30 +52,19 @@ static const struct nvar {p}_map = {{
         row=f"nvar_delayed({map_}, {ring}, s->{p}_at[0], s->{p}_x);\n"
         f"nvar_row({map_}, s->{p}_x, row);",
     )
-    return MapCode(
-        p,
-        n_inputs,
-        n_inputs,
-        one.n_features,
-        *row_digits(one),
-        text,
-        float(one.n_features),
-        per_step=True,
-        washout=one.washout,
-        sources=sources_of("nvar.c"),
-        fields=(
-            Field("int32_t", f"{p}_ring", reach * n_inputs),
-            Field("int32_t", f"{p}_x", one.delays * n_inputs),
-            Field("uint32_t", f"{p}_at", 1),
-        ),
+    fields = (
+        Field("int32_t", f"{p}_ring", reach * n_inputs),
+        Field("int32_t", f"{p}_x", one.delays * n_inputs),
+        Field("uint32_t", f"{p}_at", 1),
     )
+    sources = sources_of("nvar.c")
+    return own_code(one, p, text, float(one.n_features), sources=sources, fields=fields)
 
 
 @form("c", DiagonalReservoir)
 def diagonal_code(one: DiagonalReservoir, setting: Setting, prefix: str) -> MapCode:
     """Return the code of a diagonal reservoir, with a row per step or one per piece."""
-    n_inputs, p, drawn = one.n_inputs, prefix, one.wiring
-    assert n_inputs is not None
+    n_inputs, p, drawn = one.known_inputs, prefix, one.wiring
     k, Q = drawn.eigenvalues.shape[1], drawn.M.shape[1]
     P = len(drawn.leak) - Q
     weight = float(np.abs(drawn.M[:-1]).max()) if Q else 0.0
@@ -105,26 +95,11 @@ static const struct diagonal {p}_map = {{
         step=step,
         row=row,
     )
-    return MapCode(
-        p,
-        n_inputs,
-        n_inputs,
-        one.n_features,
-        *row_digits(one),
-        text,
-        one.cost,
-        per_step=one.per_step,
-        washout=one.washout,
-        sources=sources_of("diagonal.c"),
-        tables=_diagonal_tables(one, p),
-        fields=tuple(fields),
-    )
+    known = {"sources": sources_of("diagonal.c"), "tables": _diagonal_tables(drawn, p)}
+    return own_code(one, p, text, one.cost, fields=tuple(fields), **known)
 
 
-def _diagonal_tables(one: DiagonalReservoir, p: str) -> tuple[Table, ...]:
-    drawn = one.wiring
-    signs = np.sign(drawn.M[:-1])
-
+def _diagonal_tables(drawn: Wiring, p: str) -> tuple[Table, ...]:
     def numbers(name: str, values: Array, digits: int) -> Table:
         return Table("int32_t", f"{p}_{name}", _some(whole(values, digits)))
 
@@ -133,7 +108,7 @@ def _diagonal_tables(one: DiagonalReservoir, p: str) -> tuple[Table, ...]:
         numbers("input", drawn.W, INPUT_WEIGHT_DIGITS),
         fitting("int16_t", f"{p}_shifts", _some(drawn.shifts)),
         fitting("uint16_t", f"{p}_turns", _some(drawn.turns)),
-        Table("int8_t", f"{p}_signs", _some(signs)),
+        Table("int8_t", f"{p}_signs", _some(np.sign(drawn.M[:-1]))),
         numbers("bias", drawn.M[-1], BIAS_DIGITS),
         numbers("leak", drawn.leak, LEAK_DIGITS),
     )

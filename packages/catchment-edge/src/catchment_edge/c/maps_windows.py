@@ -6,13 +6,12 @@ read it with however many digits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from catchment import Integers
 from catchment.features import (
@@ -37,8 +36,9 @@ from catchment_edge.c.map_code import (
     Setting,
     Table,
     each_input,
+    fitting,
     functions_text,
-    known_bits,
+    row_digits,
 )
 
 WindowMap = MiniRocket | WindowStatistics | Hydra
@@ -64,7 +64,6 @@ class Reading:
             case WindowStatistics():
                 digits = DIGITS
             case Hydra():
-                assert one.n_inputs is not None
                 digits = input_digits(one.input_range, _hydra_channels(one).shape[1])
         return cls(digits, int(np.floor(one.input_range * 2.0**digits)))
 
@@ -134,23 +133,13 @@ class Leaf:
 class Reader:
     """All that a map's code depends on beside its own settings."""
 
-    features: FeatureMap
     prefix: str
     steps: int
     stride: int  # words from one step to the next
     shift: int
+    bits: int  # of its features, 0 if they are float64
     limit: int
     work: str  # the field of scratch memory
-
-    @property
-    def bits(self) -> int:
-        """Bits of its features, 0 if they are float64."""
-        return self.features.feature_bits or 0
-
-    @property
-    def n_inputs(self) -> int:
-        assert self.features.n_inputs is not None
-        return self.features.n_inputs
 
 
 @form("c", MiniRocket, WindowStatistics, Hydra)
@@ -167,9 +156,7 @@ def group_code(maps: Sequence[tuple[WindowMap, int]], setting: Setting, prefix: 
     maps
         Each with the place of its first feature in the row.
     """
-    first = maps[0][0]
-    n_inputs, name = first.n_inputs, type(first).__name__
-    assert n_inputs is not None
+    n_inputs, name = maps[0][0].known_inputs, type(maps[0][0]).__name__
     if n_inputs > MOST_CHANNELS:
         raise ValueError(
             f"{name} has {n_inputs} channels, and its form in C takes up to {MOST_CHANNELS}; train "
@@ -184,28 +171,18 @@ def group_code(maps: Sequence[tuple[WindowMap, int]], setting: Setting, prefix: 
     words = Words.of(readings)
     leaves = []
     for k, ((features, place), reading) in enumerate(zip(maps, readings, strict=True)):
-        shift, limit = words.shift(reading), words.cut(reading)
-        stride = setting.stride or n_inputs
-        reader = Reader(
-            features, f"{prefix}_{k}", setting.steps, stride, shift, limit, f"{prefix}_work"
-        )
-        match features:
-            case MiniRocket():
-                leaf = _minirocket(features, reader)
-            case WindowStatistics():
-                leaf = _statistics(features, reader)
-            case Hydra():
-                leaf = _hydra(features, reader)
+        stride, bits = setting.stride or n_inputs, features.feature_bits or 0
+        how = words.shift(reading), bits, words.cut(reading)
+        reader = Reader(f"{prefix}_{k}", setting.steps, stride, *how, f"{prefix}_work")
+        leaf = LEAVES[type(features)](features, reader)
         leaves.append(replace(leaf, call=leaf.call.replace("ROW", f"row + {place}")))
-    return _joined(leaves, words, [one for one, _ in maps], setting, prefix)
+    return _joined(leaves, words, [one for one, _ in maps], setting.steps, prefix)
 
 
 def _joined(
-    leaves: list[Leaf], words: Words, maps: list[WindowMap], setting: Setting, prefix: str
+    leaves: list[Leaf], words: Words, maps: list[WindowMap], steps: int, prefix: str
 ) -> MapCode:
-    n_inputs, steps = maps[0].n_inputs, setting.steps
-    assert n_inputs is not None
-    assert steps is not None
+    n_inputs = maps[0].known_inputs
     text = "".join(one.text for one in leaves) + functions_text(
         prefix,
         enter=each_input(n_inputs, words.entered),
@@ -233,32 +210,9 @@ def _joined(
     )
 
 
-def row_digits(features: FeatureMap) -> tuple[int, Integers]:
-    """Return bits and digits of a map's features as integers."""
-    return known_bits(features.feature_bits), features.feature_digits
-
-
-def fitting(type_: str, name: str, values: NDArray[Any]) -> Table:
-    """Return a table of integers; ValueError if one is too large for its type.
-
-    >>> fitting("uint8_t", "m_lists", np.array([255])).n_bytes
-    1
-    >>> fitting("uint8_t", "m_lists", np.array([256]))
-    Traceback (most recent call last):
-    ValueError: the C form keeps m_lists in uint8_t, and 256 does not fit; train with fewer ...
-    """
-    most = np.iinfo(type_.removesuffix("_t")).max
-    if values.size and values.max() > most:
-        raise ValueError(
-            f"the C form keeps {name} in {type_}, and {int(values.max())} does not fit; train with "
-            "fewer features or shorter windows"
-        )
-    return Table(type_, name, values)
-
-
 def _minirocket(one: MiniRocket, reader: Reader) -> Leaf:
     p, T = reader.prefix, reader.steps
-    schedule = _schedule(one, T, reader.n_inputs)
+    schedule = _schedule(one, T, one.known_inputs)
     rows = []
     for group, after in pairwise(schedule.groups.tolist()):
         chosen = tuple(schedule.channels[group[1] : after[1]].tolist())
@@ -299,7 +253,7 @@ static const struct minirocket {p}_map = {{
 
 
 def _statistics(one: WindowStatistics, reader: Reader) -> Leaf:
-    p, T, I = reader.prefix, reader.steps, reader.n_inputs
+    p, T, I = reader.prefix, reader.steps, one.known_inputs
     blocks = -(-T // BLOCK)
     L = T // blocks
     first, last = band_ends(L)
@@ -406,5 +360,11 @@ static const struct hydra {p}_map = {{
 
 
 def _hydra_channels(one: Hydra) -> Integers:
-    assert one.n_inputs is not None
-    return group_channels(one.n_groups, one.seed, one.n_inputs)
+    return group_channels(one.n_groups, one.seed, one.known_inputs)
+
+
+LEAVES: dict[type[FeatureMap], Callable[[Any, Reader], Leaf]] = {
+    MiniRocket: _minirocket,
+    WindowStatistics: _statistics,
+    Hydra: _hydra,
+}

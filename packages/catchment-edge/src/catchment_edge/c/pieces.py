@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from catchment_edge.ports import filled
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 _TOKEN = re.compile(
     r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|^[ \t]*#(?:\\\n|[^\n])*|\n|.",
@@ -124,9 +124,22 @@ def _defined(bare: str) -> set[str]:
     return {named[1]} if named else set()
 
 
+# In templates @MARK@ is a value, a line that begins with %% a statement, with %# a remark.
+TEMPLATES = Environment(
+    loader=PackageLoader("catchment_edge"),
+    variable_start_string="@",
+    variable_end_string="@",
+    line_statement_prefix="%%",
+    line_comment_prefix="%#",
+    keep_trailing_newline=True,
+    undefined=StrictUndefined,
+    autoescape=False,  # C has no markup
+)
+
+
 def template(name: str, marks: Mapping[str, object]) -> str:
     """Return the text of a file in templates/, its marks replaced."""
-    return filled((files("catchment_edge") / "templates" / name).read_text("utf-8"), marks)
+    return TEMPLATES.get_template(name).render(marks)
 
 
 @cache

@@ -66,11 +66,6 @@ def with_pairs(found: list[str]) -> list[str]:
     return [*found, *(f"{one}, {kind}" for one in maps for kind in kinds)]
 
 
-def code_bytes(layout: Layout) -> int:
-    """Return the bytes of instructions of a program, about."""
-    return bytes_of(traits(layout))
-
-
 def _frame_traits(layout: Layout) -> list[str]:
     cutting, mode = layout.cutting, "recording"
     if layout.map.per_step:
@@ -165,7 +160,7 @@ def plan_of(layout: Layout) -> DevicePlan:
         name=layout.name,
         ram=layout.ram,
         tables=constants + struct_bytes(layout.map.text),
-        code=code_bytes(layout),
+        code=bytes_of(traits(layout)),
         library=LIBRARY,
         operations=round(again * layout.map.operations),
         readout_operations=layout.map.n_features * layout.n_outputs,

@@ -13,177 +13,6 @@ from catchment_edge.c.map_code import MapCode, table_text
 from catchment_edge.c.pieces import Piece, needed, template, uses_of
 
 
-def _prepared(layout: Layout) -> str:
-    """Return the function that fills gaps and scales."""
-    I = layout.map.n_inputs
-    refused = "2" if layout.holds else "0"
-    compare = "==" if layout.holds else "!="
-    lines = [
-        "/* Samples as the map takes them; 0 if one cannot be. */",
-        "static int prepared(state *s, const value *sample, value *u)",
-        "{",
-        "    uint32_t i;",
-        *([] if layout.holds else ["    (void)s;"]),
-        f"    for (i = 0; i < {I}; i++)",
-        f"        if (kind_of_double(sample[i]) {compare} {refused})",
-        "            return 0;",
-        f"    for (i = 0; i < {I}; i++) {{",
-    ]
-    raw = "sample[i]"
-    if layout.holds:
-        lines += [
-            "        if (kind_of_double(sample[i]) == 0) {",
-            "            s->held[i] = sample[i];",
-            "            s->known[i] = 1;",
-            "        }",
-        ]
-        raw = "s->held[i]"
-    scaled = raw if layout.scaler is None else f"({raw} - scale_mean[i]) / scale_size[i]"
-    lines.append(
-        f"        u[i] = {'s->known[i] ? ' + scaled + ' : 0' if layout.holds else scaled};"
-    )
-    return "\n".join([*lines, "    }", "    return 1;", "}"])
-
-
-def _readout(layout: Layout) -> str:
-    return template("readout.c", layout.marks)
-
-
-def _entered(layout: Layout) -> str:
-    """Return the function that takes the words of one step and says whether a row came out."""
-    washout, W, S = layout.map.washout, layout.cutting.window, layout.cutting.step
-    lines = ["    uint32_t t = s->t[0];"]
-    steps = f"{W}u" if W else "s->steps[0]" if layout.told_steps else "0"
-    if W:
-        lines += ["    if (t == 0)\n        map_reset(s);"]
-        lines += [f"    s->t[0] = t + 1 == {S} ? 0 : t + 1;"]
-        lines += [f"    if (t >= {W})\n        return 0;"] if S > W else []
-    elif layout.map.per_step:
-        lines += [f"    s->t[0] = t < {washout} ? t + 1 : t;"] if washout else []
-    else:
-        most = layout.setting.steps  # sums have room for so many
-        lines += [f"    if (t >= {most})\n        return -1;"] if most else []
-        lines += ["    s->t[0] = t + 1;"]
-    lines += [f"    map_step(s, v, t, {steps}, s->row);"]
-    if layout.map.per_step:
-        lines += [f"    if (t < {washout})\n        return 0;"] if washout else []
-        lines += ["    map_row(s, v, t, s->row);", "    return 1;"]
-    elif W:
-        lines += [f"    if (t + 1 < {W})\n        return 0;"]
-        lines += ["    map_row(s, v, t, s->row);", "    return 1;"]
-    else:
-        n = layout.map.n_words
-        lines[0] += "\n    uint32_t i;"
-        lines += [f"    for (i = 0; i < {n}; i++)\n        s->last[i] = v[i];", "    return 0;"]
-    lines = _entered_kept(layout) if layout.kept_steps else lines
-    return "static int entered(state *s, const word *v)\n{\n" + "\n".join(lines) + "\n}"
-
-
-def _entered_kept(layout: Layout) -> list[str]:
-    n, W, S = layout.map.n_words, layout.kept_steps, layout.cutting.step
-    lines = ["    uint32_t t = s->t[0], i;"]
-    if layout.by_recording:
-        lines += [f"    if (t >= {W})\n        return -1;"]
-    elif S > W:
-        lines += [
-            f"    if (t >= {W}) {{",
-            f"        s->t[0] = t + 1 == {S} ? 0 : t + 1;\n        return 0;\n    }}",
-        ]
-    lines += [
-        f"    for (i = 0; i < {n}; i++)\n        s->kept[t * {n} + i] = v[i];",
-        "    s->t[0] = t + 1;",
-    ]
-    if layout.by_recording:
-        return [*lines, "    return 0;"]
-    lines += [f"    if (t + 1 < {W})\n        return 0;", _window_row(layout)]
-    if S < W:
-        lines += [
-            "    /* The next window begins with what this one ends with. */",
-            f"    for (i = 0; i < {(W - S) * n}; i++)\n        s->kept[i] = s->kept[i + {S * n}];",
-        ]
-    rest = "0" if S == W else f"{W - S}" if S < W else f"{W}"
-    return [*lines, f"    s->t[0] = {rest};", "    return 1;"]
-
-
-def _window_row(layout: Layout, steps: str = "") -> str:
-    n, W = layout.map.n_words, steps or f"{layout.kept_steps}u"
-    if not layout.map.streams:
-        return f"    map_window(s, s->kept, {W}, s->row);"
-    return f"""    map_reset(s);
-    for (t = 0; t < {W}; t++)
-        map_step(s, s->kept + t * {n}, t, {W}, s->row);
-    map_row(s, s->kept + ({W} - 1) * {n}, {W} - 1, s->row);"""
-
-
-def _reset(layout: Layout) -> str:
-    name, lines = layout.name, ["    s->t[0] = 0;"]
-    if layout.holds:
-        lines.insert(0, "    uint32_t i;")
-        lines.append(f"    for (i = 0; i < {layout.map.n_inputs}; i++)\n        s->known[i] = 0;")
-    if layout.told_steps:
-        lines.append("    s->steps[0] = 0;")
-    if layout.map.streams and not layout.kept_steps:
-        lines.append("    map_reset(s);")
-    body = "\n".join(lines)
-    text = f"void {name}_reset(struct {name}_state *s)\n{{\n{body}\n}}"
-    if layout.told_steps:
-        text += f"""
-
-void {name}_begin(struct {name}_state *s, uint32_t steps)
-{{
-    {name}_reset(s);
-    s->steps[0] = steps;
-}}"""
-    return text
-
-
-def _step(layout: Layout) -> str:
-    return template("step.c", layout.marks)
-
-
-def _finish(layout: Layout) -> str:
-    name = layout.name
-    head = f"int {name}_finish(struct {name}_state *s, float *scores)"
-    if not layout.by_recording:
-        return f"{head}\n{{\n    (void)s;\n    (void)scores;\n    return 0;\n}}"
-    least = layout.map.least_steps
-    known = " || t != s->steps[0]" if layout.told_steps else ""
-    row = "    map_row(s, s->last, t - 1, s->row);"
-    if layout.kept_steps:
-        row = _window_row(layout, "t")
-    return f"""
-{head}
-{{
-    uint32_t t = s->t[0];
-    if (t < {least}{known})
-        return 0;
-{row}
-    readout(s->row, scores);
-    return 1;
-}}"""
-
-
-def _predict(layout: Layout) -> str:
-    W, S, marks = layout.cutting.window, layout.cutting.step, layout.marks
-    held = cut = ""
-    if layout.map.per_step and W:
-        # Rows of a window come before it is whole; what is left at the end has none.
-        cut = f"\n    steps = steps < {W} ? 0 : (steps - {W}) / {S} * {S} + {W};"
-    if layout.holds:
-        held = template("held.c", marks).rstrip("\n")
-    indent = " " * (len(layout.name) + 13)
-    return template("predict.c", marks | {"HELD": held, "CUT": cut, "INDENT": indent})
-
-
-def _class(layout: Layout) -> str:
-    names = layout.model.classes
-    if names is None:
-        return ""
-    return template(
-        "classes.c", {**layout.marks, "CLASS_NAMES": ",\n    ".join(map(_string, names))}
-    )
-
-
 def _string(text: str) -> str:
     """Return a C string; what is not ASCII is written as octal bytes of UTF-8.
 
@@ -252,24 +81,24 @@ def map_pieces(code: MapCode, texts: Iterable[str]) -> list[Piece]:
 
 def _own_texts(layout: Layout) -> list[str]:
     """Return the functions that are written for this model."""
-    drivers = (_prepared, _readout, _entered, _reset, _step, _finish, _predict, _class)
-    return [activate_text(layout.map), layout.map.text, *(text(layout) for text in drivers)]
+    names = ",\n    ".join(map(_string, layout.model.classes or ()))
+    own = template("program.c", {**layout.marks, "CLASSES": names})
+    return [activate_text(layout.map), layout.map.text, own]
 
 
 def header_text(layout: Layout) -> str:
     """Return the header: sizes, the state, and the functions."""
-    bad, marks = "infinite" if layout.holds else "missing or infinite", layout.marks
+    bad = "infinite" if layout.holds else "missing or infinite"
     if layout.by_recording and layout.setting.steps:
         bad += f", or the recording longer than {layout.setting.steps} steps"
     more = {
         "TITLE": _title(layout),
         "TOLD": _told(layout),
         "FIELDS": "\n".join(f"    {one.type} {one.name}[{one.length}];" for one in layout.fields),
-        "BEGIN": template("begin.h", marks) if layout.told_steps else "",
         "BAD": bad,
-        "CLASSES": template("classes.h", marks) if layout.model.classes is not None else "",
+        "CLASSES": layout.model.classes is not None,
     }
-    return template("model.h", more | marks)
+    return template("model.h", more | layout.marks)
 
 
 def _title(layout: Layout) -> str:

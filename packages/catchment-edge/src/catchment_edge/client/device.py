@@ -317,18 +317,13 @@ class EdgeClient(Elsewhere):
             limit = most_bytes(
                 FixedPoint.of(features, classes=classes), said.features, said.outputs
             )
-            asked.keep(memory)
             ask = ASK.pack(asked.round, NEW_ONLY if algorithm.carries else 0)
+            asked.keep(memory)
             parts = _collected(link, kinds.TRAIN, ask, limit)
             algorithm.read_update(parts, context)
             came = RidgeStatistics.from_message(parts)
-            if not came.n_rows and not question.new_only:
-                _settle(link, asked.round, memory)  # so that it reads its sensor when asked again
-                raise DeviceError(
-                    "empty",
-                    "the device's sums have no row; does its sensor have data to the end of a "
-                    "segment, one for the scale and one for the training?",
-                )
+            if not came.n_rows:
+                _check_empty(link, asked, memory)
         if came.n_targets != said.outputs:
             raise DeviceError(
                 "shape", f"{came.n_targets} targets came, the device has {said.outputs} outputs"
@@ -356,9 +351,8 @@ class EdgeClient(Elsewhere):
             parts = _collected(link, kinds.TRAIN, ask, SLACK + 24 * algorithm.n_lags)
             algorithm.read_update(parts, context)
             came = Autocovariances.from_message(parts)
-            if not came.n_rows and not question.new_only:
-                _settle(link, asked.round, memory)
-                raise DeviceError("empty", "the device's sums have no value; does its sensor?")
+            if not came.n_rows:
+                _check_empty(link, asked, memory)
         _note(context, [parts.to_bytes()])
         replace(asked, sent=True).keep(memory)
         return came
@@ -366,15 +360,15 @@ class EdgeClient(Elsewhere):
     @staticmethod
     def _asked(link: Link, question: Question, memory: Memory) -> Answered:
         """Return under which number the device is asked: the same again if the question is."""
-        known, token = Answered.of(memory), question.token
-        if known is None:
-            return Answered(0, token, new_only=question.new_only)
-        if known.counted or (known.token != token and question.counts(known)):
-            _settle(link, known.round, memory)
-            return Answered(0, token, new_only=question.new_only)
-        if known.token == token:
-            return known
-        return Answered(known.round + 1, token, new_only=question.new_only)
+        known, token, number = Answered.of(memory), question.token, 0
+        if known is not None:
+            if known.counted or (known.token != token and question.counts(known)):
+                _settle(link, known.round, memory)
+            elif known.token == token:
+                return known
+            else:
+                number = known.round + 1
+        return Answered(number, token, new_only=question.new_only)
 
     def _delivered(
         self, algorithm: Delivery, received: Message, context: RoundContext, memory: Memory
@@ -468,6 +462,17 @@ def _unseen(plan: AnyPlan, algorithm: FederatedRidge, outputs: int) -> RidgeStat
     features = algorithm.features
     fixed = FixedPoint.of(features, classes=algorithm.classes is not None)
     return RidgeStatistics.zero(features.n_features, outputs, algorithm.statistics_name, fixed)
+
+
+def _check_empty(link: Link, asked: Answered, memory: Memory) -> None:
+    """Raise DeviceError for sums without a row, unless they are of what is new alone."""
+    if not asked.new_only:
+        _settle(link, asked.round, memory)  # so that it reads its sensor when asked again
+        raise DeviceError(
+            "empty",
+            "the device's sums have no row; does its sensor have data to the end of a segment, one "
+            "for the scale and one for the training?",
+        )
 
 
 def _settle(link: Link, round_: int, memory: Memory) -> None:

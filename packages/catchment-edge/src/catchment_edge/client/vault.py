@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,6 +35,9 @@ from catchment.wire import measured
 from catchment_edge.client import link as kinds
 from catchment_edge.client.link import Link
 
+if TYPE_CHECKING:
+    from catchment_edge.client.device import EdgeClient
+
 Masked = Callable[[Link, int, bool], bytes]
 PLACE = struct.Struct("<I")
 DEALT = struct.Struct("<IH")
@@ -44,18 +46,10 @@ WHOLE = struct.Struct("<IB32sBQ")
 SEALED = 80  # bytes of a sealed seed
 
 
-class Masking(Protocol):
-    """What a device can be asked for by its vault."""
-
-    def link(self) -> AbstractContextManager[Link]: ...
-
-    def masked(self, ask: Masked, memory: Memory, /) -> bytes: ...
-
-
 class DeviceVault(Vault):
     """A client's secrets of secure aggregation, on its device."""
 
-    def __init__(self, device: Masking, memory: Memory) -> None:
+    def __init__(self, device: EdgeClient, memory: Memory) -> None:
         self.device, self.memory = device, memory
 
     def new_keys(self, me: Me) -> bytes:
@@ -76,10 +70,9 @@ class DeviceVault(Vault):
     ) -> dict[int, bytes]:
         with self.device.link() as link:
             opened_session(link, me)
-            found = (
-                (one.place, _opened(link, seen, one, boxes[one.place])) for one in _of(near, boxes)
-            )
-            return {place: content for place, content in found if content is not None}
+            held = [one for one in near if one.place in boxes]
+            found = {one.place: _opened(link, seen, one, boxes[one.place]) for one in held}
+            return {place: content for place, content in found.items() if content is not None}
 
     def masked(self, me: Me, upload: Upload, near: Sequence[Holder], terms: Terms) -> Residues:
         ring, length = terms.ring, Outline.of(upload.parts()).length
@@ -102,15 +95,8 @@ class DeviceVault(Vault):
             parts = link.collect(kinds.MASKED, asked, part=kinds.UPLOAD, limit=limit)
             return b"".join(parts)
 
-        message = self.device.masked(ask, self.memory)
-        if len(message) != n_bytes * length:
-            raise DeviceError(
-                "shape",
-                f"{len(message)} bytes came for {length} numbers of {n_bytes}; export the device "
-                "from this plan",
-            )
-        little = np.frombuffer(message, dtype=ring.dtype.newbyteorder("<"))
-        return little.astype(ring.dtype).reshape(1, length)
+        message = _sized(self.device.masked(ask, self.memory), n_bytes * length)
+        return _numbers(message, ring)
 
     def sealed(
         self, upload: Upload, about: bytes, told: bytes, ring: Ring, n_clients: int
@@ -133,12 +119,7 @@ class DeviceVault(Vault):
             return b"".join(link.collect(kinds.SINGLE, asked, part=kinds.UPLOAD, limit=limit))
 
         message = _sized(self.device.masked(ask, self.memory), n_bytes * length + SEALED)
-        little = np.frombuffer(message[:-SEALED], dtype=ring.dtype.newbyteorder("<"))
-        return little.astype(ring.dtype).reshape(1, length), message[-SEALED:]
-
-
-def _of(near: Sequence[Holder], boxes: Mapping[int, bytes]) -> Iterable[Holder]:
-    return (one for one in near if one.place in boxes)
+        return _numbers(message[:-SEALED], ring), message[-SEALED:]
 
 
 def opened_session(link: Link, me: Me) -> bytes:
@@ -164,6 +145,11 @@ def _opened(link: Link, seen: bytes, holder: Holder, box: bytes) -> bytes | None
         if error.code != "refused":
             raise
         return None
+
+
+def _numbers(message: bytes, ring: Ring) -> Residues:
+    little = np.frombuffer(message, dtype=ring.dtype.newbyteorder("<"))
+    return little.astype(ring.dtype)[None]
 
 
 def _name(name: str) -> bytes:

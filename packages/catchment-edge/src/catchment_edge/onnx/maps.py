@@ -102,12 +102,11 @@ def concat_rows(settings: FeatureUnion, given: Sequences) -> Value:
 @form("onnx", NVAR)
 def delay_rows(settings: NVAR, given: Sequences) -> Value:
     """Return the monomials of inputs and those before them; zeros before the first step."""
-    assert settings.n_inputs is not None
     reach = (settings.delays - 1) * settings.stride
     x, T = rounded(given.u.clip(-LIMIT, LIMIT), R_DELAY), given.u.length(1)
     builder = given.u.builder
     if reach:
-        rest = builder.zeros(x.length(0), reach, settings.n_inputs)
+        rest = builder.zeros(x.length(0), reach, settings.known_inputs)
         padded = builder.concat([rest, x], axis=1)
         shifts = [reach - d * settings.stride for d in range(settings.delays)]
         delayed = [padded.part(shift, T + shift, axis=1) for shift in shifts]
@@ -117,8 +116,7 @@ def delay_rows(settings: NVAR, given: Sequences) -> Value:
 
 def monomials(settings: NVAR, x: Value) -> Value:
     """Return a constant, delayed inputs x (.., n) and their products."""
-    assert settings.n_inputs is not None
-    n = settings.delays * settings.n_inputs
+    n = settings.delays * settings.known_inputs
     parts = [x.take([0], axis=-1) * 0.0 + 1.0, x]
     if settings.order > 1:
         i, j = np.array(list(combinations_with_replacement(range(n), 2))).T

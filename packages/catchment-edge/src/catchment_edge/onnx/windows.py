@@ -55,11 +55,10 @@ def taps(x: Value, dilation: int, first: int, n: int) -> Value:
 def shares(settings: MiniRocket, given: Sequences) -> Value:
     """Return the features (B, F) of recordings (B, T, I)."""
     u, steps = given.u, given.known_steps(settings)
-    assert settings.n_inputs is not None
-    schedule = _schedule(settings, steps, settings.n_inputs)
+    schedule = _schedule(settings, steps, settings.known_inputs)
     scale = 2.0**settings.digits
     x = whole_inputs(u, scale, settings.input_range * scale, schedule.pad)
-    weights, dilation, is_padded = _kernels(schedule, settings.n_inputs)
+    weights, dilation, is_padded = _kernels(schedule, settings.known_inputs)
     counts, order = [], []
     for d, pads in sorted(set(zip(dilation.tolist(), is_padded.tolist(), strict=True))):
         some = np.flatnonzero((dilation == d) & (is_padded == pads))
@@ -94,9 +93,8 @@ def _kernels(schedule: Schedule, n_inputs: int) -> tuple[Array, Integers, Intege
 def competitions(settings: hydra.Hydra, given: Sequences) -> Value:
     """Return the features (B, F) of recordings (B, T, I): who wins, and who loses."""
     u, steps = given.u, given.known_steps(settings)
-    assert settings.n_inputs is not None
     n = settings.n_groups
-    channels = hydra.group_channels(n, settings.seed, settings.n_inputs)
+    channels = hydra.group_channels(n, settings.seed, settings.known_inputs)
     groups = hydra.group_list(n, steps, settings.length or steps)
     W = hydra.weights(n, settings.seed)
     scale = 2.0 ** hydra.input_digits(settings.input_range, channels.shape[1])
@@ -104,7 +102,7 @@ def competitions(settings: hydra.Hydra, given: Sequences) -> Value:
     found, order = [], []
     for d, differs in sorted({(int(a), int(b)) for a, b in groups}):
         some = np.flatnonzero((groups[:, 0] == d) & (groups[:, 1] == differs))
-        weights = np.zeros((len(some), RIVALS, TAPS, settings.n_inputs))
+        weights = np.zeros((len(some), RIVALS, TAPS, settings.known_inputs))
         for k, g in enumerate(some):
             weights[k][:, :, channels[g]] = W[g][:, :, None]
         length = steps - differs

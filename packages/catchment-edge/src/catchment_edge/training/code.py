@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import catchment
-from catchment.data import Scaler
+from catchment.data import Preprocessing, Scaler
+from catchment.features import FeatureMap
 from catchment.federation.learn import FederatedScaling
 from catchment.readout import SUMS, FixedPoint, RidgeStatistics, statistics_name
 from catchment.wire import CHUNK, FEWEST, Message
@@ -43,9 +44,40 @@ def sums_parts(layout: Layout) -> Message:
     return RidgeStatistics.zero(features.n_features, task.outputs, name, fixed).parts()
 
 
-def moments_parts(layout: Layout) -> Message:
-    """Return the moments of no samples, as they travel."""
-    return FederatedScaling(channels=layout.task.channels).start().parts()
+def moments_texts(scale: int, channels: int) -> list[str]:
+    """Return what a device that is told its scale sends first: the moments of its samples."""
+    empty = FederatedScaling(channels=channels).start().parts()
+    found = [source("moments.c"), message_text("MOMENTS", empty, "moments")]
+    return found if scale == 2 else []
+
+
+def constants(
+    features: FeatureMap, workflow: str, preprocessing: Preprocessing, *more: Table
+) -> list[Table]:
+    """Return what a device says of itself, more, and the scale if it has one."""
+    names = {"FINGERPRINT": features.fingerprint, "COURSE": workflow or "00" * 32}
+    found = [
+        Table("uint8_t", name, np.frombuffer(bytes.fromhex(one), np.uint8))
+        for name, one in names.items()
+    ]
+    if isinstance(preprocessing.scale, Scaler):
+        mean, divisor = preprocessing.scale.mean, preprocessing.scale.scale
+        more = (
+            *more,
+            Table("double", "SCALE_MEAN", mean),
+            Table("double", "SCALE_DIVISOR", divisor),
+        )
+    return [*found, *more]
+
+
+def settings_text(values: Mapping[str, object]) -> str:
+    """Return the settings of a device, as the C of all devices reads them."""
+    return "".join(f"#define DEVICE_{key} {value}\n" for key, value in values.items())
+
+
+def serving_text(name: str) -> str:
+    """Return the function that a firmware calls."""
+    return f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n"
 
 
 def message_text(name: str, parts: Message, prefix: str) -> str:
@@ -134,15 +166,11 @@ def secret_text() -> str:
 
 def source_text(layout: Layout) -> str:
     """Return the C file."""
-    name = layout.name
-    moments = []
-    if layout.scale == 2:
-        moments = [source("moments.c"), message_text("MOMENTS", moments_parts(layout), "moments")]
     texts = _map_texts(layout)
+    known = {"TITLE": title_of(layout.name), "NAME": layout.name}
     return joined(
         [
-            _head(layout),
-            _settings(layout),
+            template("training.c", {**known, "L": layout, "GAPS": GAPS, "PIECE": PIECE}),
             *map(source, BASE),
             library_text(layout.map, map_pieces(layout.map, texts)),
             *map(table_text, layout.map.tables),
@@ -151,23 +179,17 @@ def source_text(layout: Layout) -> str:
             source("sums.c"),
             source("upload.c"),
             message_text("SUMS", sums_parts(layout), "upload"),
-            *moments,
+            *moments_texts(layout.scale, layout.task.channels),
             *map(source, ("feed.c", "trained_readout.c", "link.c")),
             *map(source, _MASKS if layout.neighbors else ()),
             *map(source, ("single.c",) if layout.neighbors and layout.task.helper else ()),
-            f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
+            serving_text(layout.name),
         ]
     )
 
 
-def header_text(layout: Layout) -> str:
-    """Return the header: sizes, what the firmware calls, and what it gives."""
-    task, features = layout.task, layout.map.n_features
-    return header_of(layout.name, task.channels, task.outputs, features, task.window)
-
-
 def header_of(name: str, channels: int, outputs: int, features: int, window: int) -> str:
-    """Return the header of a device with so many of each."""
+    """Return the header: sizes, what the firmware calls, and what it gives."""
     sizes = {"CHANNELS": channels, "OUTPUTS": outputs, "FEATURES": features, "WINDOW": window}
     names = {"TITLE": title_of(name), "NAME": name, "UP": name.upper()}
     return template("device.h", {**sizes, **names})
@@ -183,81 +205,19 @@ def source(name: str) -> str:
     return _INCLUDE.sub("", (SOURCES / name).read_text(encoding="utf-8"))
 
 
-def _head(layout: Layout) -> str:
-    fields = "\n".join(f"    {one.type} {one.name}[{one.length}];" for one in layout.state)
-    secret = f'#include "monocypher.h"\n#include "{layout.name}_secret.h"\n'
-    secret *= layout.neighbors > 0
-    return f"""/* {title_of(layout.name)} */
-#include "{layout.name}.h"
-{secret}
-typedef struct {{
-{fields}
-}} state;
-typedef double value;
-typedef int32_t word;
-typedef {layout.feature} feature;
-typedef int32_t grid_word;
-typedef uint16_t grid_index;
-"""
-
-
-def _settings(layout: Layout) -> str:
-    task, code, F = layout.task, layout.map, layout.map.n_features
-    bits = code.bits or 0
-    values: dict[str, object] = {
-        "NUMBER": 1,  # whole, as the hello counts forms
-        "CHANNELS": task.channels,
-        "WORDS": code.n_words,
-        "OUTPUTS": task.outputs,
-        "FEATURES": F,
-        "FEATURE_BITS": bits,
-        "WEIGHT_BITS": min(30, 62 - bits - F.bit_length()),
-        "CLASSES": int(task.classes is not None),
-        "PER_STEP": int(code.per_step),
-        "STREAMS": int(code.streams),
-        "WASHOUT": code.washout,
-        "LEAST": code.least_steps,
-        "EVERY": layout.every,
-        "HORIZON": max(task.preprocessing.horizons, default=0),
-        "WINDOW": task.window,
-        "STEP": task.step,
-        "KEPT": layout.kept,
-        "MAJORITY": int(layout.majority),
-        "GAPS": GAPS.index(task.preprocessing.gaps),
-        "SCALE": layout.scale,
-        "PIECE": PIECE,
-        "MASKS": int(layout.neighbors > 0),
-        "PAIRS": layout.neighbors,
-        "SERVERS": 2 if task.helper else 1,
-        "FLOOR": task.floor,
-        "LEAST_ROWS": f"{task.least}u",
-        "MOST_ROWS": f"{layout.sums.most_rows}u",
-        "GRAM": layout.sums.gram,
-        "SUM": layout.sums.sum,
-    }
-    return "".join(f"#define DEVICE_{key} {value}\n" for key, value in values.items())
-
-
 def _map_texts(layout: Layout) -> list[str]:
     return [activate_text(layout.map), layout.map.text]
 
 
 def _tables(layout: Layout) -> list[Table]:
     task = layout.task
-    names = {"FINGERPRINT": task.features.fingerprint, "COURSE": task.workflow or "00" * 32}
-    found = [
-        Table("uint8_t", name, np.frombuffer(bytes.fromhex(one), np.uint8))
-        for name, one in names.items()
-    ]
+    more = []
     if layout.neighbors and task.helper:
         key = np.frombuffer(bytes.fromhex(task.helper), np.uint8)
-        found.append(Table("uint8_t", "HELPER", key))
+        more.append(Table("uint8_t", "HELPER", key))
     if layout.map.digits is not None:
-        found.append(Table("int16_t", "FEATURE_DIGITS", layout.map.digits))
-    if isinstance(task.preprocessing.scale, Scaler):
-        found.append(Table("double", "SCALE_MEAN", task.preprocessing.scale.mean))
-        found.append(Table("double", "SCALE_DIVISOR", task.preprocessing.scale.scale))
-    return found
+        more.append(Table("int16_t", "FEATURE_DIGITS", layout.map.digits))
+    return constants(task.features, task.workflow, task.preprocessing, *more)
 
 
 def table_bytes(layout: Layout) -> int:

@@ -10,26 +10,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from catchment.data import Scaler
-from catchment.federation.learn import FederatedScaling, FederatedYuleWalker
+from catchment.federation.learn import FederatedYuleWalker
 from catchment.plans import read_plan
 from catchment_edge.c.code import check_name, tree
-from catchment_edge.c.map_code import Table, table_text
+from catchment_edge.c.map_code import table_text
 from catchment_edge.c.program import joined
 from catchment_edge.ports import port_files, write_files
 from catchment_edge.training.code import (
     BASE,
     GAPS,
     SOURCES,
+    constants,
     header_of,
     message_text,
+    moments_texts,
     most_bytes,
+    serving_text,
+    settings_text,
     source,
     title_of,
 )
-from catchment_edge.training.layout import struct_size
+from catchment_edge.training.layout import scale_kind, struct_size
 
 MOST = 60_000  # lags that the counters hold
 PIECE = 256  # bytes of an upload in one frame: less than other devices have, whose sums are larger
@@ -108,9 +109,7 @@ class LagsDevice:
 
     @property
     def scale(self) -> int:
-        """0: none; 1: in the plan; 2: told over the link."""
-        given = self.learn.preprocessing.scale
-        return 1 if isinstance(given, Scaler) else {"none": 0, "federated": 2}[str(given)]
+        return scale_kind(self.learn.preprocessing)
 
     @property
     def ram(self) -> int:
@@ -170,33 +169,19 @@ class LagsDevice:
             "PIECE": PIECE,
             "MASKS": 0,
         }
-        prints = {
-            "FINGERPRINT": self.learn.features.fingerprint,
-            "COURSE": self.workflow or "00" * 32,
-        }
-        tables = [
-            Table("uint8_t", place, np.frombuffer(bytes.fromhex(one), np.uint8))
-            for place, one in prints.items()
-        ]
-        if isinstance(prepare.scale, Scaler):
-            tables.append(Table("double", "SCALE_MEAN", prepare.scale.mean))
-            tables.append(Table("double", "SCALE_DIVISOR", prepare.scale.scale))
-        moments = []
-        if self.scale == 2:
-            empty = FederatedScaling(channels=1).start().parts()
-            moments = [source("moments.c"), message_text("MOMENTS", empty, "moments")]
+        tables = constants(self.learn.features, self.workflow, prepare)
         return joined(
             [
                 f'/* {title_of(name)} */\n#include "{name}.h"\n',
-                "".join(f"#define DEVICE_{key} {value}\n" for key, value in settings.items()),
+                settings_text(settings),
                 f"#define LAGS {self.learn.n_lags}\n",
                 *map(source, BASE),
                 *map(table_text, tables),
                 *map(source, ("lags.h", "lags.c", "lags_feed.c")),
                 message_text("SUMS", self.learn.zero().parts(), "autocovariances"),
-                *moments,
+                *moments_texts(self.scale, 1),
                 source("link.c"),
-                f"void {name}_serve(void)\n{{\n    while (link_answer())\n        ;\n}}\n",
+                serving_text(name),
             ]
         )
 

@@ -45,7 +45,7 @@ class Task:
     secure
         Whether the plan has secure aggregation.
     helper, floor, least
-        Of a plan with two servers: the helper's public key in hexadecimal, the fewest clients of a
+        Of a plan with two servers: the helper's public key that seals, the fewest clients of a
         batch, and the fewest rows of a client.
     row_stride
         Learn from every `row_stride`-th row of a recording only.
@@ -136,7 +136,7 @@ def _two_servers(tables: Sequence[Mapping[str, Any]], n_features: int) -> tuple[
         if one.get("servers") == 2:
             least = int(one.get("min_clients", 10))
             rows = float(one.get("rows_per_feature", 20.0))
-            return str(one.get("helper", "")), least, math.ceil(rows * n_features / least)
+            return str(one.get("helper", ""))[:64], least, math.ceil(rows * n_features / least)
     return "", 0, 0
 
 
@@ -308,11 +308,6 @@ class Layout:
         return self.steps or 0 if code.needs_steps or not code.streams else 0
 
     @property
-    def every(self) -> int:
-        """One row of this many is learnt from."""
-        return self.task.row_stride
-
-    @property
     def feature(self) -> str:
         """C type of a feature."""
         return "int16_t" if (self.map.bits or 0) <= 14 else "int32_t"
@@ -324,9 +319,7 @@ class Layout:
 
     @property
     def scale(self) -> int:
-        """0: none; 1: in the plan; 2: told over the link."""
-        given = self.task.preprocessing.scale
-        return 1 if isinstance(given, Scaler) else {"none": 0, "federated": 2}[given]
+        return scale_kind(self.task.preprocessing)
 
     @cached_property
     def state(self) -> tuple[Field, ...]:
@@ -359,7 +352,7 @@ class Layout:
     def _feed_bytes(self, I: int, K: int) -> int:
         word, kept = BYTES["int32_t"], self.kept
         fields = [(8, I), *([(8, 2 * I), (4, 1)] if self.scale == 2 else []), (4, 3), (_WORD, 1)]
-        fields += [(4, 1)] if self.every > 1 else []
+        fields += [(4, 1)] if self.task.row_stride > 1 else []
         fields += [(4, K)] if self.majority else []
         fields += [(4, 1), (word, kept * self.map.n_words)] if kept else [(word, self.map.n_words)]
         fields += [(4, kept)] if kept and self.majority else []
@@ -374,6 +367,12 @@ class Layout:
         target = struct_size([(4, 2)] if self.task.classes is not None else [(4, 1), (8, K)])
         before = struct_size([(1, 1), (4, 1), (1, max(least, 16 * I) + PIECE), (4, 1)])
         return struct_size([(4, before // 4), (4, rounds * round_ // 4), (4, 1), (8, target // 8)])
+
+
+def scale_kind(preprocessing: Preprocessing) -> int:
+    """Return where a device has its scale: 0 there is none, 1 in the plan, 2 told over the link."""
+    given = preprocessing.scale
+    return 1 if isinstance(given, Scaler) else {"none": 0, "federated": 2}[given]
 
 
 def struct_size(fields: list[tuple[int, int]]) -> int:

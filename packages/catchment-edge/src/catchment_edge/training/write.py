@@ -11,7 +11,7 @@ from catchment_edge.c.code import check_name
 from catchment_edge.ports import CODE, MASKS, port_files, write_files
 from catchment_edge.training.code import (
     code_bytes,
-    header_text,
+    header_of,
     most_bytes,
     secret_text,
     source_text,
@@ -84,11 +84,9 @@ class TrainingDevice:
 
     def files(self) -> dict[str, bytes]:
         """Return the files of C by their names."""
-        name = self.layout.name
-        texts = {
-            f"{name}.c": source_text(self.layout),
-            f"{name}.h": header_text(self.layout),
-        }
+        name, task, code = self.layout.name, self.layout.task, self.layout.map
+        sizes = task.channels, task.outputs, code.n_features, task.window
+        texts = {f"{name}.c": source_text(self.layout), f"{name}.h": header_of(name, *sizes)}
         if self.layout.neighbors:
             texts[f"{name}_secret.h"] = secret_text()
             texts |= {file.name: file.read_text("utf-8") for file in MONOCYPHER.iterdir()}

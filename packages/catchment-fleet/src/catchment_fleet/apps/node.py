@@ -57,21 +57,8 @@ from catchment_fleet.apps.places import ModelFolder
 Config = Mapping[str, bool | float | int | str]
 log = logging.getLogger(__name__)
 
-KNOWN = (
-    "name",
-    "data",
-    "device",
-    "keys",
-    "identities",
-    "memory",
-    "model",
-    "plan",
-    "test",
-    "policy",
-    "allow-plain-statistics",
-    "partition-id",
-    "num-partitions",
-)
+OWN = "name data device keys identities memory model plan test policy allow-plain-statistics"
+KNOWN = (*OWN.split(), "partition-id", "num-partitions")
 
 
 @dataclass(frozen=True, eq=False)

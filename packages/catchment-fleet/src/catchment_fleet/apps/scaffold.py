@@ -9,33 +9,6 @@ from catchment.plans import PlanFile, example_plan, own_classes, read_plan
 PACKAGE = "catchment_app"
 SIGNATURE = ".signature.toml"  # what the signature of a plan is called after the plan
 
-_PROJECT = """\
-[project]
-name = "{name}"
-version = "1.0.0"
-description = "A catchment plan as a Flower app"
-license = "Apache-2.0"
-dependencies = ["catchment[fleet]"]
-
-[tool.flwr.app]
-publisher = "catchment"
-
-[tool.flwr.app.components]
-serverapp = "{package}.server:app"
-clientapp = "{package}.client:app"
-
-[tool.flwr.app.config]
-out = ""                        # folder of the run on the server; runs/flower if empty
-identities = ""                 # public keys of all clients, for secure aggregation
-nodes = ""                      # folder of the nodes' keys; nodes/ beside the identities if empty
-plan = ""                       # a plan on the server, instead of the app's
-expect = 0                      # clients to wait for; as many as the plan needs if 0
-wait = 120.0                    # seconds to wait for them
-timeout = 600.0                 # seconds that a client has for an answer
-in-flight = 256                 # requests on their way at a time
-allow-plain-statistics = false  # run without secure aggregation; every node must allow it, too
-"""
-
 _MODULE = '''\
 """{title}"""
 
@@ -45,21 +18,6 @@ from catchment_fleet.apps import {function}
 
 app = {function}(Path(__file__).with_name("plan.toml"))
 '''
-
-_README = """\
-# A catchment plan as a Flower app
-
-`{package}/plan.toml` says what is learned, `pyproject.toml` what the server must know. Each node
-says in its own node config where its data are:
-
-    flower-supernode ... --node-config 'name="ann" data="/data/*.csv" keys="/etc/catchment/ann"'
-
-and the server starts a run with
-
-    flwr run . --run-config 'out="/srv/runs/1" identities="/srv/keys/server/identities.json"'
-
-A run that was cut short goes on when it is started again with the same `out`.
-"""
 
 
 def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
@@ -85,8 +43,8 @@ def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
     text = example_plan("wearables_secure") if file is None else file.text
     inside = folder / PACKAGE
     files = {
-        folder / "pyproject.toml": _PROJECT.format(name=app_name(folder), package=PACKAGE),
-        folder / "README.md": _README.format(package=PACKAGE),
+        folder / "pyproject.toml": _template("project.toml", folder),
+        folder / "README.md": _template("README.md", folder),
         inside / "__init__.py": '"""A catchment plan as a Flower app."""\n',
         inside / "server.py": _MODULE.format(title="The server.", function="server_of"),
         inside / "client.py": _MODULE.format(title="The nodes.", function="client_of"),
@@ -104,6 +62,12 @@ def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
     for path, content in files.items():
         path.write_text(content, encoding="utf-8", newline="\n")
     return list(files)
+
+
+def _template(name: str, folder: Path) -> str:
+    """Return a file of template/ for the app in a folder."""
+    text = (Path(__file__).with_name("template") / name).read_text(encoding="utf-8")
+    return text.replace("@NAME@", app_name(folder)).replace("@PACKAGE@", PACKAGE)
 
 
 def own_code(file: PlanFile) -> list[Path]:

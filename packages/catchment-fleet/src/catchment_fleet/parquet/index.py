@@ -149,10 +149,10 @@ def _runs(file: pyarrow.parquet.ParquetFile, path: str, client: str) -> _File:
     if client not in columns:
         return _of_one(columns_of_folders(path)[client], counts, path, client)
     filled = [group for group, count in enumerate(counts) if count]
-    parts = [
-        _run_ends(_client_column(file, group, columns[client]), path, client, sum(counts[:group]))
-        for group in filled
-    ]
+    parts = []
+    for group in filled:
+        rows = file.read_row_group(group, columns=[columns[client]], use_threads=False)
+        parts.append(_run_ends(rows.column(0).combine_chunks(), path, client, sum(counts[:group])))
     empty: Rows = np.zeros(0, dtype=np.int64)
     return _File(
         len(counts),
@@ -170,11 +170,6 @@ def _of_one(name: str | None, counts: list[int], path: str, client: str) -> _Fil
     filled = np.flatnonzero(counts)
     names = pyarrow.array([name] * len(filled), pyarrow.large_string())
     return _File(len(counts), names, filled, np.zeros_like(filled), np.array(counts)[filled])
-
-
-def _client_column(file: pyarrow.parquet.ParquetFile, group: int, name: str) -> pyarrow.Array:
-    column = file.read_row_group(group, columns=[name], use_threads=False).column(name)
-    return column.combine_chunks()
 
 
 def _run_ends(

@@ -98,7 +98,9 @@ class Reader:
         held = {name: table.column(original) for name, original in wanted.items()}
         for name in self.columns:
             if name not in held:
-                held[name] = _constant(folders[name], n_rows)
+                # The column that the file's folder names.
+                same = pyarrow.repeat(pyarrow.scalar(folders[name], pyarrow.string()), n_rows)
+                held[name] = pyarrow.chunked_array([same])
         try:
             return self._row_group(held)
         except SettingError as error:
@@ -380,8 +382,3 @@ def _parts(column: pyarrow.ChunkedArray, name: str) -> Parts:
     values, codes = _coded(column)
     changes = _count(codes[1:] != codes[:-1])
     return Parts(codes, changes, tuple(texts_of(values).to_pylist()))
-
-
-def _constant(value: str | None, n_rows: int) -> pyarrow.ChunkedArray:
-    """Return the column that a file's folder names."""
-    return pyarrow.chunked_array([pyarrow.repeat(pyarrow.scalar(value, pyarrow.string()), n_rows)])

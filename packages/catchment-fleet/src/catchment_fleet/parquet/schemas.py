@@ -72,11 +72,11 @@ class Schemas:
                 own = columns_in(file, path)
                 if label not in own:
                     return [columns_of_folders(path)[label]]
-                return [
-                    value
-                    for group in range(file.num_row_groups)
-                    for value in _distinct(file.read_row_group(group, columns=[own[label]]))
-                ]
+                read = (
+                    file.read_row_group(k, columns=[own[label]]) for k in range(file.num_row_groups)
+                )
+                seen = [pyarrow.chunked_array([one.column(0).unique()]) for one in read]
+                return [value for one in seen for value in whole_labels(values_of(one))]
 
         found = {v for values in ordered_map(of_file, self.files) for v in values if v is not None}
         if not found:
@@ -127,8 +127,3 @@ def _is_text(kind: pyarrow.DataType) -> bool | None:
     if pyarrow.types.is_null(inner):
         return None
     return bool(pyarrow.types.is_string(inner) or pyarrow.types.is_large_string(inner))
-
-
-def _distinct(table: pyarrow.Table) -> list[Any]:
-    """Return the values that occur in a table's one column."""
-    return whole_labels(values_of(pyarrow.chunked_array([table.column(0).unique()])))

@@ -1,6 +1,7 @@
 # For the other packages and the tests; may change without notice.
 from catchment_gpu.echo_state.cuda import (
     Repeated as Repeated,
+    cuda_text as cuda_text,
     lanes_of_a_block as lanes_of_a_block,
     source as source,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from catchment.features import name_of
@@ -50,21 +50,14 @@ class Report:
             "configured": self.configured,
             "configuration": dict(self.configuration),
             "leaks": [finding.attack for finding in self.leaks],
-            "findings": [
-                {
-                    "attack": finding.attack,
-                    "asks": finding.asks,
-                    "threshold": finding.threshold,
-                    "views": {
-                        view: {"score": o.score, "word": o.word, "text": o.text}
-                        for view, o in finding.outcomes.items()
-                    },
-                }
-                for finding in self.findings
-            ],
+            "findings": [_plain(**asdict(finding)) for finding in self.findings],
             "not_applicable": list(self.not_applicable),
             "seconds": round(self.seconds, 1),
         }
+
+
+def _plain(outcomes: Mapping[View, object], **about: object) -> dict[str, object]:
+    return {**about, "views": outcomes}
 
 
 def audit(setting: Setting | None = None, *, watch: Callable[[str], None] | None = None) -> Report:

@@ -301,18 +301,6 @@ def membership_of_noise(world: World) -> Outcome:
     return Outcome(area, f"AUC {area:.2f}", text)
 
 
-def _always(world: World) -> bool:
-    return True
-
-
-def _states_per_step(world: World) -> bool:
-    return world.setting.features.per_step and world.drive.features.state
-
-
-def _pooled(world: World) -> bool:
-    return not world.setting.features.per_step
-
-
 def _adaptive(world: World) -> bool:
     if not world.setting.plasticity or "fedip" not in installed("plasticity"):
         return False
@@ -326,39 +314,31 @@ TRIALS = (
         "sequences",
         "the inputs that a client recorded",
         0.1,
-        _states_per_step,
-        sequences_of_upload,
-        sequences_of_sum,
-        sequences_of_noise,
+        lambda world: world.setting.features.per_step and world.drive.features.state,
+        (sequences_of_upload, sequences_of_sum, sequences_of_noise),
         of_reservoirs=True,
     ),
     Trial(
         "windows",
         "one raw window, from its pooled features",
         0.5,
-        _pooled,
-        tried(window_of_upload),
-        tried(window_of_sum),
-        tried(window_of_noise),
+        lambda world: not world.setting.features.per_step,
+        (tried(window_of_upload), tried(window_of_sum), tried(window_of_noise)),
         of_reservoirs=True,
     ),
     Trial(
         "labels",
         "what a client's targets are",
         0.5,
-        _always,
-        labels_of_upload,
-        labels_of_sum,
-        labels_of_noise,
+        lambda world: True,
+        (labels_of_upload, labels_of_sum, labels_of_noise),
     ),
     Trial(
         "difference",
         "what is new, from two releases",
         0.5,
-        _always,
-        difference,
-        difference_of_sums,
-        difference_of_noise,
+        lambda world: True,
+        (difference, difference_of_sums, difference_of_noise),
         ruled=Outcome(
             0.0,
             "refused",
@@ -370,19 +350,15 @@ TRIALS = (
         "membership",
         "whether somebody's data were used",
         0.8,
-        _always,
-        membership_of_upload,
-        membership_of_sum,
-        membership_of_noise,
+        lambda world: True,
+        (membership_of_upload, membership_of_sum, membership_of_noise),
     ),
     Trial(
         "plasticity",
         "the input behind one step of plasticity",
         0.5,
         _adaptive,
-        plasticity_of_upload,
-        plasticity_of_sum,
-        plasticity_of_noise,
+        (plasticity_of_upload, plasticity_of_sum, plasticity_of_noise),
         has_rows=False,
         of_reservoirs=True,
     ),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -22,21 +22,14 @@ from catchment_lab.audit.drive import Drive
 View = Literal[
     "plain", "plain + row rule", "secure aggregation", "secure + row rule", "secure + noise"
 ]
-VIEWS: tuple[View, ...] = (
-    "plain",
-    "plain + row rule",
-    "secure aggregation",
-    "secure + row rule",
-    "secure + noise",
-)
+VIEWS: tuple[View, ...] = get_args(View)
 MOST_CLIENTS = 50
 MOST_STEPS = 200_000
 PLAIN_ROWS = 20.0
 
 
-def standard_features() -> FeatureMap:
-    """Return the features of the standard configuration: 100 units on three channels."""
-    return Reservoir(units=100, inputs=3, leak_rate=0.3, seed=1).features()
+# Of the standard configuration: 100 units on three channels.
+STANDARD = Reservoir(units=100, inputs=3, leak_rate=0.3, seed=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +58,7 @@ class Setting:
         Whether clients also adapt the reservoir by intrinsic plasticity.
     """
 
-    features: FeatureMap = field(default_factory=standard_features)
+    features: FeatureMap = field(default_factory=STANDARD.features)
     n_inputs: int | None = None
     n_clients: int = 20
     sequences: int = 1
@@ -247,7 +240,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Trial:
-    """An attack: what it asks, and how it fares on an upload, on a sum and on a noisy sum.
+    """An attack: what it asks, and its attempts on an upload, on a sum and on a noisy sum.
 
     `ruled` is what the rules on rows leave of it, for uploads and for sums, where they say more
     than that thin statistics are refused. An attack `of_reservoirs` runs one backwards, and so has
@@ -258,9 +251,7 @@ class Trial:
     asks: str
     threshold: float
     applies: Callable[[World], bool]
-    on_upload: Attempt
-    on_sum: Attempt
-    on_noise: Attempt
+    attempts: tuple[Attempt, Attempt, Attempt]
     ruled: Outcome | None = None
     has_rows: bool = True
     of_reservoirs: bool = False
@@ -273,7 +264,7 @@ class Trial:
         """Return what the attack finds in every view, or None if it does not apply."""
         if not self.suits(world) or not self.applies(world):
             return None
-        upload, total, noisy = self.on_upload(world), self.on_sum(world), self.on_noise(world)
+        upload, total, noisy = (attempt(world) for attempt in self.attempts)
         upload_ruled, total_ruled = upload, total
         if self.ruled is not None:
             upload_ruled = total_ruled = self.ruled

@@ -42,7 +42,7 @@ def data_path(
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print where a data set lies, or the directories searched, first the one that wins."""
+    """Print where a data set is, or the directories that are searched, in order."""
     from catchment.data import data_directories
     from catchment_lab.datasets.sources import locate
 
@@ -65,7 +65,7 @@ def data_pack(
         typer.Option("--out", metavar="DIR", help="Data directory; the set's own if not given."),
     ] = None,
 ) -> None:
-    """Pack a data set into one file, which loads in a second from then on."""
+    """Pack a data set into one file that loads in a second."""
     from catchment_lab.datasets import load_whole, pack
     from catchment_lab.datasets.sources import locate
 
@@ -112,18 +112,10 @@ def _entry(name: str, data: Path | None) -> dict[str, object]:
         form = None if place is None else place.form
     except CatchmentError:
         place, form = None, "damaged"
-    return {
-        "name": name,
-        "clients": entry.clients,
-        "task": entry.task,
-        "description": entry.description,
-        "home": entry.home,
-        "citation": entry.citation,
-        "license": entry.license,
-        "form": form,
-        "path": None if place is None else str(place.directory),
-        "bytes": None if place is None else place.n_bytes,
-    }
+    told = ("name", "clients", "task", "description", "home", "citation", "license")
+    where = (None, None) if place is None else (str(place.directory), place.n_bytes)
+    known = {one: getattr(entry, one) for one in told}
+    return {**known, "form": form, "path": where[0], "bytes": where[1]}
 
 
 def _check(name: str, data: Path | None) -> dict[str, str | None]:

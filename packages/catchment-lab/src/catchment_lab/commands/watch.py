@@ -38,8 +38,8 @@ def watch(
 ) -> None:
     """Follow a run on a live page: rounds, clients, bytes, scores.
 
-    Only this machine can open the page, but everybody who works on it. Ctrl-C ends the page, not
-    the run.
+    Everybody with an account on this machine can open the page, nobody else.
+    Ctrl-C ends the page, not the run.
     """
     from catchment_lab.watch.server import watching
     from catchment_lab.watch.state import look

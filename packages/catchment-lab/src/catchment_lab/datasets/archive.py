@@ -13,7 +13,7 @@ import tarfile
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -98,7 +98,7 @@ def folders(root: Path) -> Iterator[Folder]:
             yield from _inside(Folder(root / name, (), (name,)))
 
 
-def find_folder(root: Path, patterns: tuple[str, ...]) -> Folder | None:
+def find_folder(root: Path, patterns: Sequence[str]) -> Folder | None:
     """Return the folder under root, or in an archive there, that holds a file of such a name.
 
     The folder's names are relative to where the pattern begins: for `S*/S*.pkl` found in

@@ -124,20 +124,21 @@ def read_motionsense(folder: Folder) -> Dataset:
     """
     return gathered(
         "motionsense",
-        _motionsense_recordings(folder),
+        (
+            Segment(
+                f"subject-{subject:02d}",
+                _MOTIONSENSE_CLASSES.index(_CODES[code]),
+                float_rows(_table(folder, name)),
+                test=trial >= FIRST_SHORT_TRIAL,
+            )
+            for subject, code, trial, name in trials(folder)
+        ),
         channels=_MOTIONSENSE_CHANNELS,
         classes=_MOTIONSENSE_CLASSES,
         rate_hz=50.0,
         usual=(128, 128),
         notes=("test: the short trials",),
     )
-
-
-def _motionsense_recordings(folder: Folder) -> Iterator[Segment]:
-    for subject, code, trial, name in trials(folder):
-        u = float_rows(_table(folder, name))
-        label = _MOTIONSENSE_CLASSES.index(_CODES[code])
-        yield Segment(f"subject-{subject:02d}", label, u, test=trial >= FIRST_SHORT_TRIAL)
 
 
 def _table(folder: Folder, name: str) -> Array:
@@ -150,26 +151,12 @@ def _table(folder: Folder, name: str) -> Array:
         return parse_numbers(stream, f"{folder}/{name}", delimiter=",", columns=columns)
 
 
-ACTIVITIES = {
-    "A": "walking",
-    "B": "jogging",
-    "C": "climbing_stairs",
-    "D": "sitting",
-    "E": "standing",
-    "F": "typing",
-    "G": "brushing_teeth",
-    "H": "eating_soup",
-    "I": "eating_chips",
-    "J": "eating_pasta",
-    "K": "drinking",
-    "L": "eating_sandwich",
-    "M": "kicking_soccer_ball",
-    "O": "playing_catch",
-    "P": "dribbling_basketball",
-    "Q": "writing",
-    "R": "clapping",
-    "S": "folding_clothes",
-}
+_WATCHED = (
+    "walking jogging climbing_stairs sitting standing typing brushing_teeth eating_soup "
+    "eating_chips eating_pasta drinking eating_sandwich kicking_soccer_ball playing_catch "
+    "dribbling_basketball writing clapping folding_clothes"
+)
+ACTIVITIES = dict(zip("ABCDEFGHIJKLMOPQRS", _WATCHED.split(), strict=True))
 
 
 def read_wisdm_watch(folder: Folder, activities: str = "ABCDEM") -> Dataset:

@@ -26,6 +26,10 @@ from catchment_lab.datasets.archive import Folder
 from catchment_lab.datasets.sources import locate, packed_path
 from catchment_lab.datasets.values import Dataset, Option, Segment, float_rows, gathered
 
+_TOLD = ("channels", "classes", "rate_hz", "usual", "notes")  # of a set, in the header
+_LACKING = (KeyError, IndexError, TypeError, ValueError, OSError, EOFError)
+_DAMAGE = (*_LACKING, zipfile.BadZipFile, zlib.error)
+
 
 def whole_set(
     name: str,
@@ -85,16 +89,8 @@ def pack(data: Dataset, directory: Path | str) -> Path:
     names = list(data.clients)
     recordings = [(client, r) for client, held in data.clients.items() for r in held]
     signal = np.concatenate([r.u for _, r in recordings])
-    header = {
-        "name": data.name,
-        "clients": names,
-        "channels": data.channels,
-        "classes": data.classes,
-        "rate_hz": data.rate_hz,
-        "usual": data.usual,
-        "options": dict(data.options),
-        "notes": data.notes,
-    }
+    told = {name: getattr(data, name) for name in _TOLD}
+    header = {"name": data.name, "clients": names, **told, "options": dict(data.options)}
     test = [
         client in data.test_clients or number in data.test_positions.get(client, ())
         for client, held in data.clients.items()
@@ -138,20 +134,11 @@ def unpack(path: Path | str) -> Dataset:
             keys = ("client", "label", "length", "test")
             client, label, length, test = (arrays[key].tolist() for key in keys)
         names = [header["clients"][number] for number in client]
-        usual = header["usual"]
-        return gathered(
-            header["name"],
-            _segments(signal, names, label, length, test),
-            channels=header["channels"],
-            classes=header["classes"],
-            rate_hz=header["rate_hz"],
-            usual=None if usual is None else (usual[0], usual[1]),
-            options=header["options"],
-            notes=tuple(header["notes"]),
-        )
-    except (KeyError, IndexError, TypeError, ValueError, OSError, EOFError) as error:
-        raise IntegrityError(f"{path} is damaged ({error}); pack the set again") from error
-    except (zipfile.BadZipFile, zlib.error) as error:
+        told = {name: header[name] for name in (*_TOLD, "options")}
+        told["usual"] = told["usual"] and tuple(told["usual"])
+        told["notes"] = tuple(told["notes"])
+        return gathered(header["name"], _segments(signal, names, label, length, test), **told)
+    except _DAMAGE as error:
         raise IntegrityError(f"{path} is damaged ({error}); pack the set again") from error
 
 

@@ -101,11 +101,6 @@ class DrawnRecording:
         """Whether it is classes that were predicted."""
         return any(isinstance(segment.predicted, str) for segment in self.segments)
 
-    @property
-    def n_wrong(self) -> int:
-        """Segments whose class is not the true one."""
-        return sum(segment.is_wrong for segment in self.segments)
-
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it: numbers of seven digits, None for missing ones."""
         named = {"segments": "spans"}  # as files of the first release have them

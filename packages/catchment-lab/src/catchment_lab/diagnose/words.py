@@ -60,7 +60,7 @@ def served_section(run: Run) -> str:
     worse = "worse than the others" if one.is_badly_served else "worst"
     return (
         f"<h3>Why is {escape(one.client)} served {worse}?</h3>{_told(one)}"
-        '<p class="muted">Of anybody else: catchment diagnose RUN --client NAME</p>'
+        '<p class="muted">For another client: catchment diagnose RUN --client NAME</p>'
     )
 
 

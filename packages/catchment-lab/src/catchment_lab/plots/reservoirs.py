@@ -74,11 +74,11 @@ def reservoir_graph(
         norm=scale,
         cmap=shade,
         linewidths=0.4 + 1.2 * faint,
-        alpha=g.opacity,
+        alpha=np.clip(12 / np.sqrt(max(1, len(g.weights))), 0.25, 0.9),  # the more, the less each
         zorder=1,
     )
     ax.add_collection(lines)
-    if g.has_arrows:
+    if len(g.weights) <= MOST_ARROWS:
         heads = list(arrowheads(g))
         ax.add_collection(PolyCollection(heads, array=g.weights, norm=scale, cmap=shade, zorder=2))
     x, y = g.positions.T
@@ -236,16 +236,6 @@ class Graph:
     def limit(self) -> float:
         """The largest |weight|, for a color scale that is symmetric about zero."""
         return float(np.abs(self.weights).max(initial=0.0)) or 1.0
-
-    @property
-    def opacity(self) -> float:
-        """How solid a connection is drawn: the more there are, the less each hides."""
-        return float(np.clip(12 / np.sqrt(max(1, len(self.weights))), 0.25, 0.9))
-
-    @property
-    def has_arrows(self) -> bool:
-        """Whether the connections are few enough to show their direction."""
-        return len(self.weights) <= MOST_ARROWS
 
 
 def graph_of(layer: LayerWeights, *, layout: Layout, max_units: int) -> Graph:

@@ -9,11 +9,7 @@ from catchment_lab.search.trials import (
 
 # For the other packages and the tests; may change without notice.
 from catchment_lab.search.plan_search import read_search as read_search
-from catchment_lab.search.space import (
-    Adaptation as Adaptation,
-    Chooser as Chooser,
-    Random as Random,
-)
+from catchment_lab.search.space import Adaptation as Adaptation, Draws as Draws
 from catchment_lab.search.trials import adapt as adapt, ridges_of as ridges_of
 
 __all__ = [

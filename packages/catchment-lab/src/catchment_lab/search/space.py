@@ -7,10 +7,9 @@ relative to target_std^2.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
-
-import numpy as np
 
 from catchment.features import Reservoir
 from catchment.plugins import plugin
@@ -18,36 +17,14 @@ from catchment.plugins import plugin
 Range = tuple[float, float]
 
 
-class Chooser(Protocol):
-    """What draws: a random generator, or a trial of a search."""
+class Draws(Protocol):
+    """What draws: a trial of optuna, or whatever has these of its methods."""
 
-    def real(self, name: str, low: float, high: float, *, log: bool = False) -> float: ...
+    def suggest_float(self, name: str, low: float, high: float, *, log: bool = False) -> float: ...
 
-    def whole(self, name: str, low: int, high: int) -> int: ...
+    def suggest_int(self, name: str, low: int, high: int) -> int: ...
 
-    def choice(self, name: str, options: tuple[int, ...]) -> int: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Random:
-    """Independent draws from a generator.
-
-    >>> Random(np.random.default_rng(0)).choice("units", (100, 200)) in (100, 200)
-    True
-    """
-
-    rng: np.random.Generator
-
-    def real(self, name: str, low: float, high: float, *, log: bool = False) -> float:
-        if log:
-            return float(np.exp(self.rng.uniform(np.log(low), np.log(high))))
-        return float(self.rng.uniform(low, high))
-
-    def whole(self, name: str, low: int, high: int) -> int:
-        return int(self.rng.integers(low, high + 1))
-
-    def choice(self, name: str, options: tuple[int, ...]) -> int:
-        return options[int(self.rng.integers(len(options)))]
+    def suggest_categorical(self, name: str, choices: Sequence[int]) -> int: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +41,10 @@ class PlasticitySpace:
     updates, equation
         As `IntrinsicPlasticity` has them.
 
+    >>> from optuna.trial import FixedTrial
     >>> fixed = PlasticitySpace(learning_rate=0.01, updates="batch")
-    >>> fixed.draw(Random(np.random.default_rng(0))).rule.learning_rate
+    >>> drawn = {"target_mean": 0.1, "target_std": 0.2, "epochs": 1, "rounds": 4}
+    >>> fixed.draw(FixedTrial(drawn)).rule.learning_rate
     0.01
     """
 
@@ -78,13 +57,13 @@ class PlasticitySpace:
     updates: Literal["step", "batch"] = "step"
     equation: Literal["corrected", "printed"] = "corrected"
 
-    def draw(self, chooser: Chooser) -> Adaptation:
-        mean = chooser.real("target_mean", *self.target_mean)
-        std = chooser.real("target_std", *self.target_std, log=True)
+    def draw(self, trial: Draws) -> Adaptation:
+        mean = trial.suggest_float("target_mean", *self.target_mean)
+        std = trial.suggest_float("target_std", *self.target_std, log=True)
         rate = self.learning_rate
         if rate is None:
-            rate = chooser.real("relative_rate", *self.relative_rate, log=True) * std**2
-        epochs = chooser.choice("epochs", self.epochs)
+            rate = trial.suggest_float("relative_rate", *self.relative_rate, log=True) * std**2
+        epochs = trial.suggest_categorical("epochs", self.epochs)
         rule = replace(
             plugin("plasticity", "fedip", needed_for="reservoirs that adapt").rule,
             target_mean=mean,
@@ -94,7 +73,7 @@ class PlasticitySpace:
             updates=self.updates,
             equation=self.equation,
         )
-        return Adaptation(rule, chooser.choice("rounds", self.rounds))
+        return Adaptation(rule, trial.suggest_categorical("rounds", self.rounds))
 
 
 @dataclass(frozen=True)
@@ -109,9 +88,12 @@ class Adaptation:
 class Space:
     """Ranges of recipes, and of plasticity where there is to be some.
 
-    >>> recipe, adaptation = Space(units=(50,)).draw(Random(np.random.default_rng(0)), inputs=3)
-    >>> recipe.units, adaptation is None
-    (50, True)
+    >>> from optuna.trial import FixedTrial
+    >>> space = Space(units=(50,), connections=None, input_connections=None)
+    >>> drawn = {"units": 50, "spectral_radius": 0.9, "leak_rate": 0.5, "input_scaling": 0.5}
+    >>> recipe, adaptation = space.draw(FixedTrial(drawn), inputs=3)
+    >>> recipe.leak_rate, adaptation is None
+    (0.5, True)
     """
 
     units: tuple[int, ...] = (100, 250)
@@ -123,7 +105,7 @@ class Space:
     plasticity: PlasticitySpace | None = None
 
     def draw(
-        self, chooser: Chooser, *, inputs: int, base: Reservoir | None = None
+        self, trial: Draws, *, inputs: int, base: Reservoir | None = None
     ) -> tuple[Reservoir, Adaptation | None]:
         """Return a recipe for this many inputs, and how it is to adapt.
 
@@ -132,24 +114,24 @@ class Space:
         base
             What is not drawn; a plain recipe if not given.
         """
-        units = chooser.choice("units", self.units)
+        units = trial.suggest_categorical("units", self.units)
         recipe = replace(
             Reservoir(units=units) if base is None else base,
             units=units,
             inputs=inputs,
-            spectral_radius=chooser.real("spectral_radius", *self.spectral_radius),
-            leak_rate=chooser.real("leak_rate", *self.leak_rate),
-            input_scaling=chooser.real("input_scaling", *self.input_scaling),
+            spectral_radius=trial.suggest_float("spectral_radius", *self.spectral_radius),
+            leak_rate=trial.suggest_float("leak_rate", *self.leak_rate),
+            input_scaling=trial.suggest_float("input_scaling", *self.input_scaling),
         )
         if self.connections is not None:
             low, high = self.connections
-            n = chooser.whole("connections", low, high)
+            n = trial.suggest_int("connections", low, high)
             recipe = replace(recipe, connections=min(n, units))
         if self.input_connections is not None:
             low, high = self.input_connections
-            n = chooser.whole("input_connections", min(low, inputs), min(high, inputs))
+            n = trial.suggest_int("input_connections", min(low, inputs), min(high, inputs))
             recipe = replace(recipe, input_connections=n)
-        return recipe, self.plasticity.draw(chooser) if self.plasticity else None
+        return recipe, self.plasticity.draw(trial) if self.plasticity else None
 
     def described(self) -> dict[str, Any]:
         """Return the ranges as plain values; options that came later only where they are used.

@@ -29,7 +29,8 @@ from typing import Literal
 
 import numpy as np
 
-from catchment import Array
+from catchment import Array, PositiveFloat, PositiveInt
+from catchment.arrays import check_fields
 from catchment.data import Recording
 from catchment.engine import run_locally
 from catchment.errors import FederationError, MissingExtraError
@@ -68,12 +69,7 @@ def summed(
     return accumulate(features, chain.from_iterable(clients), device=device)
 
 
-@dataclass(frozen=True)
-class Judged:
-    """The best score of a path of ridges on the validation clients, and its ridge."""
-
-    score: float
-    ridge: float
+Judged = tuple[float, float]  # the best score of a path of ridges on validation clients, its ridge
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +95,7 @@ class ClassJudge:
         path = solve_path(total, ridges)
         values = [ClassCounts.of_scores(self.y, scores).accuracy for scores in self._scores(path)]
         k = max(range(len(values)), key=lambda k: (values[k], k))
-        return Judged(values[k], float(ridges[k]))
+        return values[k], float(ridges[k])
 
     def _scores(self, path: Sequence[Readout]) -> list[Array]:
         """Return the scores (n, K) by each readout, from one product for all."""
@@ -122,17 +118,12 @@ class NumberJudge:
     def judged(self, total: RidgeStatistics) -> Judged:
         """Return the least NRMSE of readouts solved from a sum."""
         ridges = ridges_of(total)
-        values = nrmse_path(self.held, path_errors(self.held, solve_path(total, ridges)))
+        held, errors = self.held, path_errors(self.held, solve_path(total, ridges))
+        variance = held.target_moments() / held.weight
+        varied = variance > 0  # the mean is over the outputs that vary
+        values = np.sqrt(errors[:, varied] / held.weight / variance[varied]).mean(axis=1)
         k = int(values.argmin())
-        return Judged(float(values[k]), float(ridges[k]))
-
-
-def nrmse_path(statistics: RidgeStatistics, errors: Array) -> Array:
-    """Return the NRMSE (R,) of squared errors (R, K), averaged over the outputs that vary."""
-    variance = statistics.target_moments() / statistics.weight
-    varied = variance > 0
-    values: Array = np.sqrt(errors[:, varied] / statistics.weight / variance[varied]).mean(axis=1)
-    return values
+        return float(values[k]), float(ridges[k])
 
 
 def _rows(features: FeatureMap, inputs: Sequence[Array], device: str | None) -> list[Array]:
@@ -218,24 +209,16 @@ class SearchSettings:
         Of the draws, and of the order in which clients are added.
     """
 
-    trials: int = 30
+    trials: PositiveInt = 30
     sampler: Literal["bayes", "random"] = "bayes"
-    shares: tuple[float, ...] = (0.25, 0.5, 1.0)
+    shares: tuple[PositiveFloat, ...] = (0.25, 0.5, 1.0)
     prune: bool = True
-    workers: int = 1
+    workers: PositiveInt = 1
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.trials < 1 or self.workers < 1:
-            raise ValueError(f"trials is {self.trials} and workers {self.workers}; pass 1 or more")
-        if self.sampler not in ("bayes", "random"):
-            raise ValueError(f"sampler is {self.sampler!r}; use 'bayes' or 'random'")
-        if (
-            not self.shares
-            or list(self.shares) != sorted(set(self.shares))
-            or self.shares[0] <= 0
-            or self.shares[-1] != 1
-        ):
+        check_fields(self)
+        if list(self.shares) != sorted(set(self.shares)) or self.shares[-1:] != (1.0,):
             raise ValueError(f"shares are {self.shares}; pass growing shares, the last of them 1")
 
 
@@ -341,7 +324,7 @@ class Task:
         return "accuracy" if self.classes else "NRMSE"
 
     def drawn(self, trial: optuna.trial.BaseTrial) -> tuple[Reservoir, Adaptation | None]:
-        return self.space.draw(OfTrial(trial), inputs=self.n_inputs, base=self.base)
+        return self.space.draw(trial, inputs=self.n_inputs, base=self.base)
 
     def objective(self, trial: optuna.Trial) -> float:
         reservoir, adaptation = self.drawn(trial)
@@ -355,9 +338,7 @@ class Task:
                 raise optuna.TrialPruned
         return score
 
-    def scores(
-        self, reservoir: Reservoir, adaptation: Adaptation | None
-    ) -> Iterator[tuple[float, float]]:
+    def scores(self, reservoir: Reservoir, adaptation: Adaptation | None) -> Iterator[Judged]:
         """Yield the score and the ridge at each share of the training clients."""
         names = sorted(self.train)
         order = np.random.default_rng([self.settings.seed, 7]).permutation(len(names))
@@ -380,30 +361,11 @@ class Task:
                 part = summed(features, fresh, self.device)
                 total = part if total is None else total + part
             # The validation clients' rows are the same at every share of one reservoir.
-            judge = self._judge(features) if judge is None else judge
+            if judge is None:
+                kind = ClassJudge if self.classes else NumberJudge
+                judge = kind.of(features, self.validation, self.device)
             done = n
-            found = judge.judged(total)
-            yield found.score, found.ridge
-
-    def _judge(self, features: FeatureMap) -> ClassJudge | NumberJudge:
-        kind = ClassJudge if self.classes else NumberJudge
-        return kind.of(features, self.validation, self.device)
-
-
-@dataclass(frozen=True, eq=False)
-class OfTrial:
-    """Draws that optuna makes, and remembers."""
-
-    trial: optuna.trial.BaseTrial
-
-    def real(self, name: str, low: float, high: float, *, log: bool = False) -> float:
-        return self.trial.suggest_float(name, low, high, log=log)
-
-    def whole(self, name: str, low: int, high: int) -> int:
-        return self.trial.suggest_int(name, low, high)
-
-    def choice(self, name: str, options: tuple[int, ...]) -> int:
-        return int(self.trial.suggest_categorical(name, options))
+            yield judge.judged(total)
 
 
 def _study(task: Task, storage: Path | None) -> optuna.Study:

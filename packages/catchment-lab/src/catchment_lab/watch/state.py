@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
 import threading
 import time
@@ -190,21 +191,18 @@ def look(folder: str | Path) -> Snapshot:
 
 def signature(folder: Path) -> tuple[object, ...]:
     """Return what is different when there may be something new to read."""
-    found: list[object] = []
-    for name in (DATABASE, f"{DATABASE}-wal", PROGRESS):
-        with suppress(OSError):
-            about = (folder / name).stat()
-            found.append((name, about.st_mtime_ns, about.st_size, about.st_ino))
-    return tuple(found)
+    return tuple((one.st_mtime_ns, one.st_size, one.st_ino) for one in _written(folder))
 
 
 def last_sign(folder: Path) -> float:
     """Return when a run's process last wrote something, in seconds since 1970; 0 if never."""
-    times = [0.0]
+    return max((one.st_mtime for one in _written(folder)), default=0.0)
+
+
+def _written(folder: Path) -> Iterator[os.stat_result]:
     for name in (DATABASE, f"{DATABASE}-wal", PROGRESS):
         with suppress(OSError):
-            times.append((folder / name).stat().st_mtime)
-    return max(times)
+            yield (folder / name).stat()
 
 
 def _waiting(place: Path) -> Snapshot:

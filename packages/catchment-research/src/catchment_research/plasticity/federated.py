@@ -217,7 +217,8 @@ class MomentPlasticity(Adapting):
     def standard(self) -> tuple[float, float, float]:
         """Return gain and shift for a standard drive, and the shift for one that stands still."""
         mean, std = self.rule.target_mean, self.rule.target_std
-        _refuse_unreachable(mean, std)
+        if not (abs(mean) < 1 and std**2 < 1 - mean**2):
+            raise ValueError(f"no output of tanh has mean {mean} and standard deviation {std}")
         a, c = _standard_match(mean, std)
         if self.reservoir.bits is None:
             return a, c, float(np.arctanh(mean))
@@ -225,7 +226,14 @@ class MomentPlasticity(Adapting):
 
     def _mean_drive(self, inputs: Array) -> Array:
         """Return the mean drives (N,) once all outputs have the target mean."""
-        times = _matrix_product if self.reservoir.bits is None else _rounded_once
+
+        def times(matrix: SparseRows, x: Array) -> Array:
+            """Return a product; in fixed point each row's sum is rounded at its end only."""
+            if self.reservoir.bits is None:
+                return np.asarray(matrix.to_dense() @ x)
+            products = matrix.values * x[matrix.columns]
+            return np.array([math.fsum(products[a:b]) for a, b in pairwise(matrix.starts)])
+
         means, below = [], inputs
         for layer in self.reservoir.layers:
             outputs = np.full(layer.n_units, self.rule.target_mean)
@@ -253,11 +261,6 @@ def matched(mean: Array, spread: Array, a: float, c: float, still: float) -> tup
     return gain, shift
 
 
-def _refuse_unreachable(mean: float, std: float) -> None:
-    if not (abs(mean) < 1 and std**2 < 1 - mean**2):
-        raise ValueError(f"no output of tanh has mean {mean} and standard deviation {std}")
-
-
 def _started(reservoir: Reservoir) -> tuple[Array, Array]:
     values = plasticity_of(reservoir)
     return values if reservoir.bits is None else plasticity_in_fixed_point(*values)
@@ -269,18 +272,6 @@ def _settled(reservoir: Reservoir, gain: Array, shift: Array) -> tuple[Array, Ar
         return gain, shift
     inside = np.clip(gain, 2 * LEAST_GAIN, LARGEST_GAIN - 1)
     return plasticity_in_fixed_point(inside, np.clip(shift, 1 - LARGEST_SHIFT, LARGEST_SHIFT - 1))
-
-
-def _matrix_product(matrix: SparseRows, x: Array) -> Array:
-    product: Array = matrix.to_dense() @ x
-    return product
-
-
-def _rounded_once(matrix: SparseRows, x: Array) -> Array:
-    """Return the matrix times x (n_rows,), each row's sum of products rounded at its end only."""
-    products = matrix.values * x[matrix.columns]
-    starts = matrix.starts
-    return np.array([math.fsum(products[a:b]) for a, b in pairwise(starts)])
 
 
 @lru_cache(maxsize=64)

@@ -20,9 +20,10 @@ itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from itertools import pairwise
+from operator import add
 from threading import Lock
 from typing import Any, Protocol, TypeVar, final
 
@@ -57,12 +58,7 @@ class Traffic:
     bytes_down: int = 0
 
     def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(
-            self.messages + other.messages,
-            self.examples + other.examples,
-            self.bytes_up + other.bytes_up,
-            self.bytes_down + other.bytes_down,
-        )
+        return Traffic(*map(add, astuple(self), astuple(other)))
 
 
 class LanguageLink(Protocol):
@@ -188,9 +184,8 @@ class LanguageServer:
         return [_answer(*one).to_bytes() for one in zip(questions, *apart, strict=True)]
 
     def _prompts(self, question: Question) -> Array:
-        sent = question.prompts
-        made = self.projection.prompts(sent) if sent.ndim == 2 else sent
-        whole = made + self._base
+        made = question.prompts
+        whole = (self.projection.prompts(made) if made.ndim == 2 else made) + self._base
         return np.broadcast_to(whole, (question.n_examples, *whole.shape[1:]))
 
     def _note(

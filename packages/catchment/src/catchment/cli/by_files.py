@@ -89,7 +89,7 @@ def inspect(
 
 def combine(
     contributions: Annotated[
-        list[Path], typer.Argument(metavar="FILES...", help="Contributions, one per client.")
+        list[Path], typer.Argument(metavar="FILES...", help="Contributions; answers, *.answer.")
     ],
     plan_file: PlanOption,
     out: Annotated[Path | None, option("Output folder; runs/PLAN if left out.", "DIR")] = None,
@@ -108,14 +108,15 @@ def combine(
     from catchment.wire.files import replace_file
 
     folder = out or Path("runs") / plan_file.stem
+    answers = [one for one in contributions if one.suffix == ".answer"]
     try:
         done = add(
-            contributions,
+            [one for one in contributions if one not in answers],
             plan_file,
             out=folder,
             identities=identities,
             without=without or (),
-            answers=answer or (),
+            answers=[*(answer or ()), *answers],
         )
     except AwaitedError as error:
         path = folder.with_name(f"{folder.name}{error.suffix}")
@@ -129,6 +130,7 @@ def combine(
         run, refused = done.finished.run, done.refused
         print_finished(run, folder, by_files(plan_file))
         lines = [f"{name} was refused: {why}" for name, why in refused.items()]
+        lines += [f"{name} sent no second contribution: left out" for name in done.absent]
         lines += left_out_lines(run.latest)
     for line in lines:
         warn(line)

@@ -207,8 +207,8 @@ def fit(
 ) -> None:
     """Train on a folder of files, and score the model on new people.
 
-    It writes a plan and runs it. Columns are guessed from their names and values, and printed;
-    options override a guess.
+    It writes a plan and runs it. Columns are guessed from their names and
+    values, and printed; options override a guess.
     """
     from catchment.plans.run import run_plan
 

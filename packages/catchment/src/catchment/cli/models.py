@@ -67,8 +67,8 @@ def predict(
 ) -> None:
     """Predict from raw files, as CSV.
 
-    One row per window, recording or step. Classes come with their probability, numbers with an
-    interval where the model knows its error.
+    One row per window, recording or step: classes with their probability,
+    numbers with an interval if the model knows its error.
     """
     from catchment.data.files import find_files
     from catchment.readout.answers import Table
@@ -192,7 +192,7 @@ def adapt(
 ) -> None:
     """Adapt a classifier to a new person's files, without labels.
 
-    Nothing is sent. MODEL was trained with adapt = true in [run]; what it carries is printed.
+    Nothing is sent. MODEL's plan had adapt = true; what it carries is printed.
     """
     from collections import Counter
 
@@ -236,7 +236,7 @@ def calibrate(
 ) -> None:
     """Calibrate prediction intervals on clients that did not train.
 
-    Writes the model with its errors on them; `catchment predict` then has intervals.
+    With the new model, `catchment predict` gives calibrated intervals.
     """
     from catchment.readout.model import Model, PersonalModels
     from catchment.verbs import calibrate as calibrated
@@ -288,7 +288,7 @@ def diagnose(
 ) -> None:
     """Show how well the model serves a client, and what stands out.
 
-    The client is judged by a model that has not learned from it.
+    The client is judged by a model that did not train on it.
     """
     lab = plugin("reports", "served", needed_for="reasons why a client is served badly")
     from catchment.features.recipes import imported
@@ -325,9 +325,9 @@ def verify(
 ) -> None:
     """Recompute a run's hashes and compare them.
 
-    Exit code 1 if any differs. Weights, map, preprocessing, every client's statistics, their sum,
-    the readout, and the certificate of what was forgotten; with the recordings at hand their
-    statistics too.
+    Weights, map, preprocessing, every client's statistics, their sum, the
+    readout and the certificate of an unlearning; with the recordings at hand,
+    their statistics, too. Exit code 1 if any differs.
     """
     from catchment.features.recipes import imported
     from catchment.plans.verify import verify_run
@@ -359,8 +359,8 @@ def unlearn(
 ) -> None:
     """Remove a client from a finished run, with a certificate.
 
-    The model is that of a run without the client, from what the run kept of each; no client is
-    contacted. The run itself stays as it is, with what the client sent.
+    The model is that of a run without the client, and nobody is contacted.
+    The run's folder itself still holds what the client sent.
     """
     from catchment.federation.runs.verify import CERTIFICATE, file_name, unlearn_from_run
     from catchment.wire.files import replace_file
@@ -385,7 +385,7 @@ def unlearn(
     if certificate.how == "equality":
         typer.echo("after = before - removed, in integers, to the last bit:")
         typer.echo(f"the sum of a run without {client}{alike}")
-        typer.echo(f"anybody can check it: {shlex.join(['catchment', 'verify', str(folder)])}")
+        typer.echo(f"anyone can check it: {shlex.join(['catchment', 'verify', str(folder)])}")
     if certificate.how == "summed-anew":
         typer.echo(f"a run without {client}{alike} has the second of these sums, to the bit")
     if certificate.remains:
@@ -402,8 +402,8 @@ def add_clients(
 ) -> None:
     """Add clients and new classes to a finished run.
 
-    Nobody else is contacted. The model is that of a run with all of them from the start, prepared
-    as the run's was.
+    The existing clients are not contacted. The model is that of a run with
+    all clients from the start, and with the run's preprocessing.
     """
     from catchment.features.recipes import imported
     from catchment.new_classes import add_clients as added

@@ -263,9 +263,10 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Repl
                 for upload, context in zip(
                     plan.algorithm.client_updates(request.payload, pairs), turns, strict=True
                 ):
-                    parts = serialize(protected(plan, upload, context))
-                    written = parts.to_bytes()
-                    made.append(Reply(context.client, written, written=(written, parts.as_read())))
+                    sent = protected(plan, upload, context)
+                    parts = serialize(sent)
+                    written, read = parts.to_bytes(), parts.as_read(sent)
+                    made.append(Reply(context.client, written, written=(written, read)))
                 return made
         except REFUSED:
             log.debug("clients answer one by one: together they cannot", exc_info=True)

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -246,24 +246,31 @@ def sum_block(
     engine
         Carries it to these clients.
     """
-    ledger = EntryList()
+    ledger, summed = EntryList(), list[str]()
     claims: list[tuple[float, float]] = []
     asked = Round(plan, Request.from_bytes(message, "").context, engine, ledger)
-    sums = Sums(clients)
+    sums, groups = Sums(clients), dict[int, Any]()  # these of exact sums, whose order never shows
     for client, update in asked.replies(dict.fromkeys(clients, message), plan.read):
-        sums.add(client, update)
-        if len(sums.groups) > 1:
-            return None
         claim = claimed(update)
         try:
             claim.check(plan.limits)
-        except UploadError:
+            exact = isinstance(update, Tally) and getattr(update.total, "is_exact", False)
+            if exact and update.by_group and not update.by_client:
+                for key, part in update.by_group.items():
+                    groups[key] = plus(groups[key], part) if key in groups else part
+            else:
+                sums.add(client, update)
+        except Exception:
             return None
+        if len(sums.groups) + bool(groups) > 1:
+            return None
+        summed.append(client)
         claims.append((claim.rows, claim.weight))
+    total = Tally(reduce(plus, groups.values()), {}, groups) if groups else None
     return BlockSum(
         asked=tuple(clients),
-        clients=tuple(sums.groups[0].clients) if claims else (),
-        total=sums.total(1) if claims else None,
+        clients=tuple(summed),
+        total=total or (sums.total(1) if summed else None),
         claims=np.array(claims).reshape(-1, 2),
         entries=Entries.of(ledger.entries),
         bytes_up=asked.bytes_up,

@@ -37,7 +37,7 @@ from catchment.federation.algorithm import RoundContext
 from catchment.federation.client import Node, Request, digest_of
 from catchment.federation.measure.evaluation import Scores
 from catchment.federation.messages import TRAINING, Engine, Reply, check_client_names
-from catchment.federation.runs.folder import is_begun, locked
+from catchment.federation.runs.folder import is_begun, locked, remove_run
 from catchment.federation.runs.read import read_run
 from catchment.federation.workflow import SCALING, AnyPlan, Engines, StageInputs, Workflow
 from catchment.plans.data import Files, PlanData, Recordings, arrange
@@ -49,7 +49,7 @@ from catchment.privacy.policy import NAME as POLICY
 from catchment.privacy.policy import OwnData, PlainRules, check_floors, policy_of, template
 from catchment.privacy.secure_aggregation.client_store import FileMemory
 from catchment.privacy.secure_aggregation.protection import SecureAggregation, is_name
-from catchment.wire import Message, digest, plain_text
+from catchment.wire import Message, digest, plain_text, split
 from catchment.wire.files import replace_file
 
 CONTRIBUTION, REQUEST = "contribution", "contribution-request"
@@ -289,6 +289,11 @@ def own_files(file: PlanFile, data: str | Path) -> Files:
             f"split is {file.sharing.split!r}, which deals all clients' data anew; no client can "
             "do that, leave it out"
         )
+    timed = file.preprocessing.by_duration or file.preprocessing.rate is not None
+    if timed and not file.origin.time:
+        raise ValueError(
+            "the plan counts in seconds and names no column of times; write time = ... in [data]"
+        )
     per_step = file.about().per_step or file.preprocessing.window is not None
     return replace(file.origin, files=str(data), per_step=per_step)
 
@@ -378,10 +383,11 @@ class FilesRun(PlanRun):
 
 @dataclass(frozen=True, eq=False)
 class Combined:
-    """A run on contributions, and the files that are not in it, each with the reason."""
+    """A run on contributions; the files that are not in it, with reasons; who missed the second."""
 
     finished: Finished
     refused: Mapping[str, str] = field(default_factory=dict)
+    absent: Sequence[str] = ()
 
 
 def combine(
@@ -396,8 +402,9 @@ def combine(
     """Return the run of a plan on contributions, kept in a folder as any run.
 
     Run again when a file came late or a client withdrew: the folder then holds the run of the files
-    that are named. AwaitedError if something must be sent and answered first; its content is to be
-    written to a file: a request to all clients, or a batch to the helper.
+    that are named, and until that is finished the one before. AwaitedError if something must be
+    sent and answered first; its content is to be written to a file: a request to all clients, or a
+    batch to the helper.
 
     Parameters
     ----------
@@ -422,22 +429,35 @@ def combine(
         reasons = "; ".join(f"{path}: {why}" for path, why in refused.items())
         raise FederationError(f"there is no contribution to combine; {reasons or 'name some'}")
     about = file.about()
-    workflow = _assisted(file.workflow(about, trusted), answers)
+    read = {str(path): Path(path).read_bytes() for path in answers}
+    workflow = _assisted(file.workflow(about, trusted), read, refused)
     engines = FilesEngines(found=found)
-    before = read_run(Path(out)).facts if is_begun(out) else {}
-    by_this = before.get("engine") == ENGINE
+    folder = place = Path(out)
+    before = _facts(folder)
+    if "finished" in before and before.get("engine") == ENGINE:
+        place = folder.with_name(f"{folder.name}.next")
     # One that waits for the helper goes on: begun anew, its noise would be charged twice.
-    waiting = by_this and "finished" not in before
-    with opened(file, out, resume=waiting, force=by_this and not waiting) as store:
+    with opened(file, place, resume=_facts(place).get("engine") == ENGINE) as store:
         run = FilesRun(file, workflow, about, engines, store, Scores)
         try:
             done = run.run()
-        except AwaitedError as error:
+        except FederationError as error:
             for path, why in refused.items():
                 error.add_note(f"{path} was refused: {why}")
             raise
         run.finish(done)
-    return Combined(Finished(read_run(out), done.model, done.scores), refused)
+    if place != folder:
+        remove_run(folder)
+        folder.mkdir(exist_ok=True)
+        for one in place.iterdir():
+            one.replace(folder / one.name)
+        place.rmdir()
+    absent = found.get(SCALING, {}).keys() - found[TRAINING].keys()
+    return Combined(Finished(read_run(folder), done.model, done.scores), refused, sorted(absent))
+
+
+def _facts(folder: Path) -> Mapping[str, str]:
+    return read_run(folder).facts if is_begun(folder) else {}
 
 
 def _sorted(
@@ -471,23 +491,36 @@ def _sorted(
     return found, refused
 
 
-def _assisted(workflow: Workflow, answers: Iterable[str | Path] = ()) -> Workflow:
-    """Return the workflow with its helper's answers at hand, where it has two servers."""
-    read = [Path(path).read_bytes() for path in answers]
+def _assisted(
+    workflow: Workflow, read: dict[str, bytes] | None = None, refused: dict[str, str] | None = None
+) -> Workflow:
+    """Return the workflow with its helper's answers at hand, where it has two servers.
 
-    def assist(batch: bytes, fewest: int) -> bytes:
-        from catchment.privacy.secure_aggregation.two_servers import together
+    What is used of them is taken out of `read`; why others are not is written into `refused`.
+    """
 
-        answer, rest, n_left = together(batch, read)
-        if answer is not None:
-            return answer
-        if n_left < fewest:
+    def assist(batch: bytes, agreed: SecureAggregation) -> bytes:
+        from catchment.privacy.secure_aggregation.two_servers import BATCH, answered
+
+        named, left = split(Message.from_bytes(batch), BATCH), read or {}
+        why = {} if refused is None else refused
+        for path, content in left.items():
+            try:
+                answered(agreed, named, content)
+            except IntegrityError as error:
+                why[path] = str(error)
+            else:
+                why.pop(path, None)
+                return left.pop(path)
+        if len(named) < agreed.min_clients:
             raise FederationError(
-                f"the helper answered for all but {n_left}, and a batch has {fewest} or more; wait "
-                "until so many have come late, or leave them out with --without"
+                f"the helper answered for all but {len(named)}, and a batch has "
+                f"{agreed.min_clients} or more; wait until so many have come late, or leave them "
+                "out with --without"
             )
-        words = "the sum is masked, and the helper takes the masks off"
-        raise AwaitedError(words, rest, suffix=".batch")
+        raise AwaitedError(
+            "the sum is masked, and the helper takes the masks off", batch, suffix=".batch"
+        )
 
     protections = list(workflow.protections)
     for k, one in enumerate(protections):
@@ -498,7 +531,7 @@ def _assisted(workflow: Workflow, answers: Iterable[str | Path] = ()) -> Workflo
                 "secure aggregation with one server asks clients seven times; by files use "
                 "servers = 2 and the public key of a helper"
             )
-        protections[k] = replace(one, assist=partial(assist, fewest=one.min_clients))
+        protections[k] = replace(one, assist=partial(assist, agreed=one))
     return replace(workflow, protections=tuple(protections))
 
 
@@ -525,7 +558,7 @@ def assist(
     (agreed,) = (one for one in workflow.protections if isinstance(one, SecureAggregation))
     helper = Helper(FileMemory(Path(keys)), agreed)
     with closing(locked(Path(keys))):  # of two batches at once, one is the earlier
-        return helper.answer(Path(batch).read_bytes())
+        return helper.answer(Path(batch).read_bytes(), file.fingerprint)
 
 
 def kit(plan: str | Path, names: Iterable[str], out: str | Path) -> Path:

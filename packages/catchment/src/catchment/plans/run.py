@@ -331,7 +331,7 @@ class PlanRun:
             check_adapting(self.file, self.about.classes, asked=True)
         except ValueError:
             return ""
-        return "this model could adapt to a new person: adapt = true in [run]"
+        return "to adapt the model to a new person, set adapt = true in [run]"
 
     def finish(self, done: Done, beside: Iterable[Row] = ()) -> None:
         """Keep the comparison, unless nothing was tested, and that the run is over.

@@ -8,6 +8,7 @@ is cut into limbs of 40 binary digits, which leaves 23 for sums of limbs before 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -65,12 +66,9 @@ def added_all(some: Sequence[Whole], others: Sequence[Whole]) -> list[Whole]:
 
         total = np.empty(sum(map(np.size, some)), dtype=np.int64)
         if add_int64(tuple(map(np.ravel, some)), tuple(map(np.ravel, others)), total):
-            found: list[Whole] = []
-            start = 0
-            for one in some:
-                found.append(total[start : start + one.size].reshape(one.shape))
-                start += one.size
-            return found
+            ends = accumulate(map(np.size, some))
+            each = zip(some, ends, strict=True)
+            return [total[end - one.size : end].reshape(one.shape) for one, end in each]
     return list(map(added, some, others))
 
 
@@ -110,9 +108,7 @@ def largest(values: Whole) -> int:
     >>> largest(np.array([3, -7]))
     7
     """
-    if not values.size:
-        return 0
-    return max(-int(values.min()), int(values.max()))
+    return max(-int(values.min()), int(values.max())) if values.size else 0
 
 
 def to_limbs(values: Whole, n_limbs: int, digits: int = LIMB) -> NDArray[np.int64]:

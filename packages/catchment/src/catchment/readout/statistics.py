@@ -257,9 +257,8 @@ _HEAVIEST = 2**53  # whole weights up to here are exact
 
 
 @lru_cache(maxsize=64)
-def shapes_of(n_features: int, n_targets: int) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of the sums, as they travel."""
-    F, K = n_features, n_targets
+def shapes_of(F: int, K: int) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of the sums of so many features and targets, as they travel."""
     return (F,), (K,), (packed_length(F),), (F, K), (packed_length(K),)
 
 
@@ -381,9 +380,8 @@ class RidgeStatistics(Structure):
 
             return exact_statistics(z, y, fixed, weight=weight, fingerprint=fingerprint)
         known_weight = np.ones(len(z)) if weight is None else weight
-        if weight is None:
-            zr, yr = z, y
-        else:
+        zr, yr = z, y
+        if weight is not None:
             # Roots on both sides, so that the product is symmetric and costs half.
             root = np.sqrt(weight)[:, None]
             zr, yr = z * root, y * root
@@ -608,6 +606,12 @@ class RidgeStatistics(Structure):
         if not isinstance(text, str) or not isinstance(fingerprint, str):
             raise IntegrityError(f"grid came as {str(text)[:80]!r}, which it cannot be")
         fixed = FixedPoint.from_json(text)
+        if type(made := parts.whole) is cls:  # in this process: read as it is, if it may be sent so
+            for values, name in zip(_sums_of(made), SUMS, strict=True):
+                if values.dtype != np.int64 or integers.count_limbs(values) > fixed.limbs[name]:
+                    break
+            else:
+                return made
         numbers, *came = parts.expect(cls.KIND.name, 1 + len(SUMS)).arrays
         if numbers.shape != (2,):
             raise IntegrityError(f"the counts of {cls.KIND.name!r} came as {numbers.shape}")

@@ -74,6 +74,7 @@ class Message:
     kind: str
     facts: Mapping[str, Fact] = field(default_factory=dict)
     arrays: tuple[NDArray[Any], ...] = ()
+    whole: object = field(default=None, init=False, repr=False)  # what it was made of, if here
 
     def to_bytes(self) -> bytes:
         """Return the value as one message; equal values give equal bytes."""
@@ -151,8 +152,8 @@ class Message:
         # A copy: what is remembered of a header is nobody's to change.
         return cls(layout.kind, deepcopy(layout.facts), tuple(arrays))
 
-    def as_read(self) -> Message | None:
-        """Return what is read of the message of this value, without reading it.
+    def as_read(self, whole: object = None) -> Message | None:
+        """Return what is read of the message of this value, without reading it; with the value.
 
         None where only reading tells: of facts that are not plain, of unusual arrays.
 
@@ -160,15 +161,20 @@ class Message:
         (array([1.]),)
         """
         arrays, facts = self.arrays, self.facts
-        if len(arrays) > FEW or len(facts) > FEW or not all(map(_is_plain, arrays)):
+        if len(arrays) > FEW or len(facts) > FEW:
             return None
-        for k, one in enumerate((self.kind, *facts, *facts.values())):
-            short = type(one) is str and len(one) <= SHORT_FACT and one.isascii()
-            if not (short or (k > len(facts) and (one is None or type(one) is bool))):
+        for one in arrays:
+            usual = type(one) is np.ndarray and one.dtype.isnative and one.flags.c_contiguous
+            if not (usual and 0 < one.ndim <= 8 and one.size > 0):
+                return None
+        for k, told in enumerate((self.kind, *facts, *facts.values())):
+            short = type(told) is str and len(told) <= SHORT_FACT and told.isascii()
+            if not (short or (k > len(facts) and (told is None or type(told) is bool))):
                 return None
         # Copies, as reading makes them: who answers and who reads share nothing.
-        copies = tuple(array.copy() for array in arrays)
-        return Message(self.kind, dict(sorted(facts.items())), copies)
+        read = Message(self.kind, dict(sorted(facts.items())), tuple(map(np.copy, arrays)))
+        object.__setattr__(read, "whole", whole)
+        return read
 
     def expect(self, kind: str, n_arrays: int) -> Message:
         """Return self; IntegrityError if it is another kind of value or has other arrays."""
@@ -319,12 +325,6 @@ _decode = json.JSONDecoder(
 def _readable(header: object) -> None:
     """Raise ValueError if text holds half a character, which nothing can write or print."""
     json.dumps(header, ensure_ascii=False).encode()
-
-
-def _is_plain(array: NDArray[Any]) -> bool:
-    """Return whether reading certainly gives an array of the same kind."""
-    usual = type(array) is np.ndarray and array.dtype.isnative and array.flags.c_contiguous
-    return usual and 0 < array.ndim <= 8 and array.size > 0
 
 
 def _deeper(value: object, limit: int) -> bool:

@@ -486,7 +486,7 @@ def _channels(found: Survey) -> Iterator[str]:
         if silent:
             yield f"{name} is empty for {_some(silent)}"
         if still and len(still) == len(found.clients) - len(silent):
-            yield f"{name} never changes within anybody's rows: leave it out by --inputs"
+            yield f"{name} is constant within every client: leave it out with --inputs"
         elif still:
             yield f"{name} never changes for {_some(still)}"
     yield from _other_units(found)

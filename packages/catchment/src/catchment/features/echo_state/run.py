@@ -797,10 +797,10 @@ def stacked_each(
     """Yield the number and all columns of each recording, the same whoever else is among them."""
     F, K, washout = features.n_features, targets[0].shape[-1], features.washout
     order = sorted(range(len(inputs)), key=lambda k: len(inputs[k]))
+    found = np.empty((LANES, F + K + 1, max(map(len, inputs), default=0)))
     for first in range(0, len(order), LANES):
         numbers = order[first : first + LANES]
         lanes = [Lane(b, inputs[k], washout, washout) for b, k in enumerate(numbers)]
-        found = np.empty((LANES, F + K + 1, len(lanes[-1].u)))
         # Fewer lanes would get a kernel of their own and other bits; the same ones again do not.
         for block in features.blocks(Batch(tuple(LANES * lanes)[:LANES]), rounded=False):
             found[:, :F, block.start : block.stop] = block.rows.transpose(2, 0, 1)

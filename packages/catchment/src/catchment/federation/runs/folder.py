@@ -346,22 +346,14 @@ class StageKeeper(Keeper[S]):
         self.note_all(Entries.of([entry]))
 
     def note_all(self, entries: Entries) -> None:
-        digits, rows = entries.sha256.hex(), self.folder.entries
-        abouts = [
-            (
-                (self.stage, about.round),
-                (about.direction, about.purpose, json.dumps(about.shapes, separators=(",", ":"))),
-                about.epsilon,
-            )
-            for about in entries.abouts
-        ]
-        columns = zip(
-            entries.clients, entries.which.tolist(), entries.n_bytes.tolist(), strict=True
-        )
-        for k, (client, which, n_bytes) in enumerate(columns):
-            where, what, epsilon = abouts[which]
-            sha256 = digits[64 * k : 64 * k + 64]
-            rows.append((*where, client, *what, n_bytes, sha256, epsilon))
+        digits, rows, heads = entries.sha256.hex(), self.folder.entries, []
+        for one in entries.abouts:
+            shapes = json.dumps(one.shapes, separators=(",", ":"))
+            heads.append((one.round, (one.direction, one.purpose, shapes), one.epsilon))
+        sent = zip(entries.clients, entries.which.tolist(), entries.n_bytes.tolist(), strict=True)
+        for k, (client, which, n_bytes) in enumerate(sent):
+            (round_, what, epsilon), sha256 = heads[which], digits[64 * k : 64 * k + 64]
+            rows.append((self.stage, round_, client, *what, n_bytes, sha256, epsilon))
         if len(rows) >= BATCH:
             self.folder.flush()
 

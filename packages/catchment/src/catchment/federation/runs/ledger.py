@@ -328,8 +328,8 @@ def thin_clients(run: Run) -> str:
     if not thin:
         return ""
     return (
-        f"{thin} of {len(run.rows_by_client)} clients have fewer rows than features: whoever reads "
-        "their uploads can rebuild inputs"
+        f"{thin} of {len(run.rows_by_client)} clients have fewer rows than features: anyone who "
+        "reads their uploads can reconstruct inputs"
     )
 
 
@@ -402,9 +402,9 @@ def _notes(run: Run, purpose: str, parts: list[Traffic]) -> list[str]:
         names = ", ".join(few[:5]) + (", ..." if len(few) > 5 else "")
         notes.append(
             f"{len(few)} of {len(rows)} clients ({names}) have fewer rows than the {n_features} "
-            "features. Whoever reads such statistics can rebuild the raw inputs: of one recording "
-            "with a row per step to many digits, of pooled recordings some of them. Use fewer "
-            "units, or hide each client under secure aggregation with many more rows than features."
+            "features. Anyone who reads such statistics can reconstruct the raw inputs, for one "
+            "recording with a row per step to many digits, for pooled recordings some of them. "
+            "Use fewer units, or secure aggregation with many more rows than features."
         )
     if weak:
         notes.append(

@@ -76,6 +76,6 @@ from catchment.privacy.secure_aggregation.server import (
     left_out as left_out,
 )
 from catchment.privacy.secure_aggregation.server_journal import FORMAT as FORMAT, ORDER as ORDER
-from catchment.privacy.secure_aggregation.two_servers import SUITE as SUITE, about_of as about_of
+from catchment.privacy.secure_aggregation.two_servers import SUITE as SUITE, exchanged as exchanged
 
 __all__ = []

@@ -232,9 +232,9 @@ class SecureAggregation(Masking):
         rounding may move the readout, relative to its norm or to 1. Clients refuse to send
         statistics for which this cannot be promised.
     servers, helper
-        2: a client sends one message and need not be there again; a helper, whose public X25519 key
-        this is, takes the masks off the sum of a batch; `corrupt`, `min_share` and `neighbors` are
-        of one server. See `catchment.privacy.secure_aggregation.two_servers`.
+        2: a client sends one message and need not be there again; a helper, whose public keys these
+        are (`new_helper`), takes the masks off the sum of a batch; `corrupt`, `min_share` and
+        `neighbors` are of one server. See `catchment.privacy.secure_aggregation.two_servers`.
     assist
         With 2 servers, on the leader: carries a batch to the helper and its answer back.
 
@@ -310,10 +310,10 @@ class SecureAggregation(Masking):
                 )
             if not re.fullmatch(r"[0-9a-f]{64}", key):
                 raise ValueError(f"the key of {name} is {key[:80]!r}; pass 64 hexadecimal digits")
-        if (self.servers == 2) != bool(re.fullmatch(r"[0-9a-f]{64}", self.helper)):
+        if (self.servers == 2) != bool(re.fullmatch(r"([0-9a-f]{64}){1,2}", self.helper)):
             raise ValueError(
                 f"servers is {self.servers} and helper is {self.helper[:80]!r}; with two servers, "
-                "and only then, pass the helper's public key, 64 hexadecimal digits"
+                "and only then, pass the helper's public keys, 128 hexadecimal digits"
             )
         if len(set(self.identities.values())) != len(self.identities):
             raise ValueError("two clients have one identity; register a key for each")

@@ -15,8 +15,9 @@ fewest clients of a batch, the last day, and the earlier sums that its same data
 helper answers a batch only if every signature fits a registered key, no limit is passed, no client
 was in another batch of the plan, and each is in the company that it had in those earlier sums. All
 batches with the same data therefore have nobody in common or are of the same clients, and no sums
-can be subtracted: a client's ledger lets such data through one helper only. Roles and words
-are those of the IETF's Distributed Aggregation Protocol; its proofs of valid inputs are not here: a
+can be subtracted: a client's ledger lets such data through one helper only. The helper signs its
+answer, and the leader takes off no masks that the plan's helper has not signed. Roles and words are
+those of the IETF's Distributed Aggregation Protocol; its proofs of valid inputs are not here: a
 client can send any numbers, as in the protocol with one server.
 """
 
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 PROTOCOL = "catchment-two-servers-1"
 UPLOAD, BATCH, ANSWER = "secure-single", "secure-batch", "secure-answer"
 HELPER_KEY = "two-servers/helper"
+KEY_DIGITS = 64  # of the helper's key that seals; those of the key that signs come after it
 TERMS: dict[str, type] = dict.fromkeys(("client", "federation", "told", "expires"), str)
 TERMS |= dict.fromkeys(("min_clients", "bits", "length"), int)
 Signed = tuple[dict[str, Any], list[str]]
@@ -97,20 +99,24 @@ def masked(
         numbers = encoded(parts, ring, n_clients=len(agreed.names))
         seed = ledger.secret(told + content_digest(outline, numbers))
         add_into(numbers, keys.Masks(ring, outline.length).of(_mask_key(seed, told)))
-        helper = X25519PublicKey.from_public_bytes(bytes.fromhex(agreed.helper))
-        box = SUITE.encrypt(seed, helper, info=about)
+        helper = X25519PublicKey.from_public_bytes(bytes.fromhex(agreed.helper[:KEY_DIGITS]))
+        # Sealed once: who types a command twice has made the same file twice.
+        place = f"two-servers/box/{sha256(about + seed).hexdigest()}"
+        box = memory.setdefault(place, SUITE.encrypt(seed, helper, info=about))
     # Whom of all these the leader takes into a batch, only the helper will know.
-    among = [f"{name} by {agreed.helper}" for name in agreed.names]
+    among = [f"{name} by {agreed.helper[:KEY_DIGITS]}" for name in agreed.names]
     after = ledger.upload(context.plan, context.round, parts.kind, told.hex(), among)
     signed = content_digest(outline, numbers) + box + json.dumps(after).encode()
-    arrays = (numbers, _bytes(box), _bytes(keys.sign(memory, about, signed)))
-    return Message(UPLOAD, {"outline": outline.fact(), "terms": terms, "after": after}, arrays)
+    arrays = (numbers, _bytes(box + keys.sign(memory, about, signed)))
+    # The other terms are the plan's, and the leader knows them.
+    facts = {"outline": outline.fact(), "expires": terms["expires"], "after": after}
+    return Message(UPLOAD, facts, arrays)
 
 
 def _terms(
     agreed: SecureAggregation, client: str, told: bytes, ring: Ring, outline: Outline
 ) -> dict[str, Any]:
-    """Return what a client signs, less the day, which is its own to say."""
+    """Return what a client signs and the plan says: all but the day."""
     return {
         "client": client,
         "federation": agreed.federation,
@@ -170,24 +176,24 @@ class TwoServerRound:
         return payload
 
     def take(self, stage: str, parts: Message, context: RoundContext) -> bool:
-        numbers, box, signature = parts.expect(UPLOAD, 3).arrays
+        numbers, sealed = parts.expect(UPLOAD, 2).arrays
+        box, signature = sealed[: -keys.SIGNATURE_BYTES], sealed[-keys.SIGNATURE_BYTES :]
         outline = Outline.from_fact(parts.facts.get("outline"))
         ring = self._agreed.ring_of(outline)
         if numbers.dtype != ring.dtype or numbers.shape != (ring.limbs, outline.length):
             raise IntegrityError(f"masked numbers came as {numbers.dtype} of {numbers.shape}")
         if self._outline is not None and self._outline.digest() != outline.digest():
             raise IntegrityError("an upload has another shape than the first of the batch")
-        signed = {name: parts.facts.get(name) for name in ("terms", "after")}
+        terms = _terms(self._agreed, context.client, self._told, ring, outline)
+        expires, after = (parts.facts.get(name) for name in ("expires", "after"))
+        signed = {"terms": terms | {"expires": expires}, "after": after}
         content = _bytes(content_digest(outline, numbers))
-        sealed = Message("sealed", signed, (content, box, signature))
-        terms, _ = check_sealed(self._agreed, context.client, sealed)
-        own = _terms(self._agreed, context.client, self._told, ring, outline)
-        if {**terms, **own} != terms:  # the helper would refuse all of the batch
-            raise IntegrityError("an upload is for another plan, round, request or minimum")
+        one = Message("sealed", signed, (content, box, signature))
+        check_sealed(self._agreed, context.client, one)  # or the helper would refuse the batch
         if self._total is None:
             self._outline, self._total = outline, np.zeros_like(numbers)
         add_into(self._total, numbers)
-        self._sealed[context.client] = sealed
+        self._sealed[context.client] = one
         return True
 
     def close(self, stage: str) -> None:
@@ -202,14 +208,14 @@ class TwoServerRound:
                 "combine contributions with `catchment combine`"
             )
         assert self._total is not None
-        batch = join(BATCH, {name: self._sealed[name] for name in sorted(self._sealed)}).to_bytes()
-        answer = Message.from_bytes(self._agreed.assist(batch)).expect(ANSWER, 1)
-        (masks,) = answer.arrays
-        if answer.facts.get("batch") != digest(batch).hex():
-            raise IntegrityError("the helper answered another batch")
-        if masks.dtype != self._total.dtype or masks.shape != self._total.shape:
-            raise IntegrityError(f"the helper's sum came as {masks.dtype} of {masks.shape}")
-        subtract_from(self._total, masks)
+        left = {name: self._sealed[name] for name in sorted(self._sealed)}
+        while left:
+            answer = self._agreed.assist(join(BATCH, left).to_bytes())
+            names, masks = answered(self._agreed, left, answer)
+            if masks.dtype != self._total.dtype or masks.shape != self._total.shape:
+                raise IntegrityError(f"the helper's sum came as {masks.dtype} of {masks.shape}")
+            subtract_from(self._total, masks)
+            left = {name: one for name, one in left.items() if name not in names}
 
     def left_out(self) -> Sequence[tuple[str, str, str]]:
         return ()
@@ -224,30 +230,54 @@ class TwoServerRound:
         """Nothing is kept: a batch can be asked for again, and has the same answer."""
 
 
-def together(batch: bytes, answers: Sequence[bytes]) -> tuple[bytes | None, bytes, int]:
-    """Return what answers to parts of a batch come to, and the batch of clients that are in none.
+def answered(
+    agreed: SecureAggregation, batch: Mapping[str, Message], answer: bytes
+) -> tuple[list[str], Residues]:
+    """Return whom of a batch an answer is for, and the sum of their masks.
 
-    The first is the answer to the whole, None if clients are left; the last is how many.
+    IntegrityError if it is for nobody there, for others too, or not from the plan's helper.
     """
-    named = split(Message.from_bytes(batch), BATCH)
-    left = dict(named)
-    total: Residues | None = None
-    for answer in map(Message.from_bytes, answers):
-        told = answer.facts.get("clients")  # older helpers answered the whole, and named nobody
-        names = set(map(str, told)) if isinstance(told, list) else set(named)
-        if not names <= left.keys():
-            continue
-        part = join(BATCH, {name: left[name] for name in sorted(names)}).to_bytes()
-        if answer.facts.get("batch") != digest(part).hex():
-            continue
-        (masks,) = answer.expect(ANSWER, 1).arrays
-        if total is None:
-            total = np.zeros_like(masks)
-        add_into(total, masks)
-        left = {name: one for name, one in left.items() if name not in names}
-    if left or total is None:
-        return None, join(BATCH, left).to_bytes(), len(left)
-    return Message(ANSWER, {"batch": digest(batch).hex()}, (total,)).to_bytes(), b"", 0
+    parts = check_answer(agreed, answer)
+    told = parts.facts.get("clients")
+    names = sorted(name for name in batch if isinstance(told, list) and name in told)
+    part = join(BATCH, {name: batch[name] for name in names}).to_bytes()
+    if not names or parts.facts.get("batch") != digest(part).hex():
+        raise IntegrityError("the helper answered another batch")
+    return names, parts.arrays[0]
+
+
+def check_answer(agreed: SecureAggregation, answer: bytes) -> Message:
+    """Return an answer; IntegrityError unless the helper signed it, if the plan has its key."""
+    parts = Message.from_bytes(answer, limit=len(answer)).expect(ANSWER, 1)
+    facts, public = dict(parts.facts), agreed.helper[KEY_DIGITS:]
+    try:
+        signature = bytes.fromhex(str(facts.pop("signature", "")))
+        if public:  # plans of the first days name no key that signs
+            signed = digest(replace(parts, facts=facts).to_bytes())
+            keys.verify(public, signature, ANSWER.encode(), signed)
+    except (ValueError, IntegrityError) as error:
+        raise IntegrityError("the plan's helper did not sign this answer") from error
+    return parts
+
+
+def exchanged(agreed: SecureAggregation, plan: str, content: bytes) -> str:
+    """Return what a batch or an answer is called as a file; "" if content is neither.
+
+    An error unless enough registered clients signed a batch, or the plan's helper an answer.
+    """
+    most = (1 << 16) + (1 << 11) * len(agreed.identities)
+    parts = Message.from_bytes(content, limit=len(content), header_limit=most)
+    if parts.kind == ANSWER and agreed.helper[KEY_DIGITS:]:
+        if check_answer(agreed, content).facts.get("plan") != plan:
+            raise IntegrityError("it was made for another plan")
+        return f"{str(parts.facts.get('batch'))[:16]}.answer"
+    if parts.kind != BATCH:
+        return ""
+    named = split(parts, BATCH)
+    check_clients(len(named), agreed.min_clients)
+    for name, one in named.items():
+        check_sealed(agreed, name, one)
+    return f"{digest(content).hex()[:16]}.batch"
 
 
 def check_sealed(agreed: SecureAggregation, client: str, sealed: Message) -> Signed:
@@ -256,15 +286,15 @@ def check_sealed(agreed: SecureAggregation, client: str, sealed: Message) -> Sig
     terms, after = sealed.facts.get("terms"), sealed.facts.get("after")
     if not isinstance(terms, dict) or terms.get("client") != client:
         raise IntegrityError(f"what came for {client} is not signed by {client}")
-    sums = after if isinstance(after, list) else [after]
     said = {name: type(term) for name, term in terms.items()}
-    if said != TERMS or not all(isinstance(one, str) for one in sums):
+    if said != TERMS or not isinstance(after, list) or set(map(type, after)) - {str}:
         raise IntegrityError(f"{client} signed other terms than this version knows")
     key = agreed.identities.get(client)
     if key is None:
         raise IntegrityError(f"{client} is not registered")
-    keys.verify(key, signature, about_of(terms), content + box + json.dumps(sums).encode())
-    return dict(terms), [str(one) for one in sums]
+    # It does not fit either where another plan, round, request or minimum was signed.
+    keys.verify(key, signature, about_of(terms), content + box + json.dumps(after).encode())
+    return dict(terms), [str(one) for one in after]
 
 
 @final
@@ -282,7 +312,7 @@ class Helper:
 
     >>> memory = {}
     >>> len(new_helper(memory))
-    64
+    128
     """
 
     def __init__(
@@ -293,9 +323,13 @@ class Helper:
             raise IntegrityError("this helper has no private key; make it with new_helper first")
         self._key = X25519PrivateKey.from_private_bytes(secret)
         self._memory, self._agreed, self._today = memory, agreed, today
+        keys.new_identity(memory)
 
-    def answer(self, batch: bytes) -> bytes:
-        """Return the sum of a batch's masks; RuleError if its clients do not allow the batch."""
+    def answer(self, batch: bytes, plan: str = "") -> bytes:
+        """Return the sum of a batch's masks, signed; RuleError if its clients do not allow it.
+
+        With the fingerprint of a plan file it says so, to who takes answers for one plan only.
+        """
         named = split(Message.from_bytes(batch), BATCH)
         signed = {name: check_sealed(self._agreed, name, one) for name, one in named.items()}
         terms = {name: one for name, (one, _) in signed.items()}
@@ -316,8 +350,10 @@ class Helper:
                 ) from error
             add_into(total, masks.of(_mask_key(seed, told)))
         self._memory.update(notes)
-        facts: dict[str, Any] = {"batch": digest(batch).hex(), "clients": sorted(named)}
-        return Message(ANSWER, facts, (total,)).to_bytes()
+        facts = {"batch": digest(batch).hex(), "clients": sorted(named), "plan": plan}
+        made = Message(ANSWER, facts, (total,))
+        signature = keys.sign(self._memory, ANSWER.encode(), digest(made.to_bytes()))
+        return replace(made, facts={**facts, "signature": signature.hex()}).to_bytes()
 
     def _check(self, terms: Mapping[str, Mapping[str, Any]]) -> None:
         fewest = [one["min_clients"] for one in terms.values()]
@@ -352,9 +388,9 @@ class Helper:
 
 
 def new_helper(memory: Memory) -> str:
-    """Put a new private key into a helper's memory and return its public key in hexadecimal.
+    """Put new private keys into a helper's memory and return its public ones in hexadecimal.
 
-    A memory that has one keeps it.
+    One to seal seeds for it, one that signs its answers. A memory that has them keeps them.
     """
     secret = memory.setdefault(HELPER_KEY, keys.new_key())
-    return keys.public_key(secret).hex()
+    return keys.public_key(secret).hex() + keys.new_identity(memory)
