@@ -9,10 +9,12 @@ from catchment.engine.local import LocalEngine as LocalEngine, run_locally as ru
 from catchment.engine.local import (
     AnySource as AnySource,
     LocalClients as LocalClients,
-    ONE_THREAD as ONE_THREAD,
     Source as Source,
     Workers as Workers,
     data_of as data_of,
+)
+from catchment.engine.processes import (
+    ONE_THREAD as ONE_THREAD,
     sources_of as sources_of,
     sum_sources as sum_sources,
 )
