@@ -37,7 +37,7 @@ EQUIVALENT = {
     "server_journal.py Journal.begin constant 4": (
         "there is never more than one: an unfinished attempt at a round is returned, not followed"
     ),
-    "solve.py _cholesky constant 7": "a flag: 2 is as true as 1",
+    "solve.py _solver constant 7": "a flag: 2 is as true as 1",
     "solve.py singular_error constant 6": (
         "the largest eigenvalue of a matrix of moments is not below 0 but by rounding"
     ),

@@ -268,7 +268,7 @@ def cifar_task(
     As in the paper images are cut to 24 x 24 pixels and mirrored at random, anew in every round;
     test images are cut from the middle. Grey ones have the same value in all three channels.
     """
-    images = replace(images, train=_coloured(images.train), test=_coloured(images.test))
+    images = replace(images, train=_colored(images.train), test=_colored(images.test))
     owners = dirichlet_owners(images.train_labels, n_clients, alpha=1.0, seed=0)
     clients: dict[str, Source] = {}
     classes = {}
@@ -295,7 +295,7 @@ def cifar_task(
     )
 
 
-def _coloured(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _colored(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return images (n, height, width, 3); color images are as they were."""
     return pixels if pixels.ndim == 4 else np.repeat(pixels[..., None], 3, axis=3)
 

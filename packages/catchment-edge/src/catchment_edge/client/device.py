@@ -49,7 +49,7 @@ from catchment.readout import (
     FixedPoint,
     Model,
     RidgeStatistics,
-    from_bytes,
+    load,
     packed_length,
 )
 from catchment.wire import Message
@@ -381,7 +381,7 @@ class EdgeClient(Elsewhere):
                 _settle(link, known.round, memory)
             if not said.features:
                 return receipt  # one of autocovariances predicts nothing
-            model = from_bytes(received.arrays[0].tobytes())
+            model = load(received.arrays[0].tobytes())
             if not isinstance(model, Model):
                 raise IntegrityError(f"a device takes a model, and a {type(model).__name__} came")
             self._send(link, said, model)

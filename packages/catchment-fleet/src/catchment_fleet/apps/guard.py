@@ -33,7 +33,7 @@ from catchment.federation import (
 from catchment.federation.measure import Evaluation, Score
 from catchment.plans import Files, PlanFile, own_classes
 from catchment.privacy import GaussianNoise, Policy, SecureAggregation
-from catchment.readout import Predictor, from_bytes
+from catchment.readout import Predictor, load
 from catchment.wire import Message
 from catchment_fleet.apps.signing import is_signed
 
@@ -135,7 +135,7 @@ class ModelGuard:
     def keep(self, content: bytes, about: Mapping[str, str]) -> None:
         if sha256_of(content) == self.known.model:
             with building_only(self._allows):
-                self.check(from_bytes(content, use=self.use))
+                self.check(load(content, use=self.use))
         self.place.keep(content, about)
 
     def _allows(self, parts: Message) -> bool:

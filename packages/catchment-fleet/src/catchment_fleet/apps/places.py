@@ -16,7 +16,7 @@ from pathlib import Path
 
 from catchment.federation import Memory, not_given, sha256_of
 from catchment.federation.runs import MODEL
-from catchment.readout import Predictor, from_bytes
+from catchment.readout import Predictor, load
 from catchment.wire import replace_file
 
 ABOUT = "model.json"
@@ -65,4 +65,4 @@ class Remembered:
 def _opened(content: bytes, sha256: str) -> Predictor:
     if sha256_of(content) != sha256:
         raise not_given()
-    return from_bytes(content)
+    return load(content)

@@ -58,7 +58,7 @@ from catchment.data.preprocessing import (
     check_continuable as check_continuable,
 )
 from catchment.data.recording import trusted as trusted
-from catchment.data.scaling import Moments as Moments, exact_sums as exact_sums, root as root
+from catchment.data.scaling import Moments as Moments, root as root
 from catchment.data.steps import (
     calendar_columns as calendar_columns,
     count_steps as count_steps,

@@ -249,11 +249,6 @@ class Preprocessing:
         return n_channels + ahead + COLUMNS * len(self.calendar)
 
     @property
-    def scaler(self) -> Scaler | None:
-        """What scales the channels of every recording alike, if it is known."""
-        return self.scale if isinstance(self.scale, Scaler) else None
-
-    @property
     def is_fitted(self) -> bool:
         """Whether there is nothing left to fit, so that recordings can be prepared."""
         return isinstance(self.scale, Scaler) or self.scale != "federated"
@@ -327,7 +322,7 @@ class Preprocessing:
         """
         if self == RAW:
             return recordings
-        chunk = None if self.scaler is None and self.scale == "own" else CHUNK
+        chunk = CHUNK if isinstance(self.scale, Scaler) or self.scale != "own" else None
         return map(_RECORDING, self._prepared(recordings, targets=True, chunk=chunk))
 
     def inputs(self, recordings: Iterable[Recording]) -> list[Prepared]:
@@ -362,8 +357,8 @@ class Preprocessing:
             facts["step"] = facts["window"]
         if self.window is None:
             facts["label"] = None
-        if self.scaler is not None:  # no minus zeros, which scale alike
-            facts["scale"]["mean"] = (self.scaler.mean + 0.0).tolist()
+        if isinstance(self.scale, Scaler):  # no minus zeros, which scale alike
+            facts["scale"]["mean"] = (self.scale.mean + 0.0).tolist()
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
     def settings(self) -> dict[str, Any]:
@@ -376,7 +371,7 @@ class Preprocessing:
         settings: dict[str, Any] = {}
         for name in ("gaps", "rate", "window", "step", "label", "horizon", "scale", *beside):
             value = getattr(self, name)
-            if name == "scale" and self.scaler is not None:
+            if isinstance(value, Scaler):
                 value = {"mean": value.mean.tolist(), "scale": value.scale.tolist()}
             if value or name not in beside:
                 settings[name] = list(value) if isinstance(value, tuple) else value
@@ -490,13 +485,12 @@ class Preprocessing:
                 "preprocessing.fitted(moments), where moments are the sum of "
                 'preprocessing.moments(...) over training clients, or pass scale="own"'
             )
-        scaler = self.scaler
+        scaler, scaled = self.scale if isinstance(self.scale, Scaler) else None, []
         if scaler is None and self.scale == "recording":  # also where gaps leave several segments
             each, by_source = replace(self, scale="own"), groupby(segments, attrgetter("source"))
             return [one for _, same in by_source for one in each._scaled(list(same))]
         if segments and (scaler is None or self.known or self.calendar) and self.scale != "none":
             scaler = self._scaler(segments)
-        scaled = []
         for segment in segments:
             raw = segment.recording.u
             u = raw if scaler is None else scaler(raw)
@@ -510,9 +504,11 @@ class Preprocessing:
 
     def _scaler(self, segments: list[Prepared]) -> Scaler:
         """Return what scales the channels and what is known ahead, but not the calendar."""
-        scaler, first = self.scaler, segments[0].recording
+        first = segments[0].recording
         n = first.n_inputs - self.n_inputs(0)
-        if scaler is None:
+        if isinstance(self.scale, Scaler):
+            scaler = self.scale
+        else:
             scaler = Scaler.from_moments(Moments.of([segment.u[:, :n] for segment in segments]))
         if not self.looks_around or len(scaler.mean) != n:
             return scaler

@@ -57,8 +57,9 @@ class Recording:
     epoch: float | None = None
 
     def __post_init__(self) -> None:
-        if self.channels is None:
-            object.__setattr__(self, "channels", columns_of(self.u))
+        columns = tuple(getattr(self.u, "columns", ()))  # of a data frame
+        if self.channels is None and columns and all(isinstance(k, str) for k in columns):
+            object.__setattr__(self, "channels", columns)
         u = as_matrix(self.u, "inputs")
         if len(u) == 0:
             raise ValueError("the recording has no steps; leave empty recordings out")
@@ -131,10 +132,9 @@ class Recording:
             label = names.index(label)
         if not 0 <= label < n:
             raise ValueError(f"label {label} is outside 0..{n - 1}")
-        inputs = as_matrix(u, "inputs")
-        y = np.zeros((len(inputs), n) if per_step else n)
+        y = np.zeros((len(as_matrix(u, "inputs")), n) if per_step else n)
         y[..., label] = 1.0
-        return cls(inputs, y, weight, per_step, channels=columns_of(u), classes=names)
+        return cls(u, y, weight, per_step, classes=names)
 
     def part(self, start: int, stop: int) -> Recording:
         """Return steps `start` to `stop` - 1; a target per sequence, weight and names stay.
@@ -183,12 +183,6 @@ class Recording:
         return int(self.u.shape[1])
 
 
-def columns_of(frame: object) -> tuple[str, ...] | None:
-    """Return the names of a data frame's columns, None of what has none."""
-    names = tuple(getattr(frame, "columns", ()))
-    return names if names and all(isinstance(name, str) for name in names) else None
-
-
 def cut(recording: Recording, start: int, stop: int, y: Array | None) -> Recording:
     """Return steps of a recording with targets that belong to them, all of which is trusted.
 
@@ -234,7 +228,9 @@ def _targets(value: Any, n_steps: int, per_step: bool | None) -> Array:
         y = y[None]
     elif y.ndim == 1 and len(y) == n_steps and per_step is not False:
         y = y[:, None]
-    if y.ndim == 1 and per_step is None and _nearly(len(y), n_steps):
+    # So many values are probably one per step, some of which are missing.
+    near = n_steps >= 16 and 0 < abs(len(y) - n_steps) <= max(3, n_steps // 10)
+    if y.ndim == 1 and per_step is None and near:
         raise ValueError(
             f"targets have {len(y)} values for {n_steps} steps; pass one for each step, or "
             f"per_step=False if they are {len(y)} targets of the whole recording"
@@ -247,16 +243,6 @@ def _targets(value: Any, n_steps: int, per_step: bool | None) -> Array:
         )
     refuse_nonfinite(y, "targets", missing=True)
     return y
-
-
-def _nearly(n_values: int, n_steps: int) -> bool:
-    """Return whether so many values are probably one per step, some of which are missing.
-
-    >>> [_nearly(n, 50) for n in (3, 44, 47, 50, 53, 60)]
-    [False, False, True, False, True, False]
-    """
-    off = abs(n_values - n_steps)
-    return off > 0 and n_steps >= 16 and off <= max(3, n_steps // 10)
 
 
 def _times(value: Any, n_steps: int) -> Array:

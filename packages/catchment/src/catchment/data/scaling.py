@@ -25,7 +25,7 @@ Sums of blocks go into integers of any length.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -44,41 +44,6 @@ DIGITS = 60  # after the point
 BOUND = 2.0**40
 _SHIFTS = (20, 0, -20, -40, -60)
 _ROWS = 2**22  # whose sums fit 64 bits
-
-
-def exact_sums(parts: Sequence[Array]) -> tuple[Integers, Whole, Whole]:
-    """Return counts (I,), sums in 2^-60 and sums of squares in 2^-120 of rows (T, I).
-
-    NaN is not counted; ValueError if a number is too large.
-
-    >>> exact_sums([np.array([[1e12], [2.0**-60], [np.nan], [-1e12]])])[:2]
-    (array([3]), array([1], dtype=object))
-    """
-    from catchment.data.exact_kernels import add_rows
-
-    I, m = parts[0].shape[1], len(_SHIFTS)
-    count, sums = np.zeros(I, np.int64), np.zeros((I, m), np.int64)
-    products = np.zeros((I, m, m), np.int64)
-    total, squares = np.full((2, I), 0, dtype=object)
-    n_rows = 0
-    for u in parts:
-        for first in range(0, len(u), _ROWS):
-            part = np.ascontiguousarray(u[first : first + _ROWS])
-            if n_rows + len(part) > _ROWS:
-                _flush(sums, products, total, squares)
-                n_rows = 0
-            done = add_rows(part, BOUND, count, sums, products)
-            if done < len(part):
-                large = ~(np.abs(part) < BOUND) & ~np.isnan(part)
-                row, channel = np.argwhere(large)[0].tolist()
-                raise ValueError(
-                    f"channel {channel} has {part[row, channel]:g} at row {first + row}; numbers "
-                    "to be scaled must be within 2^40 (about 1.1e12), so change the unit of the "
-                    "channel, or make NaN of what stands for a missing value"
-                )
-            n_rows += len(part)
-    _flush(sums, products, total, squares)
-    return count, total, squares
 
 
 def _flush(sums: Integers, products: Integers, total: Whole, squares: Whole) -> None:
@@ -130,7 +95,14 @@ class Moments(Summable):
 
     @classmethod
     def of(cls, sequences: Iterable[Any]) -> Moments:
-        """Return the moments of the inputs of at least one sequence, or of arrays (T, I)."""
+        """Return the moments of the inputs of at least one sequence, or of arrays (T, I).
+
+        >>> moments = Moments.of([np.array([[1e12], [2.0**-60], [np.nan], [-1e12]])])
+        >>> moments.count, moments.total
+        (array([3]), array([1], dtype=object))
+        """
+        from catchment.data.exact_kernels import add_rows
+
         inputs: list[Array] = []
         for one in sequences:
             u = one.u if isinstance(one, Recording) else as_matrix(one, "values")
@@ -143,7 +115,29 @@ class Moments(Summable):
             inputs.append(u)
         if not inputs:
             raise ValueError("there are no recordings; a scaler needs at least one")
-        return cls(*exact_sums(inputs))
+        I, m = inputs[0].shape[1], len(_SHIFTS)
+        count, sums = np.zeros(I, np.int64), np.zeros((I, m), np.int64)
+        products = np.zeros((I, m, m), np.int64)
+        total, squares = np.full((2, I), 0, dtype=object)
+        n_rows = 0
+        for u in inputs:
+            for first in range(0, len(u), _ROWS):
+                part = np.ascontiguousarray(u[first : first + _ROWS])
+                if n_rows + len(part) > _ROWS:
+                    _flush(sums, products, total, squares)
+                    n_rows = 0
+                done = add_rows(part, BOUND, count, sums, products)
+                if done < len(part):
+                    large = ~(np.abs(part) < BOUND) & ~np.isnan(part)
+                    row, channel = np.argwhere(large)[0].tolist()
+                    raise ValueError(
+                        f"channel {channel} has {part[row, channel]:g} at row {first + row}; "
+                        "numbers to be scaled must be within 2^40 (about 1.1e12), so change the "
+                        "unit of the channel, or make NaN of what stands for a missing value"
+                    )
+                n_rows += len(part)
+        _flush(sums, products, total, squares)
+        return cls(count, total, squares)
 
     @property
     def mean(self) -> Array:

@@ -46,13 +46,13 @@ from annotated_types import Ge, Le
 from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, Integers, as_matrix, check_fields, check_type, refuse_nonfinite
-from catchment.errors import ClippingWarning, IntegrityError
+from catchment.errors import ClippingWarning
 from catchment.parallel import ordered_map
 from catchment.plugins import installed, known
 from catchment.wire import Fact, Message
 from catchment.wire.kept import KEPT, KEPT_SETTINGS
 
-KIND, CARRIED = "own_map", "carried"  # of the parts of a map, and of what goes on with a recording
+KIND = "own_map"  # of the parts of a map
 # The maps of this library by their names in plan files and in kept models: module and class.
 LIBRARY: dict[str, tuple[str, str]] = {
     "echo_state": ("echo_state.echo_state", "EchoState"),
@@ -85,6 +85,11 @@ Arrays = tuple[Array, ...]
 Part = Callable[[int], Iterator[tuple[int, Array] | None]]
 
 
+def handed(path: str) -> Any:
+    """Return a property that is one of what is inside, such as "map.washout"."""
+    return property(attrgetter(path))
+
+
 @dataclass(frozen=True, eq=False)
 class FeatureMap(ABC):
     """A fixed map from inputs (T, I) to feature rows (n, F), the same on every machine.
@@ -107,9 +112,18 @@ class FeatureMap(ABC):
     n_more_inputs: ClassVar[int] = 0  # that a map within has
     class_bits: ClassVar[int] = 8  # that bits of "auto" are where targets are classes
 
-    def __post_init__(self) -> None:
-        """Check the settings of a map that is a dataclass by the types of its fields."""
-        check_fields(self)
+    # Settings are checked by the types of the fields.
+    __post_init__ = check_fields  # type: ignore[misc]  # a function of an instance is a method
+
+    def __init_subclass__(cls) -> None:
+        """Raise TypeError for a field without a default where every map has a property."""
+        super().__init_subclass__()
+        for name in cls.__annotations__:
+            if name not in vars(cls) and isinstance(getattr(cls, name, None), property):
+                raise TypeError(
+                    f"{cls.__name__} has a field {name!r} without a default, and every map has "
+                    f"{name}; give the field a default, or another name"
+                )
 
     @property
     @abstractmethod
@@ -156,10 +170,8 @@ class FeatureMap(ABC):
         """
         return None
 
-    @property
-    def feature_bits(self) -> Any:
-        """The same, also of a map that calls something else its bits."""
-        return self.bits
+    # The same, also of a map that calls something else its bits.
+    feature_bits = handed("bits")
 
     @property
     def constant(self) -> bool:
@@ -235,18 +247,12 @@ class FeatureMap(ABC):
         return self
 
     def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
-        """Return fields that binding fills in beside `n_inputs` and `bits`; inner maps are bound.
+        """Return fields that binding fills in beside `n_inputs`; inner maps are bound.
 
+        Bits of "auto" are `class_bits` or 24 if it does not say (docs/concepts/integers.md).
         ValueError if it is no map for such data.
         """
         return {}
-
-    def auto_bits(self, classes: bool) -> int | None:
-        """Return what bits of "auto" are, whether targets are classes or numbers.
-
-        docs/concepts/integers.md says why.
-        """
-        return self.class_bits if classes else 24
 
     def build(self, n_inputs: int, *, per_step: bool, classes: bool = False) -> FeatureMap:
         """Return the map bound to inputs of this many channels.
@@ -284,7 +290,7 @@ class FeatureMap(ABC):
         if "n_inputs" in self.__dataclass_fields__:
             filled["n_inputs"] = n_inputs
         if made.bits == "auto":
-            filled["bits"] = made.auto_bits(classes)
+            filled.setdefault("bits", self.class_bits if classes else 24)
         return replace(made, **filled)
 
     def with_inner(self, maps: Sequence[FeatureMap]) -> Self:
@@ -604,36 +610,8 @@ class FeatureMap(ABC):
         )
 
 
-def handed(path: str) -> Any:
-    """Return a property of a map that is one of a setting, such as "map.washout"."""
-    return property(attrgetter(path))
-
-
 # Members of a map that is never bound itself: it stands for another, and knows no inputs.
 UNBOUND = handed("known_inputs")
-
-
-@dataclass(frozen=True, eq=False)
-class Carried:
-    """What is known of a recording that goes on: its steps so far, and what the map remembers.
-
-    >>> import numpy as np
-    >>> Carried.from_message(Carried(3, (np.ones(2),)).parts()).arrays
-    (array([1., 1.]),)
-    """
-
-    steps: int = 0
-    arrays: Arrays = ()
-
-    def parts(self) -> Message:
-        return Message(CARRIED, {"steps": self.steps}, self.arrays)
-
-    @classmethod
-    def from_message(cls, parts: Message) -> Carried:
-        steps = parts.facts.get("steps")
-        if parts.kind != CARRIED or type(steps) is not int:
-            raise IntegrityError(f"what was carried is of kind {parts.kind!r} and lacks its steps")
-        return cls(steps, parts.arrays)
 
 
 def name_of(features: FeatureMap) -> str:
@@ -659,8 +637,7 @@ def digits_after_point(bounds: Array, bits: int) -> Integers:
         )
     # frexp is exact where a logarithm is not: bound = fraction 2^exponent, fraction in [1/2, 1).
     fraction, exponent = np.frexp(bounds)
-    r = exponent - (fraction == 0.5)
-    return np.asarray(bits - r, dtype=np.int64)
+    return np.asarray(bits - (exponent - (fraction == 0.5)), dtype=np.int64)
 
 
 def in_fixed_point(rows: Array, digits: Integers, bits: int) -> Array:

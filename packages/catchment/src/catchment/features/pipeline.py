@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -109,8 +109,10 @@ def as_pipeline(value: Pipeline | FeatureMap | str, preprocessing: Preprocessing
 
 def as_recordings(new: Recording | Array | Sequence[Recording | Array]) -> list[Recording]:
     """Return recordings of whatever holds inputs: a recording, array or data frame, or several."""
-    several: Any = [new] if is_alone(new) else new
-    return [one if isinstance(one, Recording) else Recording(one) for one in several]
+    found: list[Any] = [new] if is_alone(new) else list(cast(Any, new))
+    for k, one in enumerate(found):
+        found[k] = one if isinstance(one, Recording) else Recording(one)
+    return found
 
 
 def is_alone(new: object) -> bool:

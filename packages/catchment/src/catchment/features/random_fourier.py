@@ -82,11 +82,8 @@ class RandomFourierFeatures(FeatureMap):
                 "target each; pass a map with one row each, such as "
                 "RandomFourierFeatures(EchoState(200))"
             )
-        return {}
-
-    def auto_bits(self, classes: bool) -> int | None:
-        rectified = classes and self.activation == "relu"
-        return CLASS_BITS if rectified else super().auto_bits(classes)
+        rectified = classes and self.activation == "relu" and self.bits == "auto"
+        return {"bits": CLASS_BITS} if rectified else {}
 
     @property
     def _width(self) -> int:
@@ -102,8 +99,7 @@ class RandomFourierFeatures(FeatureMap):
 
     @property
     def cost(self) -> float:
-        inner = 0.0 if self.map is None else self.map.cost
-        return inner + 2.0 * self._width * self.features
+        return (0.0 if self.map is None else self.map.cost) + 2.0 * self._width * self.features
 
     def names(self) -> list[str]:
         return [f"{self.activation}{j}" for j in range(self.features)]

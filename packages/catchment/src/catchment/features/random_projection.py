@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -75,8 +75,8 @@ class RandomProjection(FeatureMap):
                 )
             self._refuse_rounding()
 
-    def auto_bits(self, classes: bool) -> int | None:
-        return None if self.inner.feature_bits is None else super().auto_bits(classes)
+    def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
+        return {"bits": None} if (self.bits, self.inner.feature_bits) == ("auto", None) else {}
 
     @property
     def bounds(self) -> Array:

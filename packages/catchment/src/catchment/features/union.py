@@ -11,7 +11,6 @@ in integers but for the root, which IEEE 754 rounds the same way everywhere.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -147,30 +146,19 @@ class AppendNorm(FeatureMap):
         return self.map.rows(list(map(inputs_with_norm, inputs)), threads=threads)
 
 
-def inputs_with_norm(u: Array) -> Array:
-    """Return inputs (T, I) and the length of each of them, less sqrt(I), as the last column.
-
-    >>> inputs_with_norm(np.array([[3.0, 4.0], [0.0, 0.0]]))[:, 2].round(3)
-    array([ 3.586, -1.414])
-    """
-    usual = math.isqrt(u.shape[1] << 2 * DIGITS)
-    found = np.empty((len(u), u.shape[1] + 1))
-    beside_norm(u, 2.0**DIGITS, RANGE, usual, found)
-    return found
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
-def beside_norm(u, unit, largest, usual, out):
-    """Put inputs u (T, I), and the length of each less `usual` / unit, into out (T, I + 1).
+def inputs_with_norm(u):
+    """Return inputs u (T, I) and the length of each of them, less sqrt(I), as the last column.
 
-    Inputs are cut off at `largest` and rounded to integers of 1 / unit before they are
-    squared.
+    Before they are squared they are cut off at RANGE and rounded to DIGITS.
     """
-    T, I = u.shape
+    (T, I), unit = u.shape, 2.0**DIGITS
+    found, usual = np.empty((T, I + 1)), np.floor(np.sqrt(I * unit * unit))
     for t in range(T):
         total = np.int64(0)
         for i in range(I):
-            x = np.int64(np.rint(min(max(u[t, i], -largest), largest) * unit))
+            x = np.int64(np.rint(min(max(u[t, i], -RANGE), RANGE) * unit))
             total += x * x
-            out[t, i] = u[t, i]
-        out[t, I] = (np.floor(np.sqrt(np.float64(total))) - usual) / unit
+            found[t, i] = u[t, i]
+        found[t, I] = (np.floor(np.sqrt(np.float64(total))) - usual) / unit
+    return found

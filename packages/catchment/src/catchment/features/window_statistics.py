@@ -137,12 +137,10 @@ class WindowStatistics(FeatureMap):
         n_pairs = I * (I - 1) // 2 if self.correlations else 0
         x = np.empty((n, I, T), dtype=np.int32)
         unit = 2.0**DIGITS
-        most = np.floor(self.input_range * unit)
-        for u, whole in zip(us, x, strict=True):
-            clipped.append(rounded(u, whole, unit, most))
-        center, sums, steps = np.empty((3, n, I), dtype=np.int64)
+        center, sums, logs = np.empty((3, n, I), dtype=np.int64)
         products = np.empty((n, I + n_pairs), dtype=np.int64)
-        moments(x, center, sums, steps, products, n_pairs > 0)
+        most = np.floor(self.input_range * unit)
+        clipped.append(moments(np.stack(us), unit, most, x, center, sums, logs, products))
         one = np.empty((n, I, len(KINDS)))
         one[..., 0] = (center * T + sums) / (T * unit)
         # About an integer near the mean, whose distance to the mean is taken off here.
@@ -155,8 +153,6 @@ class WindowStatistics(FeatureMap):
             order = (4 - quarters) * ranked[..., place] + quarters * above + 4 * center
             one[..., 2 + k] = order / (4 * unit)
         place = 2 + len(ORDER)
-        logs = np.empty_like(steps)
-        logs_of(16 * steps // max(T - 1, 1), 2 ** (DIGITS + 4 - LOWEST_LOG // 2), logs)
         one[..., place] = logs * 2.0**-FRACTION - (DIGITS + 4)
         one[..., place + 1 :] = _bands(x.reshape(n * I, T)).reshape(n, I, N_BANDS)
         rows = [one.reshape(n, -1)]
@@ -233,28 +229,44 @@ FRACTION = 12  # binary digits of a logarithm after the point
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def rounded(u, x, unit, most):
-    """Put inputs u (T, I) into x (I, T) as integers of 1 / unit; return how many were cut."""
-    clipped = 0
-    for t in range(u.shape[0]):
-        for i in range(u.shape[1]):
-            value = np.rint(u[t, i] * unit)
-            if value > most or value < -most:
-                clipped += 1
-                value = min(max(value, -most), most)
-            x[i, t] = np.int32(value)
-    return clipped
+def log2_of(value):
+    """The logarithm of an integer from 1 on, in units of 2^-FRACTION, rounded down.
+
+    The mantissa is squared again and again; each time it passes 2 gives one binary digit.
+    """
+    whole = 0
+    while value >> (whole + 1):
+        whole += 1
+    mantissa = value >> (whole - 30) if whole > 30 else value << (30 - whole)
+    found = np.int64(whole)
+    for _ in range(FRACTION):
+        mantissa = (mantissa * mantissa) >> 30
+        found <<= 1
+        if mantissa >> 31:
+            mantissa >>= 1
+            found |= 1
+    return found
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def moments(x, center, sums, steps, products, pairs):
-    """Sums about an integer near the mean, of a batch x (n, I, T) that becomes centered.
+def moments(U, unit, most, x, center, sums, logs, products):
+    """Sums about an integer near the mean, of a batch U (n, T, I); return how many were cut off.
 
-    Fills center (n, I), sums (n, I), steps (n, I) of absolute differences, and products: (n, I)
-    squares, then (n, I (I - 1) / 2) of pairs of channels if they are wanted.
+    Inputs become integers of 1 / unit, up to `most`, and x (n, I, T) those about the integer. Fills
+    center (n, I), sums (n, I), logs (n, I) of sixteenths of the mean absolute difference from one
+    step to the next, and products: (n, I) squares, then (n, I (I - 1) / 2) of pairs of channels if
+    they are wanted.
     """
     n, I, T = x.shape
+    clipped, floor = 0, 2 ** (DIGITS + 4 - LOWEST_LOG // 2)
     for r in range(n):
+        for t in range(T):
+            for i in range(I):
+                value = np.rint(U[r, t, i] * unit)
+                if value > most or value < -most:
+                    clipped += 1
+                    value = min(max(value, -most), most)
+                x[r, i, t] = np.int32(value)
         for i in range(I):
             row = x[r, i]
             total = np.int64(0)
@@ -265,17 +277,16 @@ def moments(x, center, sums, steps, products, pairs):
             step = np.int64(0)
             for t in range(T - 1):
                 step += abs(row[t + 1] - row[t])
-            steps[r, i] = step
+            logs[r, i] = log2_of(16 * step // max(T - 1, 1) + floor)
             for t in range(T):
                 row[t] -= middle
         place = I
         for i in range(I):
             products[r, i] = _dot(x[r, i], x[r, i], T)
-        if pairs:
-            for i in range(I):
-                for j in range(i + 1, I):
-                    products[r, place] = _dot(x[r, i], x[r, j], T)
-                    place += 1
+            for j in range(i + 1, I if products.shape[1] > I else 0):
+                products[r, place] = _dot(x[r, i], x[r, j], T)
+                place += 1
+    return clipped
 
 
 @njit(error_model="numpy")
@@ -329,31 +340,3 @@ def band_logs(cosine, sine, down, L, first, last, floor, out):
                 if width > 0:
                     total += 32 * np.int64(energy) // width
             out[r, k] = log2_of(total // n_blocks + floor)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def logs_of(values, floor, out):
-    """Put the logarithms of integers, with a floor added to each, into out."""
-    for r in range(values.shape[0]):
-        for i in range(values.shape[1]):
-            out[r, i] = log2_of(values[r, i] + floor)
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def log2_of(value):
-    """The logarithm of an integer from 1 on, in units of 2^-FRACTION, rounded down.
-
-    The mantissa is squared again and again; each time it passes 2 gives one binary digit.
-    """
-    whole = 0
-    while value >> (whole + 1):
-        whole += 1
-    mantissa = value >> (whole - 30) if whole > 30 else value << (30 - whole)
-    found = np.int64(whole)
-    for _ in range(FRACTION):
-        mantissa = (mantissa * mantissa) >> 30
-        found <<= 1
-        if mantissa >> 31:
-            mantissa >>= 1
-            found |= 1
-    return found

@@ -434,7 +434,9 @@ def check_statistics(
     if state_bound is not None:
         _check_bound(statistics, M.diagonal()[1 : 1 + statistics.n_features], state_bound)
     if not _can_be_moments(M):
-        _refuse_nonfinite(statistics)
+        numbers = (statistics.feature_sum, statistics.target_sum, statistics.gram, statistics.cross)
+        if not all(np.isfinite(a).all() for a in (*numbers, statistics.target_gram)):
+            raise UploadError("not-finite", "the statistics hold NaN or infinite numbers")
         raise UploadError("moments", "no data can have these moments; the upload is not believed")
     if constant:
         _check_constant(statistics)
@@ -527,12 +529,6 @@ def _check_bound(statistics: RidgeStatistics, squares: Array, bound: float | Arr
         )
 
 
-def _refuse_nonfinite(statistics: RidgeStatistics) -> None:
-    numbers = (statistics.feature_sum, statistics.target_sum, statistics.gram, statistics.cross)
-    if not all(np.isfinite(a).all() for a in (*numbers, statistics.target_gram)):
-        raise UploadError("not-finite", "the statistics hold NaN or infinite numbers")
-
-
 def _check_constant(statistics: RidgeStatistics) -> None:
     """A feature that is one in every row sums to the weight, and so do its squares."""
     counted = np.array([statistics.feature_sum[0], statistics.gram[0]])
@@ -554,7 +550,7 @@ def check_classes(statistics: RidgeStatistics, n_classes: int | None = None) -> 
     """
     if n_classes not in (None, statistics.n_targets):
         raise UploadError("shape", f"{statistics.n_targets} targets came, {n_classes} are planned")
-    unit = 1.0 if statistics.fixed is None else statistics.fixed.target_scale
+    unit = 1.0 if statistics.fixed is None else 2.0**-statistics.fixed.target_digits
     products, sums = unit**2 * statistics.target_gram, unit * statistics.target_sum
     squares = diagonal(products)
     off = np.abs(products).sum() - np.abs(squares).sum()

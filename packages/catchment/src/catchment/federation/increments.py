@@ -25,7 +25,7 @@ from catchment.arrays import Array
 from catchment.data.preprocessing import Waiting, check_continuable, prepared_segment
 from catchment.data.recording import Recording
 from catchment.errors import IntegrityError
-from catchment.features.base import Carried, FeatureMap
+from catchment.features.base import Arrays, FeatureMap
 from catchment.federation.algorithm import Data, Memory, RoundContext, Tally
 from catchment.federation.measure.outliers import round_scores
 from catchment.readout.accumulation import accumulate
@@ -90,22 +90,26 @@ class Asked(Structure):
 
 @dataclass(frozen=True, eq=False)
 class OpenRecording:
-    """What a client carries of one recording: its steps so far, what waits, what the map holds."""
+    """What a client carries of one recording: its steps so far, and what waits.
+
+    `rows` are the steps that the map has seen, after which it remembers what is `carried`.
+    """
 
     steps: int
     waiting: Waiting
-    carried: Carried = field(default_factory=Carried)
+    rows: int = 0
+    carried: Arrays = ()
 
     def parts(self) -> Message:
         w = self.waiting
-        facts = {"steps": self.steps, "skip": w.skip, "rows": self.carried.steps}
-        return Message("open-recording", facts, (w.u, w.y, w.last, *self.carried.arrays))
+        facts = {"steps": self.steps, "skip": w.skip, "rows": self.rows}
+        return Message("open-recording", facts, (w.u, w.y, w.last, *self.carried))
 
     @classmethod
     def from_message(cls, parts: Message) -> OpenRecording:
         u, y, last, *arrays = parts.arrays
         steps, skip, rows = (int(parts.facts[name]) for name in ("steps", "skip", "rows"))  # type: ignore[arg-type]
-        return cls(steps, Waiting(u, y, last, skip), Carried(rows, tuple(arrays)))
+        return cls(steps, Waiting(u, y, last, skip), rows, tuple(arrays))
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,8 +237,7 @@ class Increments:
             own = recordings.pop(segment.name, None) if segment.name else None
             opened = own or OpenRecording(0, Waiting.at_first(segment))
             # Steps within the washout give no row, and yet say how many targets there are.
-            n_targets = self._n_targets(segment)
-            made = made or [self._zero(n_targets)]
+            made = made or [self._zero(self._n_targets(segment))]
             pieces, opened = self._prepared(segment, opened)
             if self.preprocessing.window is not None:
                 ready += pieces
@@ -279,27 +282,27 @@ class Increments:
         pieces, after = prepared_segment(
             self.preprocessing, steps, waiting, ends=not segment.goes_on
         )
-        stop = segment.first_step + segment.n_steps
-        return pieces, replace(opened, steps=stop, waiting=after)
+        return pieces, replace(opened, steps=segment.first_step + segment.n_steps, waiting=after)
 
     def _rows(
         self, segment: Recording, pieces: Sequence[Recording], opened: OpenRecording
     ) -> tuple[list[RidgeStatistics], OpenRecording]:
         """Return the statistics of the rows of a recording's next steps."""
         self.features.refuse_segments()
-        made, carried = [], opened.carried
+        made, steps, carried = [], opened.rows, opened.carried
         for piece in pieces:
             for first in range(0, piece.n_steps, STEPS):
                 part = piece.part(first, min(first + STEPS, piece.n_steps))
-                z, arrays = self.features.go_on(part.u, carried.steps, carried.arrays)
-                carried = Carried(carried.steps + part.n_steps, arrays)
+                z, carried = self.features.go_on(part.u, steps, carried)
+                steps += part.n_steps
                 if len(z):
                     made.append(self._statistics(z, part))
         if not segment.goes_on:
-            z = self.features.at_end(carried.steps, carried.arrays)
+            z = self.features.at_end(steps, carried)
             if len(z):
                 made.append(self._statistics(z, segment))
-        return ([reduce(add, made)] if made else []), replace(opened, carried=carried)
+        opened = replace(opened, rows=steps, carried=carried)
+        return ([reduce(add, made)] if made else []), opened
 
     def _statistics(self, z: Array, part: Recording) -> RidgeStatistics:
         assert part.y is not None
@@ -338,8 +341,7 @@ def with_increments(
         history += (scores,) if scores.clients else ()
     # Without names nobody can be missed: answers are then taken to be in the sum.
     asked = {*before.missed, *(context.cohort if kept else ())}
-    missed = tuple(sorted(asked.difference(total.by_client)))
-    return replace(after, missed=missed, history=history)
+    return replace(after, missed=tuple(sorted(asked.difference(total.by_client))), history=history)
 
 
 def unread(found: Iterable[Recording], memory: Memory) -> list[Recording]:

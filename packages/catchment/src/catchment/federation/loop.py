@@ -337,9 +337,7 @@ class Round:
         self.sums = Sums(cohort)
         self.screen = Screen(limits, 0 if counted else len(cohort), self._refuse)
         self.message = self.send("update", {"": payload}, len(cohort))[""]
-        blocks: list[tuple[str, ...]] = []
-        for begin in range(0, len(cohort), BLOCK):
-            blocks.append(cohort[begin : begin + BLOCK])
+        blocks = [cohort[begin : begin + BLOCK] for begin in range(0, len(cohort), BLOCK)]
         sums = self.engine.sums(self.message, blocks)
         left = [cohort] if sums is None else self._add_blocks(blocks, sums)
         for clients in left:

@@ -98,7 +98,7 @@ HIDDEN = {
     Clip: ("reference",),
     MAPS["echo_state"]: ("n_inputs", "matrices"),
 }
-GIVEN = ("features", "classes", "base", "identities", "reservoir", "preprocessing")
+GIVEN = ("features", "classes", "base", "identities", "reservoir", "preprocessing", "data_shape")
 BUILT: dict[str, object] = {"n_inputs": None}  # settings of a map that the data decide
 NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 # Settings of a table that are no fields of its dataclass, by the name of what it is.

@@ -126,7 +126,7 @@ from catchment.readout.storage import (
     Stored as Stored,
     around as around,
     around_of as around_of,
-    from_bytes as from_bytes,
+    load as load,
     map_of as map_of,
     save as save,
     stored_map as stored_map,

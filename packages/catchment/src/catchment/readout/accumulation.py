@@ -94,14 +94,18 @@ def accumulate(
     22
     """
     total: RidgeStatistics | None = None
+    check_type(row_stride, PositiveInt, "row_stride")
     place = device_for(features, device, deterministic)
     together = WINDOW_SEQUENCES if place is None else DEVICE_SEQUENCES
-    for window in in_windows(strided(features, sequences, row_stride), together):
+    if row_stride != 1:
+        sequences = strided(features, sequences, row_stride)
+    for window in in_windows(sequences, together):
         part = _window_statistics(features, window, threads, classes, place, rows)
         total = part if total is None else total + part
     if total is None:
         raise ValueError("no recordings were given; pass at least one with targets")
-    return _named(features, device, deterministic, row_stride, total)
+    name = statistics_name(features, device, deterministic, row_stride)
+    return total if name == total.fingerprint else replace(total, fingerprint=name)
 
 
 def accumulate_each(
@@ -130,6 +134,7 @@ def accumulate_each(
     >>> accumulate_each(features, groups)[3] == accumulate(features, groups[3])
     True
     """
+    check_type(row_stride, PositiveInt, "row_stride")
     place, steps = device_for(features, device, deterministic), 0
     how: Any = {"classes": classes, "device": device, "deterministic": deterministic}
     found: dict[int, RidgeStatistics] = {}
@@ -147,7 +152,7 @@ def accumulate_each(
 
     with single_blas_thread():
         for k, group in enumerate(groups):
-            sequences = iter(strided(features, group, row_stride))
+            sequences = iter(group if row_stride == 1 else strided(features, group, row_stride))
             begin, size = list[Recording](), 0
             most = 2 if place is None else SMALL_STEPS
             while size <= SMALL_STEPS and len(begin) < most:
@@ -168,8 +173,11 @@ def accumulate_each(
                 steps = 0
         if waiting:
             side_by_side()
-    named = partial(_named, features, device, deterministic, row_stride)
-    return list(map(named, map(found.__getitem__, sorted(found))))
+    made, name = [], statistics_name(features, device, deterministic, row_stride)
+    for k in sorted(found):
+        own = found[k]
+        made.append(own if name == own.fingerprint else replace(own, fingerprint=name))
+    return made
 
 
 def in_windows(
@@ -192,9 +200,6 @@ def strided(
     features: FeatureMap, sequences: Iterable[Recording], row_stride: int
 ) -> Iterable[Recording]:
     """Return recordings that have targets only where a row counts."""
-    check_type(row_stride, PositiveInt, "row_stride")
-    if row_stride == 1:
-        return sequences
     if not features.per_step:
         raise ValueError(
             f"row_stride is {row_stride}, and this map has a row per recording; leave it out, or "
@@ -373,8 +378,7 @@ def _sums_of(
     else:
         targets, places = target_pieces(targets, fixed)
     name, constant = features.fingerprint, features.constant
-    sums = Sums(features.n_features, K * len(places), fixed, places, constant, name)
-    return sums, targets, roots
+    return Sums(features.n_features, K * len(places), fixed, places, constant, name), targets, roots
 
 
 def _moments(sums: Sums, part: Part, n_sums: int = 1, *, helped: bool = False) -> Moments:
@@ -419,14 +423,3 @@ def _alike(
         alike.setdefault((width, agreed), []).append(k)
     for (_, fixed), numbers in alike.items():
         yield fixed, numbers
-
-
-def _named(
-    features: FeatureMap,
-    device: str | None,
-    deterministic: bool,
-    row_stride: int,
-    one: RidgeStatistics,
-) -> RidgeStatistics:
-    name = statistics_name(features, device, deterministic, row_stride)
-    return one if name == one.fingerprint else replace(one, fingerprint=name)

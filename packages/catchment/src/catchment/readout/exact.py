@@ -142,8 +142,7 @@ class Sums:
         name, fixed = self.fingerprint, self.fixed
         if fixed is None:
             return RidgeStatistics.from_moments(M, n_rows, name, self.n_features)
-        constant = self.constant
-        return statistics_of(M, n_rows, fixed, self.places, constant=constant, fingerprint=name)
+        return statistics_of(M, n_rows, fixed, self.places, self.constant, name)
 
 
 def target_pieces(targets: list[Array], fixed: FixedPoint) -> tuple[list[Array], tuple[int, ...]]:
@@ -223,7 +222,6 @@ def statistics_of(
     n_rows: int,
     fixed: FixedPoint,
     places: tuple[int, ...],
-    *,
     constant: bool,
     fingerprint: str,
 ) -> RidgeStatistics:
@@ -244,7 +242,10 @@ def statistics_of(
         gram = M[:F, :F].reshape(-1)[_upper(F)]
         gram[:F] = np.concatenate([corner, first[1:F]])
     else:
-        gram = np.concatenate([corner, first[1:F], *(M[i, i:F] for i in range(1, F))])
+        rows = [corner, first[1:F]]
+        for i in range(1, F):
+            rows.append(M[i, i:F])
+        gram = np.concatenate(rows)
     edge, below = np.concatenate([first[None, F:][:F], M[1:F, F:]]), M[F:-1, F:]
     # The rows of Y' are pieces of K targets, each of so many units.
     K = len(below) // len(places)
@@ -299,12 +300,9 @@ def exact_statistics(
         constant = bool(
             rows.size and (rows[:, 0] == 1.0).all() and 0 <= fixed.digits[0] <= fixed.bits
         )
-        sums, about = (
-            ExactGram(fixed, pieces.shape[1], constant=constant),
-            (len(rows), fixed, places),
-        )
+        sums = ExactGram(fixed, pieces.shape[1], constant=constant)
         sums.add(np.concatenate([rows, pieces, np.ones((len(rows), 1))], axis=1).T)
-        made = statistics_of(sums.result(), *about, constant=constant, fingerprint=fingerprint)
+        made = statistics_of(sums.result(), len(rows), fixed, places, constant, fingerprint)
         found.append(made if value == 1 else made.scaled(value))
     return reduce(add, found)
 

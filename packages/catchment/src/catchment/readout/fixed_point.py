@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
 
 from catchment.arrays import Array, Integers, check_type
 from catchment.errors import IntegrityError
-from catchment.features.base import Bits, FeatureMap, digits_after_point
+from catchment.features.base import Bits, FeatureMap, digits_after_point, handed
 
 TARGET_DIGITS = (
     36  # binary digits after the point of targets that are numbers: below 8 they are two pieces
@@ -85,11 +86,9 @@ class FixedPoint:
         runs = tuple(zip(counts, digits[first].tolist(), strict=True))
         return cls(bits, runs, 0 if classes else TARGET_DIGITS)
 
-    @property
-    def n_features(self) -> int:
-        return len(self.digits)
+    n_features: ClassVar[int] = handed("digits.size")
 
-    @property
+    @cached_property
     def is_whole(self) -> bool:
         """Whether targets are integers."""
         return self.target_digits == 0
@@ -104,10 +103,6 @@ class FixedPoint:
     def scale(self) -> Array:
         """What (F,) each feature's integer is multiplied by, powers of two."""
         return np.ldexp(1.0, -self.digits)
-
-    @property
-    def target_scale(self) -> float:
-        return 2.0**-self.target_digits
 
     @cached_property
     def gram_scale(self) -> float | Array:

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +37,7 @@ from catchment.arrays import Array, Integers, PositiveFloat, check_type, frozen
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.errors import FingerprintError, IntegrityError
+from catchment.features.base import handed
 from catchment.features.pipeline import Pipeline, as_pipeline, refuse_large
 from catchment.features.recipes import AutoMap, FeatureMap, label_of
 from catchment.readout.accumulation import accumulate
@@ -121,9 +122,9 @@ class Model(Predictor):
     def __post_init__(self) -> None:
         features, K = self.features, self.n_outputs
         check_type(self.temperature, PositiveFloat | None, "temperature")
-        if self.readout.n_features != features.n_features:
+        if len(self.readout.weights) != features.n_features:
             raise ValueError(
-                f"the readout takes {self.readout.n_features} features, these features have "
+                f"the readout takes {len(self.readout.weights)} features, these features have "
                 f"{features.n_features}; use the features it was trained on"
             )
         for name in ("classes", "channels"):
@@ -169,9 +170,7 @@ class Model(Predictor):
                 "calibrate this model"
             )
 
-    @property
-    def n_outputs(self) -> int:
-        return self.readout.n_outputs
+    n_outputs: ClassVar[int] = handed("readout.n_outputs")
 
     def outputs_of(
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None
@@ -246,8 +245,7 @@ class Model(Predictor):
                 tensors[name] = getattr(self, name)
         if self.statistics is not None and self.adaptable:
             facts["adaptable"] = True
-            content = self.statistics.parts().to_bytes()
-            tensors["sums"] = np.frombuffer(content, dtype=np.uint8)
+            tensors["sums"] = np.frombuffer(self.statistics.parts().to_bytes(), dtype=np.uint8)
         elif self.statistics is not None:
             facts["statistics"], sums = stored_statistics(self.statistics, "statistics.")
             tensors |= sums
@@ -404,7 +402,7 @@ def personal_models_of(held: Stored, use: Own = ()) -> PersonalModels:
             typed(tensors, f"own.{name}", np.float64) for name in ("weights", "intercept", "ridge")
         )
         for name, W, b, ridge in zip(names, weights, intercepts, ridges, strict=True):
-            readouts[name] = Readout(W, b, cast(Any, ridge) if ridge.ndim else float(ridge))
+            readouts[name] = Readout(W, b, ridge)
     maps = {
         name: map_of(facts["maps"][name], tensors, f"own_map.{k}", use)
         for k, name in enumerate(sorted(facts["maps"]))

@@ -38,10 +38,10 @@ from catchment.readout.solve import (
     Spectrum,
     checked_ridge,
     doubt,
+    feature_scale,
     for_raw_features,
     path_errors,
     rescaled,
-    scale_of,
     smallest_ridge,
     solve_path,
     solve_readout,
@@ -124,7 +124,7 @@ def chosen_readout(
     >>> chosen_readout(s, 0.5)[1].ridge, chosen_readout(s, "gcv")[1].ridge < 1e-4
     (0.5, True)
     """
-    scale, choice = scale_of(statistics, standardize), None
+    scale, choice = feature_scale(statistics) if standardize else None, None
     if blocks:
         choice = choose_by_blocks(
             blocks, standardize=standardize, threads=threads, intercept=intercept
@@ -133,8 +133,7 @@ def chosen_readout(
         if ridge != "gcv":
             raise ValueError(f'ridge is {ridge!r}; pass a number, or "gcv"')
         finest = FINEST_CLASSES if classes else 0.0
-        scaled = rescaled(statistics, scale)
-        choice = choose_by_gcv(scaled, finest=finest, intercept=intercept)
+        choice = choose_by_gcv(rescaled(statistics, scale), finest=finest, intercept=intercept)
     best: Any = ridge if choice is None else choice.best
     if head is None:
         return choice, solve_readout(statistics, best, intercept=intercept, scale=scale)
@@ -237,8 +236,7 @@ def choose_by_gcv(
         more = _smaller(statistics, tried, scores)
         if len(more):
             tried, scores = np.concatenate([more, tried]), np.vstack([scored(more), scores])
-    best = best_ridge(tried, scores, doubt(statistics, tried))
-    return RidgeChoice(tried, scores, best)
+    return RidgeChoice(tried, scores, best_ridge(tried, scores, doubt(statistics, tried)))
 
 
 def choose_by_blocks(
@@ -276,13 +274,12 @@ def choose_by_blocks(
             f"{len(filled)} of {len(blocks)} blocks have rows; leaving one out needs at least 2"
         )
     total = reduce(add, filled)
-    scale = scale_of(total, standardize)
+    scale = feature_scale(total) if standardize else None
     acted_on = rescaled(total, scale)
     weights = np.array(list(map(attrgetter("weight"), filled)))
 
     def held_out(some: Array, block: RidgeStatistics) -> Array:
-        path = solve_path(total - block, some, intercept=intercept, scale=scale)
-        return path_errors(block, path)
+        return path_errors(block, solve_path(total - block, some, intercept=intercept, scale=scale))
 
     tried = ridge_grid(acted_on) if ridges is None else _given(ridges)
     errors = np.array(list(ordered_map(partial(held_out, tried), filled, threads=threads)))

@@ -71,8 +71,7 @@ def feature_scale(statistics: RidgeStatistics) -> Array:
     statistics = statistics.floats
     raw = diagonal(statistics.gram) / statistics.weight
     variance = raw - (statistics.feature_sum / statistics.weight) ** 2
-    varied = variance > CONSTANT * raw
-    return np.sqrt(np.where(varied, variance, 1.0))
+    return np.sqrt(np.where(variance > CONSTANT * raw, variance, 1.0))
 
 
 def rescaled(statistics: RidgeStatistics, scale: Array | None) -> RidgeStatistics:
@@ -418,19 +417,25 @@ def solve_readout(
 def _solver(
     statistics: RidgeStatistics, G: Array, ridge: float, intercept: bool
 ) -> Callable[[Array], Array]:
-    """Return what solves G + ridge I; G is lost."""
-    factored = _cholesky(G, ridge)
-    if factored is None:
+    """Return what solves G + ridge I, from the lower triangle of G, which is lost."""
+    of_ridge = G.ravel(order="K")[:: len(G) + 1]
+    of_ridge += ridge
+    before = of_ridge.copy()
+    factor, info = lapack.dpotrf(G, lower=1, clean=0, overwrite_a=1)
+    # A squared pivot over its diagonal entry is the share of a feature that the ones before it do
+    # not explain; this measure does not depend on the features' units, as the condition does.
+    noise = before * (16 + 4 * len(G)) * EPS
+    if info or ((factor.diagonal() ** 2 < noise) & (ridge < 2 * EPS * before)).any():
         lower, _ = statistics.lower_moments(intercept=intercept)
         known: Array = eigvalsh(lower, check_finite=False).astype(np.float64)
         enough = smallest_ridge(statistics)
         raise singular_error(known, ridge, statistics.n_rows, enough=enough)
-    factor, near = factored
-    if near is not None and ridge < (limit := smallest_ridge(statistics)):
+    doubtful = len(G) > 0 and ridge <= NEAR * EPS * before.sum()
+    if doubtful and ridge < (limit := smallest_ridge(statistics)):
         # Whether the smallest eigenvalue, in any units of the features, is rounding.
-        smallest, diagonal_ = near
-        varied = diagonal_ > 2 * ridge
-        ratio = squared_lengths(statistics)[0][varied] / diagonal_[varied]
+        scaled = factor / np.sqrt(before)[:, None]
+        smallest, varied = float(lapack.dpocon(scaled, 1.0, uplo="L")[0]), before > 2 * ridge
+        ratio = squared_lengths(statistics)[0][varied] / before[varied]
         mean = float(ratio.mean()) if varied.any() else 0.0
         if smallest < 8 * EPS * statistics.n_features**0.5 * mean:
             warnings.warn(
@@ -469,7 +474,10 @@ def solve_path(
         if spectrum is None:
             readout = solve_readout(acted_on, value, intercept=intercept)
         else:
-            weights = spectrum.weights(value)
+            inverse = spectrum.inverse(value)
+            if (inverse == 0).any():
+                raise singular_error(spectrum.values, value, None)
+            weights = np.asarray(spectrum.vectors @ (spectrum.cross * inverse))
             readout = readout_from(acted_on, weights, value, intercept=intercept)
         found.append(for_raw_features(readout, scale))
     return found
@@ -512,7 +520,7 @@ class Spectrum:
     """The eigendecomposition of G, from which every ridge is solved at the cost of a product.
 
     Errors and degrees of freedom at ridge 0 are the limits of those at a vanishing ridge, also when
-    G is singular; weights then raise SingularError.
+    G is singular.
     """
 
     values: Array  # (F,) ascending, not negative; without zeros where rows are few
@@ -553,13 +561,6 @@ class Spectrum:
             statistics.target_moments(intercept=intercept),
             intercept,
         )
-
-    def weights(self, ridge: float) -> Array:
-        """Return the weights (F, K) at a ridge."""
-        inverse = self.inverse(ridge)
-        if (inverse == 0).any():
-            raise singular_error(self.values, ridge, None)
-        return np.asarray(self.vectors @ (self.cross * inverse))
 
     def squared_errors(self, ridge: float) -> Array:
         """Return the sum (K,) of squared training errors at a ridge."""
@@ -613,27 +614,6 @@ def _system(statistics: RidgeStatistics, intercept: bool) -> tuple[Array, Array]
             "add data before solving"
         )
     return statistics.lower_moments(intercept=intercept)
-
-
-def _cholesky(A: Array, ridge: float) -> tuple[Array, tuple[float, Array] | None] | None:
-    """Return the factor of A + ridge I from the lower triangle of A, overwritten; None if singular.
-
-    Of a ridge near rounding also an estimate of the smallest eigenvalue of A + ridge I, scaled to a
-    diagonal of ones, and the diagonal.
-    """
-    diagonal = A.ravel(order="K")[:: len(A) + 1]
-    diagonal += ridge
-    before = diagonal.copy()
-    factor, info = lapack.dpotrf(A, lower=1, clean=0, overwrite_a=1)
-    # A squared pivot over its diagonal entry is the share of a feature that the ones before it do
-    # not explain; this measure does not depend on the features' units, as the condition does.
-    noise = before * (16 + 4 * len(A)) * EPS
-    if info or ((factor.diagonal() ** 2 < noise) & (ridge < 2 * EPS * before)).any():
-        return None
-    if not len(A) or ridge > NEAR * EPS * before.sum():
-        return factor, None
-    scaled = factor / np.sqrt(before)[:, None]
-    return factor, (float(lapack.dpocon(scaled, 1.0, uplo="L")[0]), before)
 
 
 def singular_error(

@@ -26,6 +26,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
+from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
 
@@ -34,6 +35,7 @@ from scipy.linalg import blas, cython_blas, lapack
 
 from catchment.arrays import Array, frozen, refuse_nonfinite
 from catchment.errors import FingerprintError, IntegrityError, UploadError
+from catchment.features.base import handed
 from catchment.readout import integers
 from catchment.readout.device import same_features
 from catchment.readout.fixed_point import FixedPoint
@@ -78,14 +80,14 @@ class Readout:
             )
         object.__setattr__(self, "weights", frozen(weights))
         object.__setattr__(self, "intercept", frozen(intercept))
+        ridge = np.asarray(self.ridge, dtype=np.float64)
+        object.__setattr__(self, "ridge", ridge if ridge.ndim else float(ridge))
 
     @property
     def n_features(self) -> int:
         return len(self.weights)
 
-    @property
-    def n_outputs(self) -> int:
-        return len(self.intercept)
+    n_outputs: ClassVar[int] = handed("intercept.size")
 
     def __call__(self, z: Array) -> Array:
         if z.shape[-1] != len(self.weights):
@@ -107,7 +109,7 @@ class Readout:
         weights, intercept, ridge = parts.expect("readout", 3).arrays
         if ridge.shape not in ((1,), intercept.shape):
             raise IntegrityError(f"ridges came with shape {ridge.shape}")
-        return cls(weights, intercept, float(ridge[0]) if len(ridge) == 1 else cast(Any, ridge))
+        return cls(weights, intercept, ridge[0] if len(ridge) == 1 else cast(Any, ridge))
 
 
 def packed_length(size: int) -> int:
@@ -379,17 +381,14 @@ class RidgeStatistics(Structure):
             from catchment.readout.exact import exact_statistics
 
             return exact_statistics(z, y, fixed, weight=weight, fingerprint=fingerprint)
-        known_weight = np.ones(len(z)) if weight is None else weight
-        zr, yr = z, y
-        if weight is not None:
-            # Roots on both sides, so that the product is symmetric and costs half.
-            root = np.sqrt(weight)[:, None]
-            zr, yr = z * root, y * root
+        w = np.ones(len(z)) if weight is None else weight
+        # Roots on both sides, so that the product is symmetric and costs half.
+        zr, yr = (x if weight is None else x * np.sqrt(weight)[:, None] for x in (z, y))
         return cls(
             len(z),
-            float(known_weight.sum()),
-            _column_sums(z, known_weight),
-            _column_sums(y, known_weight),
+            float(w.sum()),
+            _column_sums(z, w),
+            _column_sums(y, w),
             pack(zr.T @ zr),
             zr.T @ yr,
             pack(yr.T @ yr),
@@ -413,13 +412,8 @@ class RidgeStatistics(Structure):
             fingerprint,
         )
 
-    @property
-    def n_features(self) -> int:
-        return len(self.cross)
-
-    @property
-    def n_targets(self) -> int:
-        return len(self.target_sum)
+    n_features: ClassVar[int] = handed("feature_sum.size")
+    n_targets: ClassVar[int] = handed("target_sum.size")
 
     @property
     def members(self) -> Mapping[int, RidgeStatistics]:
@@ -442,7 +436,7 @@ class RidgeStatistics(Structure):
         fixed = self.fixed
         if fixed is None:
             return self
-        z, y = fixed.scale, fixed.target_scale
+        z, y = fixed.scale, 2.0**-fixed.target_digits
         scales: tuple[float | Array, ...] = (z, y, fixed.gram_scale, z[:, None] * y, y * y)
         sums: dict[str, Any] = {}
         for name, scale in zip(SUMS, scales, strict=True):
@@ -474,8 +468,8 @@ class RidgeStatistics(Structure):
         if one.fixed is None:
             found = map(np.add if sign > 0 else np.subtract, *held)
         else:
-            signed = [integers.multiplied(one, sign) for one in held[1]]
-            found = integers.added_all(held[0], signed)
+            signed = map(integers.multiplied, held[1], repeat(sign))
+            found = integers.added_all(held[0], list(signed))
         sums: dict[str, Any] = dict(zip(SUMS, found, strict=True))
         if sign < 0 and n_rows == 0 and any(values.any() for values in sums.values()):
             raise ValueError(

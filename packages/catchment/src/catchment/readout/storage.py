@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from inspect import isclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,31 +104,24 @@ def to_bytes(predictor: Predictor) -> bytes:
     return bytes(content)
 
 
-def load(path: str | Path, *, use: Own = ()) -> Predictor:
+def load(path: str | Path | bytes, *, use: Own = ()) -> Predictor:
     """Return what a file that `save` wrote predicts with; it says the same to the last bit.
 
     IntegrityError if the file is damaged, holds no predictor, or has a newer format.
 
     Parameters
     ----------
+    path
+        Of the file, or its content.
     use
         Classes of feature maps and functions that make networks of one's own, which the file may
         name. A file imports nothing: it finds them here, or in modules that the program has
         imported already.
     """
-    with Path(path).open("rb") as file:
-        return _made(file, str(path), use)
-
-
-def from_bytes(content: bytes, *, use: Own = ()) -> Predictor:
-    """Return what a file's content predicts with, as `load` does."""
-    return _made(io.BytesIO(content), "the model", use)
-
-
-def _made(file: BinaryIO, name: str, use: Own) -> Predictor:
-    """Return the predictor of an open file: the header says which kind it is."""
     make: Callable[[Stored, Own], Predictor]
-    header, tensors = read_file(file, name)
+    name = "the model" if isinstance(path, bytes) else str(path)
+    with io.BytesIO(path) if isinstance(path, bytes) else Path(path).open("rb") as file:
+        header, tensors = read_file(file, name)
     match str(header["kind"]):
         case "model":
             from catchment.readout.model import model_of as make
@@ -224,12 +217,10 @@ def stored_readout(readout: Readout) -> Tensors:
 
 def readout_of(tensors: Mapping[str, NDArray[Any]]) -> Readout:
     """Return the readout that `stored_readout` described."""
-    ridge = typed(tensors, "readout.ridge", np.float64)
-    return Readout(
-        typed(tensors, "readout.weights", np.float64),
-        typed(tensors, "readout.intercept", np.float64),
-        cast(Any, ridge) if ridge.ndim else float(ridge),
-    )
+    given: list[Any] = []
+    for name in ("weights", "intercept", "ridge"):
+        given.append(typed(tensors, f"readout.{name}", np.float64))
+    return Readout(*given)
 
 
 def stored_statistics(statistics: RidgeStatistics, prefix: str) -> tuple[Header, Tensors]:
@@ -278,8 +269,8 @@ def read_file(file: BinaryIO, path: str) -> tuple[Header, Tensors]:
     raw += file.read(min(size, MAX_HEADER))
     if raw[8:9] not in (b"{", b""):
         raise IntegrityError(
-            f"{path} is no model: it does not begin as a safetensors file does; pass a file that "
-            "`save` wrote, or the model.safetensors of a run"
+            f"{path} is not a model file, because it does not begin as safetensors files do; pass "
+            "a file that `save` wrote, or the model.safetensors of a run"
         )
     if len(raw) < 8 + size:
         raise IntegrityError(

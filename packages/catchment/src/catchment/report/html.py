@@ -27,7 +27,7 @@ from markupsafe import Markup
 
 from catchment.arrays import Array
 from catchment.federation.measure.baselines import Row
-from catchment.federation.messages import Record, Refusal
+from catchment.federation.messages import Record, Refusal, fewest, in_turns, turns
 from catchment.federation.messages import left_out as refused_in
 from catchment.federation.runs.folder import PLAN, RunFolder
 from catchment.federation.runs.ledger import explain, map_scores, say_bytes, thin_clients
@@ -190,7 +190,7 @@ def metric_name(run: Run) -> str:
 def lead(run: Run) -> str:
     """Return in one sentence what was run, and on how many clients of those asked."""
     facts, trained = run.facts, _fewest(run)[1]
-    if len({record.n_used for record in run.rounds.get(TRAINING, ())}) > 1:
+    if len({record.n_used for record in in_turns(run.rounds.get(TRAINING, ()))}) > 1:
         trained = f"at least {trained}"
     n, tested = sum(bool(name) for name in run.scores), "nobody was tested"
     for one in run.rounds.get(EVALUATION, ())[-1:]:
@@ -221,10 +221,11 @@ def fold_scores(run: Run) -> list[float]:
 def _fewest(run: Run) -> tuple[Record | None, str]:
     """Return the round of the training with the fewest answers, and how many trained in it."""
     training = run.rounds.get(TRAINING, ())
-    one = min(training, key=lambda record: record.n_used - record.n_asked, default=None)
+    one = fewest(training)
     if one is None:
         return None, ""
-    return one, f"{_share(one)} {'client' if one.n_asked == 1 else 'clients'} trained"
+    clients = "client" if one.n_asked == 1 else "clients"
+    return one, f"{_share(one)} {clients} trained{turns(training)}"
 
 
 def _share(record: Record) -> str:
@@ -463,8 +464,7 @@ def write_report(folders: Sequence[str | Path | RunFolder], path: str | Path) ->
     """
     if not folders:
         raise ValueError("there are no runs; pass at least one folder")
-    text = render([read_run(folder) for folder in folders])
-    replace_file(Path(path), text.encode())
+    replace_file(Path(path), render([read_run(folder) for folder in folders]).encode())
     return Path(path)
 
 

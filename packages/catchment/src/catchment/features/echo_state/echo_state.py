@@ -9,7 +9,7 @@ words mean the same map for one owner, for many, in scikit-learn and in a plan f
 
 A recording may be gone on with from the states that its steps so far have left. In fixed point it
 is cut at L, 2L, ... and each part starts from rest M steps before
-(`catchment.features.echo_state.run`), so towards the end of a part the next is under way, too: the
+(`catchment.features.echo_state.run`), so toward the end of a part the next is under way, too: the
 states of all parts under way are carried, and rows are those of the recording in one piece.
 """
 
@@ -234,10 +234,11 @@ class EchoState(FeatureMap):
 
     def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
         """Return what "auto" is."""
-        _, bits, largest = AUTO_GRID["classes" if classes else "numbers"]
-        states = self.auto_bits(classes) if self.bits == "auto" else self.bits
-        pool = None if per_step else "mean_std"
-        auto = {**(PER_STEP if per_step else PER_RECORDING), "pool": pool, "input_range": largest}
+        most, bits, largest = AUTO_GRID["classes" if classes else "numbers"]
+        auto: dict[str, Any] = {**(PER_STEP if per_step else PER_RECORDING), "input_range": largest}
+        auto["bits"] = None if self.precision == "float32" else most
+        auto["pool"] = None if per_step else "mean_std"
+        states = auto["bits"] if self.bits == "auto" else self.bits
         auto["feature_bits"] = None if states is None else min(bits, states)
         filled = {name: value for name, value in auto.items() if getattr(self, name) == "auto"}
         if states is None:
@@ -245,11 +246,6 @@ class EchoState(FeatureMap):
         if filled.get("pool", self.pool) is None:
             filled["segments"] = 1
         return filled
-
-    def auto_bits(self, classes: bool) -> int | None:
-        """Return the bits of the states that "auto" is."""
-        bits = AUTO_GRID["classes" if classes else "numbers"][0]
-        return None if self.precision == "float32" else bits
 
     def reservoir_for(
         self, n_inputs: int, *, per_step: bool = True, classes: bool = False
@@ -260,8 +256,6 @@ class EchoState(FeatureMap):
         0.5
         """
         settled = self.settled(n_inputs, per_step=per_step, classes=classes)
-        if self.bits == "auto":
-            settled["bits"] = self.auto_bits(classes)
         names = {one.name for one in fields(Reservoir)} & {one.name for one in fields(self)}
         own = {name: settled.get(name, getattr(self, name)) for name in names}
         return Reservoir(inputs=n_inputs, **own)

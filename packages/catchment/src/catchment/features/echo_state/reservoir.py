@@ -23,7 +23,7 @@ from fractions import Fraction as Rational
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate, pairwise
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,7 +46,7 @@ from catchment.arrays import (
     refuse_nonfinite,
 )
 from catchment.errors import FinerRadiusWarning, FingerprintError, IntegrityError
-from catchment.features.base import OR_WIDER, warn_of_clipping
+from catchment.features.base import OR_WIDER, handed, warn_of_clipping
 from catchment.features.echo_state.run import advance, found_cut, inputs_in_fixed_point
 from catchment.features.echo_state.settings import (
     PER_LAYER,
@@ -192,9 +192,7 @@ class Program:
             w,
         )
 
-    @property
-    def n_units(self) -> int:
-        return len(self.leak)
+    n_units: ClassVar[int] = handed("leak.size")
 
     @property
     def rounding(self) -> tuple[()] | tuple[float, float]:

@@ -283,7 +283,11 @@ LEAST_LENGTH = 1536  # ...or this, if it is more
 def segment_starts(programs: Sequence[Program], u: Array, washout: int) -> tuple[list[int], int]:
     """Return the first step of each segment and the warm-up ahead of it; one if none pay."""
     T = len(u) - washout
-    if best_segments(programs, T, _least_warmup(programs)) == 1:
+    # The leak alone forgets within a third of this many steps, fewer than which a probe will hardly
+    # find; recurrent connections remember longer.
+    slowest = max(float(1 - program.leak.min()) for program in programs)
+    least = 3 * (16 if slowest < 0.1 else int(np.log(_tolerance(programs)) / np.log(slowest)))
+    if best_segments(programs, T, least) == 1:
         return [washout], 0
     warmup = _warmup(programs, u, limit=T // 8)
     n = 1 if warmup is None else best_segments(programs, T, warmup)
@@ -341,15 +345,6 @@ def _step_cost(programs: Sequence[Program], n_lanes: int) -> float:
         size = program.dense.size if matrix and program.dense is not None else len(program.values)
         cost += size * entry + program.n_units * n_lanes * _UNIT_COST
     return cost
-
-
-def _least_warmup(programs: Sequence[Program]) -> int:
-    """Return steps of warm-up below which a probe will hardly find any.
-
-    The leak alone forgets within a third of this; recurrent connections remember longer.
-    """
-    slowest = max(float(1 - program.leak.min()) for program in programs)
-    return 3 * (16 if slowest < 0.1 else int(np.log(_tolerance(programs)) / np.log(slowest)))
 
 
 def _warmup(programs: Sequence[Program], u: Array, limit: int) -> int | None:

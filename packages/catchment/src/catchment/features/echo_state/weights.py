@@ -30,13 +30,14 @@ from dataclasses import dataclass, fields
 from decimal import Context, Decimal
 from enum import IntEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 
 from catchment.arrays import Array, Booleans, Integers
+from catchment.features.base import handed
 from catchment.parallel import single_blas_thread
 
 if TYPE_CHECKING:
@@ -261,13 +262,11 @@ class SparseRows:
         np.cumsum(np.bincount(rows, minlength=n_rows), out=starts[1:])
         return cls(starts, columns[order].astype(np.uint32), values[order].copy(), n_columns)
 
+    n_nonzero: ClassVar[int] = handed("values.size")
+
     @property
     def n_rows(self) -> int:
         return len(self.starts) - 1
-
-    @property
-    def n_nonzero(self) -> int:
-        return len(self.values)
 
     @property
     def density(self) -> float:
@@ -309,13 +308,8 @@ class LayerWeights:
             if getattr(self, name).shape != (N,):
                 raise ValueError(f"{name} has shape {getattr(self, name).shape}, expected ({N},)")
 
-    @property
-    def n_units(self) -> int:
-        return self.W.n_rows
-
-    @property
-    def n_inputs(self) -> int:
-        return self.W_in.n_columns
+    n_units: ClassVar[int] = handed("W.n_rows")
+    n_inputs: ClassVar[int] = handed("W_in.n_columns")
 
     def digest(self) -> bytes:
         """Return the SHA-256 of every number, in little-endian order."""
@@ -567,8 +561,7 @@ def _cluster_mean(values: Vector, value: complex) -> Fraction:
     One that is there several times is found as several, some root of the precision apart; but they
     lie around it, and their mean is as good as a simple value.
     """
-    near = values[np.abs(values - value) <= CLUSTER * abs(value)]
-    return Fraction(float(abs(near.mean())))
+    return Fraction(float(abs(values[np.abs(values - value) <= CLUSTER * abs(value)].mean())))
 
 
 def _both_vectors(A: Array, value: complex) -> tuple[Vector, Vector]:

@@ -334,8 +334,7 @@ def smallest_good_step(errors: Array, rows: Array) -> int:
 def _error(readout: Readout, block: Rows, classes: bool) -> float:
     outputs = readout(block.z)
     if classes:
-        wrong = outputs.argmax(axis=1) != block.y.argmax(axis=1)
-        return float(block.weight @ wrong)
+        return float(block.weight @ (outputs.argmax(axis=1) != block.y.argmax(axis=1)))
     return float(block.weight @ ((outputs - block.y) ** 2).sum(axis=1))
 
 

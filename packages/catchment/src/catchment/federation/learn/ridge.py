@@ -29,6 +29,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from catchment.arrays import PositiveInt, Probability
+from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import (
     Algorithm,
@@ -53,6 +54,7 @@ from catchment.federation.learn.sums import (
     shared_message,
 )
 from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drift_figures, drifts
+from catchment.federation.messages import TURN
 from catchment.federation.rows import segment, targets_of
 from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import group_size, statistics_name
@@ -317,7 +319,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
 
 def _check_turn(data: Data, context: RoundContext) -> None:
-    """Raise ValueError unless a client has rows with labels, and after the first round without.
+    """Raise UploadError unless a client has rows with labels, and after the first round without.
 
     Who has none sits out: a sum of zeros would count among the clients that a sum must be of.
     """
@@ -325,7 +327,7 @@ def _check_turn(data: Data, context: RoundContext) -> None:
     found = {bool(k) for y in targets for k in np.isnan(np.atleast_2d(y)).any(axis=1)}
     if (context.round > 0) not in found:
         which = "without" if context.round else "with"
-        raise ValueError(f"the client has no row {which} a label; it sits this round out")
+        raise UploadError(TURN, f"the client has no row {which} a label; it sits this round out")
 
 
 def _letter(state: RidgeState, context: RoundContext) -> Message:

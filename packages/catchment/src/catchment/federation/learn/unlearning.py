@@ -287,8 +287,7 @@ def unlearn_rows(
     about = (before.fingerprint, rows.n_rows)
     how: How = "equality" if before.is_exact and rows.is_exact else "subtracted"
     certificate = certified(client, what, before, after, rows, how, *about)
-    rest = RidgeState(after, by_client, by_group=by_group)
-    return Unlearned(algorithm.solved(rest), certificate)
+    return Unlearned(algorithm.solved(RidgeState(after, by_client, by_group=by_group)), certificate)
 
 
 def statistics_hash(statistics: Structure) -> str:
@@ -321,7 +320,7 @@ def _refuse_unknown(client: str, known: Mapping[str, object]) -> None:
     if not known:
         raise FederationError(f"the server keeps no client apart; {client} cannot be told in it")
     if client not in known:
-        names = ", ".join(sorted(known)[:8])
+        names = ", ".join(sorted(known)[:8]) + ", ..." * (len(known) > 8)
         raise FederationError(f"there is no client {client!r} in the sum; there are {names}")
 
 
@@ -384,8 +383,7 @@ def among(state: object, before: Classes, after: Classes) -> RidgeState:
     places, n = [after.index(name) for name in before], len(after)
     by_client = {name: spread_targets(one, places, n) for name, one in state.by_client.items()}
     by_group = {group: spread_targets(one, places, n) for group, one in state.by_group.items()}
-    total = spread_targets(state.total, places, n)
-    return RidgeState(total, by_client, by_group=by_group, **about)
+    return RidgeState(spread_targets(state.total, places, n), by_client, by_group=by_group, **about)
 
 
 def refuse_twice(earlier: RidgeState, clients: Iterable[str]) -> None:

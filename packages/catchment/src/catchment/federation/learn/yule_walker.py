@@ -239,7 +239,7 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
         channels, kinds = steady.channels or steady.n_inputs, prepare.calendar
         if prepare.gaps == "error":
             fill_recording(steady, "error", number)
-        u = steady.u if prepare.scaler is None else prepare.scaler(steady.u)
+        u = prepare.scale(steady.u) if isinstance(prepare.scale, Scaler) else steady.u
         return autocovariances(
             u[:, prepare.predicted_of(channels)],
             self.n_lags,
@@ -377,8 +377,9 @@ class YuleWalkerSolution:
         n_channels = n - preprocessing.n_inputs(0)
         predicted = preprocessing.predicted_of(channels or n_channels)
         (L, H), K, known = W.shape, len(predicted), len(preprocessing.known)
-        scaler = preprocessing.scaler or Scaler(np.zeros(n_channels), np.ones(n_channels))
-        mean, scale = scaler.mean[predicted], scaler.scale[predicted]
+        mean, scale = np.zeros(K), np.ones(K)
+        if isinstance(preprocessing.scale, Scaler):
+            mean, scale = preprocessing.scale.mean[predicted], preprocessing.scale.scale[predicted]
         weights = np.zeros((L, n, H, K))  # of channels, what is known at each step ahead, calendar
         weights[:, predicted, :, np.arange(K)] = W
         around = weights[0, n_channels:]

@@ -249,8 +249,7 @@ class Evaluation(Scoring):
     def client_update(self, received: Message, data: Data, context: RoundContext) -> Score:
         tested = self.model_under_test
         if isinstance(tested, Model):
-            sent = replace(tested, readout=Readout.from_message(received))
-            return self._score(sent, data)
+            return self._score(replace(tested, readout=Readout.from_message(received)), data)
         if self.place is not None:
             score = self._score(self.place.model(self.sha256), data, context.client)
             if self.rule is not None:

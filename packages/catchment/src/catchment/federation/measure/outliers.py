@@ -292,8 +292,7 @@ def p_values(scores: Array, earlier: Array) -> Array:
     >>> p_values(np.array([0.0, 2.5]), np.array([1.0, 2.0, 3.0]))
     array([1. , 0.5])
     """
-    at_least = (earlier[None, :] >= scores[:, None]).sum(axis=1)
-    return np.asarray((1 + at_least) / (1 + len(earlier)))
+    return np.asarray((1 + (earlier[None, :] >= scores[:, None]).sum(axis=1)) / (1 + len(earlier)))
 
 
 def drifts(
