@@ -184,7 +184,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
         Recipes by client. One in float64 gets that of `features`: all lie on the same.
     alpha
         Not given: reservoirs are as their recipes say. A number between 0 and 1: each has the
-        input weights of `features` and its recurrent weights are moved so far towards them, see
+        input weights of `features` and its recurrent weights are moved so far toward them, see
         `aligned_reservoir`.
     ridge
         A number, or "folds": each client takes the ridge with the least error on folds of its own
@@ -285,7 +285,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     ) -> WithoutClient | None:
         """Return the model of a run without a client's member, from which no other has learned.
 
-        None where reservoirs were moved towards one another: the run's folder lacks their target.
+        None where reservoirs were moved toward one another: the run's folder lacks their target.
         """
         settings = told.settings
         if settings["alpha"] is not None or not isinstance(model.features, EchoState):
@@ -331,7 +331,7 @@ def _joint_readout(
 
 
 def member_features(own: Reservoir, template: EchoState, alpha: float | None = None) -> EchoState:
-    """Return what the template reads, of a reservoir that alpha moves towards the template's."""
+    """Return what the template reads, of a reservoir that alpha moves toward the template's."""
     if alpha is not None:
         own = aligned_reservoir(own, template.reservoir, alpha)
     return template.reading(own)

@@ -81,7 +81,7 @@ class Group:
     """What clients made of their steps: values (clients, ...), and how they did (clients,).
 
     `loss` and `accuracy` are means over the targets that count, as the steps met them; the pull
-    towards the values received is not in the loss.
+    toward the values received is not in the loss.
     """
 
     values: Tensors
@@ -110,7 +110,7 @@ class LocalSteps:
     batch_size
         Examples per step.
     prox
-        Strength of the pull towards the values received (FedProx).
+        Strength of the pull toward the values received (FedProx).
     precision
         Of products and convolutions; values, sums and the optimizer stay float32.
     """

@@ -23,7 +23,7 @@ What a client makes of its examples, and how it asks about them, is the same onc
 Clip each prompt's bottleneck, and add noise to it, before it leaves the client.
 
 Two bottlenecks of length at most C differ by at most 2C, so Gaussian noise of standard deviation
-s 2C on every number makes one question (epsilon, delta) private towards the language model's
+s 2C on every number makes one question (epsilon, delta) private toward the language model's
 server, whatever the signal was; R questions about the same signal tell as much as one with noise
 s / sqrt R. A training run asks about every example in every epoch, so a little noise is soon none.
 

@@ -280,9 +280,8 @@ class Algorithm(ABC, Generic[S, U, R_co]):
 
     sent: ClassVar[str] = ""  # what clients send, in a word
 
-    def __post_init__(self) -> None:
-        """Check the settings of an algorithm that is a dataclass by the types of its fields."""
-        check_fields(self)
+    # The settings of one that is a dataclass are checked by the types of its fields.
+    __post_init__ = check_fields
 
     @abstractmethod
     def start(self) -> S:

@@ -40,7 +40,7 @@ from catchment.federation.messages import TRAINING, Engine, Reply, check_client_
 from catchment.federation.runs.folder import is_begun, locked, remove_run
 from catchment.federation.runs.read import read_run
 from catchment.federation.workflow import SCALING, AnyPlan, Engines, StageInputs, Workflow
-from catchment.plans.data import Files, PlanData, Recordings, arrange
+from catchment.plans.data import About, Files, PlanData, Recordings, arrange
 from catchment.plans.file import PlanFile, own_kinds, read_plan, refuse_weeks
 from catchment.plans.run import Finished, PlanRun, opened
 from catchment.plugins import plugin
@@ -243,7 +243,8 @@ def _own(
         return device_of(data).within(workflow), ALL
     files = own_files(file, data)
     units = units_of_files(replace(files, leave_out=()).paths(Path()), about.parts, about.date)
-    return data_of(own_data(file, name, OwnFiles(files, units)).train[name]), lambda: units
+    held = own_data(file, {name: OwnFiles(files, units)}, file.about())
+    return data_of(held.train[name]), lambda: units
 
 
 def by_files(plan: str | Path) -> PlanFile:
@@ -316,17 +317,16 @@ class OwnFiles:
         return [one for name in sorted(found) for one in found[name]]
 
 
-def own_data(file: PlanFile, name: str, source: Source) -> PlanData:
-    """Return a client's own data, what trains apart from what the plan keeps for a test.
+def own_data(file: PlanFile, held: Mapping[str, Source], about: About) -> PlanData:
+    """Return clients' own data, what trains apart from what the plan keeps for a test.
 
     Where the plan tests whole clients, by folds too, who contributes trains on all of its data.
     """
-    about = file.about()
     if file.sharing.test == "folds" or file.sharing.tests_of(about) == "clients":
-        return PlanData({name: source}, {}, about)
+        return PlanData(held, {}, about)
     washout = file.washout if file.preprocessing.window is None else 0
     sharing = replace(file.sharing, split="natural")
-    return arrange(Recordings({name: source}, about), sharing, washout=washout)
+    return arrange(Recordings(held, about), sharing, washout=washout)
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,12 +433,13 @@ def combine(
     read = {str(path): Path(path).read_bytes() for path in answers}
     workflow = _assisted(file.workflow(about, trusted), read, refused)
     engines = FilesEngines(found=found)
-    folder = place = Path(out)
-    before = _facts(folder)
-    if "finished" in before and before.get("engine") == ENGINE:
-        place = folder.with_name(f"{folder.name}.next")
+    folder, place = Path(out), Path(out).with_name(f"{Path(out).name}.next")
+    before = read_run(folder).facts if is_begun(folder) else {}
+    if before.get("engine") != ENGINE or "finished" not in before:
+        place = folder
     # One that waits for the helper goes on: begun anew, its noise would be charged twice.
-    with opened(file, place, resume=_facts(place).get("engine") == ENGINE) as store:
+    waiting = is_begun(place) and read_run(place).facts.get("engine") == ENGINE
+    with opened(file, place, resume=waiting) as store:
         run = FilesRun(file, workflow, about, engines, store, Scores)
         try:
             done = run.run()
@@ -450,15 +451,11 @@ def combine(
     if place != folder:
         remove_run(folder)
         folder.mkdir(exist_ok=True)
-        for one in place.iterdir():
+        for one in sorted(place.iterdir()):
             one.replace(folder / one.name)
         place.rmdir()
     absent = found.get(SCALING, {}).keys() - found[TRAINING].keys()
     return Combined(Finished(read_run(folder), done.model, done.scores), refused, sorted(absent))
-
-
-def _facts(folder: Path) -> Mapping[str, str]:
-    return read_run(folder).facts if is_begun(folder) else {}
 
 
 def _sorted(

@@ -492,7 +492,7 @@ class EchoStateFeatures(TransformerMixin, EchoStateEstimator):  # type: ignore[m
     """The features of a reservoir, as a step of a pipeline before any other estimator.
 
     `catchment.sklearn` says what X may be; a pool of "auto" is none here. `fit` builds the
-    reservoir and takes the scale of the inputs: nothing else is learnt. Without a pool there is a
+    reservoir and takes the scale of the inputs: nothing else is learned. Without a pool there is a
     row for every step, those of the washout included. The settings are those of
     `EchoStateRegressor` but for `ridge`.
 

@@ -38,7 +38,7 @@ class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mis
     """Ridge regression on one-hot classes, whatever the map is."""
 
     def fit(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> Self:
-        """Learn from inputs and labels, forgetting what was learnt before."""
+        """Learn from inputs and labels, forgetting what was learned before."""
         X = self._oriented(X, y, reset=True, per_step=True)
         self.pooled_ = follows_data(self._pooling(), X, y, matrix_pooled=True)
         given = self._read(X, pooled=self.pooled_, reset=True)
@@ -182,7 +182,7 @@ class EchoStateClassifier(SequenceClassifier, EchoStateEstimator):
         parts; None classifies every step. "auto" is `mean_std` unless several sequences have a
         label for every step.
     washout
-        Steps at the start of each sequence that are neither pooled nor learnt from.
+        Steps at the start of each sequence that are neither pooled nor learned from.
     units, topology, density, connections, rewiring, jump, jump_weight, random_signs
         As in `EchoStateRegressor`, and so are all others.
 

@@ -57,7 +57,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         a matrix is one sequence with a target per step, and several sequences have one target each
         if y has.
     washout
-        Steps at the start of each sequence that are not learnt from, nor scored.
+        Steps at the start of each sequence that are not learned from, nor scored.
     gaps, scale
         What replaces NaN in X ("hold", "interpolate" or "error"), and whether inputs are scaled to
         mean 0 and standard deviation 1 over the data of `fit`.
@@ -91,7 +91,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         return tags
 
     def fit(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> Self:
-        """Learn from inputs and targets, forgetting what was learnt before."""
+        """Learn from inputs and targets, forgetting what was learned before."""
         # With a pool, or without a word, as many targets as an axis is long may be outputs.
         X = self._oriented(X, y, reset=True, per_step=self.pool is None)
         self.pooled_ = follows_data(self.pool, X, y, matrix_pooled=False)

@@ -261,11 +261,11 @@ def whole_steps(vector: Array, bound: float, step: float) -> Integers:
 
     No multiple that is returned is longer than bound / step, which is what noise is calibrated to:
 
-    - Division by the step, a power of two, is exact, and every number is then cut towards zero. So
+    - Division by the step, a power of two, is exact, and every number is then cut toward zero. So
       no entry grows, nor does the length; to round to the nearest could add sqrt(L) / 2.
     - The shortening itself is done in float64, and what it is off by is not relied upon: the sum of
       the squares of the multiples is compared with floor((bound / step)^2) in integers of any
-      size. Were it above, every entry that is not zero would move one towards zero, and again,
+      size. Were it above, every entry that is not zero would move one toward zero, and again,
       until it is not.
 
     Two clients' vectors are therefore within 2 bound / step of each other, and a sum moves by no
