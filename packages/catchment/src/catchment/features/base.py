@@ -112,6 +112,9 @@ class FeatureMap(ABC):
     n_more_inputs: ClassVar[int] = 0  # that a map within has
     class_bits: ClassVar[int] = 8  # that bits of "auto" are where targets are classes
 
+    # Settings are checked by the types of the fields.
+    __post_init__ = check_fields  # type: ignore[misc]  # a function of an instance is a method
+
     def __init_subclass__(cls) -> None:
         """Raise TypeError for a field without a default where every map has a property."""
         super().__init_subclass__()
@@ -121,10 +124,6 @@ class FeatureMap(ABC):
                     f"{cls.__name__} has a field {name!r} without a default, and every map has "
                     f"{name}; give the field a default, or another name"
                 )
-
-    def __post_init__(self) -> None:
-        """Check the settings of a map that is a dataclass by the types of its fields."""
-        check_fields(self)
 
     @property
     @abstractmethod
