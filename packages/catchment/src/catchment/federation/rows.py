@@ -12,7 +12,7 @@ from catchment.arrays import Array, Booleans, Integers
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Data
-from catchment.readout.accumulation import accumulate, fixed_point_of
+from catchment.readout.accumulation import accumulate
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.statistics import RidgeStatistics, unpack
 
@@ -83,7 +83,7 @@ class Rows:
             len(every),
             features.per_step,
             features.fingerprint,
-            fixed_point_of(features, every, classes),
+            FixedPoint.of(features, classes=classes, among=every),
         )
 
     def __len__(self) -> int:
