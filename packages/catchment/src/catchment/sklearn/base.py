@@ -612,16 +612,14 @@ class ReadoutEstimator(SequenceEstimator):
         prepared = pipeline.preprocessing.apply(recordings)
         rows: Array | None = None
         if weight is not None and not (given.pooled and features.feature_bits is None):
-            kept = given.after(features.washout)
+            kept, odd = given.after(features.washout), (weight % 1).any()
             rows = np.concatenate(features.rows([r.u for r in prepared], threads=threads))
             total = RidgeStatistics.from_states(
                 rows,
                 y[kept],
                 weight=weight[kept],
                 fingerprint=features.fingerprint,
-                fixed=None
-                if (weight % 1).any()
-                else FixedPoint.of(features, classes=is_classes, among=prepared),
+                fixed=None if odd else FixedPoint.of(features, classes=is_classes, among=prepared),
             )
         elif classes is None:
             total = accumulate(features, prepared, threads=threads, classes=False)
