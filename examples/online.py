@@ -81,7 +81,7 @@ def main() -> None:
     print(f"NRMSE after the change, predicted before learned, mean and sd of {len(seeds)} seeds")
     for name in runs[0]:
         errors = [result[name] for result in runs]
-        print(f"{name:30} {np.mean(errors):.4f} ± {np.std(errors, ddof=1):.4f}")
+        print(f"{name:32} {np.mean(errors):.4f} ± {np.std(errors, ddof=1):.4f}")
 
 
 if __name__ == "__main__":

@@ -44,10 +44,9 @@ from catchment.plans.data import About, Files, PlanData, Recordings, arrange
 from catchment.plans.file import PlanFile, own_kinds, read_plan, refuse_weeks
 from catchment.plans.run import Finished, PlanRun, opened
 from catchment.plugins import plugin
-from catchment.privacy.in_the_clear import PlainRules, check_floors, policy_of
 from catchment.privacy.ledger import PrivacyLedger
 from catchment.privacy.policy import NAME as POLICY
-from catchment.privacy.policy import OwnData, template
+from catchment.privacy.policy import OwnData, PlainRules, check_floors, policy_of, template
 from catchment.privacy.secure_aggregation.client_store import FileMemory
 from catchment.privacy.secure_aggregation.protection import SecureAggregation, is_name
 from catchment.wire import Message, digest, plain_text, split

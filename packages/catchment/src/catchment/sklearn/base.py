@@ -37,6 +37,7 @@ from catchment.arrays import (
     Booleans,
     as_matrix,
     as_numbers,
+    check_type,
     refuse_conversions,
     refuse_mask,
 )
@@ -263,11 +264,7 @@ def found_layout(
     Traceback (most recent call last):
     ValueError: X holds recordings of shape (3, 40), which may be 3 steps of 40 channels or 3 ...
     """
-    if layout not in ("auto", "time_first", "channels_first"):
-        raise ValueError(
-            f"layout is {layout!r}; pass time_first for (n, time, channels), channels_first for "
-            "(n, channels, time), or auto"
-        )
+    check_type(layout, Layout, "layout")
     if not several(X, pooled=True):
         return None
     # A frame has a row for each step, whoever made it.
