@@ -370,7 +370,7 @@ def _read_too(origin: Files, base: Path, found: Survey) -> list[str]:
     likely = found.roles.inputs
     return [
         f"column {name!r} does not look like a channel, and is read as one: name what it is in "
-        f"[data], or write inputs = {_toml(list(likely))}"
+        f"[data], or write inputs = {as_toml(list(likely))}"
         for name in read or ()
         if name not in likely
     ]
