@@ -111,7 +111,7 @@ def by_files_pictures() -> None:
         '  <path class="box" d="M446 82 L600 82" marker-end="url(#end)"/>',
         '  <text x="464" y="72">seeds of a batch</text>',
         '  <path class="box" d="M602 102 L450 102" marker-end="url(#end)"/>',
-        '  <text x="484" y="124">sum of masks</text>',
+        '  <text x="456" y="124">signed sum of masks</text>',
         '  <text class="yes" x="322" y="172">sum - masks = the exact sum, and the model</text>',
     ]
     title = "Each site sends one file; leader and helper learn the sum of a batch, or nothing"
