@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
@@ -68,11 +68,6 @@ def constants(
             Table("double", "SCALE_DIVISOR", divisor),
         )
     return [*found, *more]
-
-
-def settings_text(values: Mapping[str, object]) -> str:
-    """Return the settings of a device, as the C of all devices reads them."""
-    return "".join(f"#define DEVICE_{key} {value}\n" for key, value in values.items())
 
 
 def serving_text(name: str) -> str:

@@ -14,6 +14,7 @@ from catchment.federation.learn import FederatedYuleWalker
 from catchment.plans import read_plan
 from catchment_edge.c.code import check_name, tree
 from catchment_edge.c.map_code import table_text
+from catchment_edge.c.pieces import template
 from catchment_edge.c.program import joined
 from catchment_edge.ports import port_files, write_files
 from catchment_edge.training.code import (
@@ -26,7 +27,6 @@ from catchment_edge.training.code import (
     moments_texts,
     most_bytes,
     serving_text,
-    settings_text,
     source,
     title_of,
 )
@@ -155,26 +155,12 @@ class LagsDevice:
         return write_files(files, Path(folder), self.name)
 
     def _source(self) -> str:
-        prepare, name = self.learn.preprocessing, self.name
-        settings: dict[str, object] = {
-            "NUMBER": 1,
-            "CHANNELS": 1,
-            "OUTPUTS": 1,
-            "FEATURES": 0,
-            "CLASSES": 0,
-            "PER_STEP": 1,
-            "HORIZON": self.learn.horizon,
-            "GAPS": GAPS.index(prepare.gaps) if prepare.gaps in GAPS else 0,
-            "SCALE": self.scale,
-            "PIECE": PIECE,
-            "MASKS": 0,
-        }
-        tables = constants(self.learn.features, self.workflow, prepare)
+        name = self.name
+        known = {"TITLE": title_of(name), "NAME": name, "D": self, "GAPS": GAPS, "PIECE": PIECE}
+        tables = constants(self.learn.features, self.workflow, self.learn.preprocessing)
         return joined(
             [
-                f'/* {title_of(name)} */\n#include "{name}.h"\n',
-                settings_text(settings),
-                f"#define LAGS {self.learn.n_lags}\n",
+                template("lags_device.c", known),
                 *map(source, BASE),
                 *map(table_text, tables),
                 *map(source, ("lags.h", "lags.c", "lags_feed.c")),
