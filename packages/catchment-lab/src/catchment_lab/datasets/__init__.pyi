@@ -12,12 +12,12 @@ from catchment_lab.datasets.archive import (
     read_text as read_text,
     require as require,
 )
+from catchment_lab.datasets.loading import yearly as yearly
 from catchment_lab.datasets.motion import (
     ACTIVITIES as ACTIVITIES,
     FIRST_SHORT_TRIAL as FIRST_SHORT_TRIAL,
     trials as trials,
 )
-from catchment_lab.datasets.series import yearly as yearly
 from catchment_lab.datasets.sources import (
     CATALOGUE as CATALOGUE,
     Source as Source,

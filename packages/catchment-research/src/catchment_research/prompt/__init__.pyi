@@ -8,6 +8,7 @@ from catchment_research.prompt.exchange import LanguageServer as LanguageServer
 from catchment_research.prompt.language import (
     Answers as Answers,
     FrozenLM as FrozenLM,
+    SurrogateLM as SurrogateLM,
     find_model as find_model,
 )
 from catchment_research.prompt.prompt_model import (
@@ -25,7 +26,6 @@ from catchment_research.prompt.start import (
     closed_form_start as closed_form_start,
     label_targets as label_targets,
 )
-from catchment_research.prompt.surrogate import SurrogateLM as SurrogateLM
 
 # For the other packages and the tests; may change without notice.
 from catchment_research.prompt.exchange import (

@@ -65,7 +65,7 @@ def label_targets(
         Mixtures of each label in a step.
 
     >>> from catchment_research.prompt.exchange import LanguageServer
-    >>> from catchment_research.prompt.surrogate import SurrogateLM
+    >>> from catchment_research.prompt.language import SurrogateLM
     >>> P = Projection(bottleneck=4, length=2, width=16)
     >>> label_targets(LanguageServer(SurrogateLM(), P, (1, 2, 3)), P, [(5, 6)], steps=3).shape
     (3, 4)
