@@ -23,9 +23,9 @@ from catchment.features import FeatureMap
 from catchment.federation.learn import FederatedScaling
 from catchment.readout import SUMS, FixedPoint, RidgeStatistics, statistics_name
 from catchment.wire import CHUNK, FEWEST, Message
+from catchment_edge.c.code import bytes_of, map_traits, struct_bytes
 from catchment_edge.c.map_code import Table, table_text
 from catchment_edge.c.pieces import template
-from catchment_edge.c.plan import bytes_of, map_traits, struct_bytes
 from catchment_edge.c.program import activate_text, joined, library_text, map_pieces
 from catchment_edge.training.layout import PIECE, Layout
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from catchment import Array
 from catchment.errors import IntegrityError
-from catchment_lab.datasets.archive import Folder, parse_numbers, require
 from catchment_lab.datasets.motion import (
     read_hhar,
     read_motionsense,
@@ -20,7 +19,7 @@ from catchment_lab.datasets.motion import (
     read_wisdm_watch,
 )
 from catchment_lab.datasets.packed import whole_set
-from catchment_lab.datasets.sources import source
+from catchment_lab.datasets.sources import Folder, parse_numbers, require, source
 from catchment_lab.datasets.speech import mel_bands, read_fsdd, read_japanese_vowels
 from catchment_lab.datasets.values import Dataset, Option, Segment, Window, ahead, cut, gathered
 

@@ -21,8 +21,6 @@ from catchment_research.prompt.split import (
     PromptNoise as PromptNoise,
     PromptTraining as PromptTraining,
     Prompter as Prompter,
-)
-from catchment_research.prompt.start import (
     closed_form_start as closed_form_start,
     label_targets as label_targets,
 )
@@ -42,7 +40,7 @@ from catchment_research.prompt.language import (
     softmax as softmax,
 )
 from catchment_research.prompt.prompt_model import labeled as labeled, served as served
-from catchment_research.prompt.start import values_of as values_of
+from catchment_research.prompt.split import values_of as values_of
 
 __all__ = [
     "Answers",
