@@ -3,11 +3,11 @@
     python -m reproductions.map_sets windows.npz                  # where catchment is
     python benchmarks/aeon_maps.py windows.npz --out results      # where aeon is
 
-needs aeon and numpy alone, and writes maps_aeon.json, which `python -m reproductions maps` puts
-into its table. All training windows are in one place: biases are quantiles of them, and the ridge
-is aeon's choice, by windows left out. People have 1 008 kernels, problems of the UCR archive as
-many as aeon gives them by itself. QUANT (people only) has aeon's own settings. Cells that the file
-has already are not computed again.
+needs aeon and numpy alone (QUANT torch, too), and writes maps_aeon.json, which `python -m
+reproductions maps` puts into its table. All training windows are in one place: biases are quantiles
+of them, and the ridge is aeon's choice, by windows left out. People have 1 008 kernels, problems of
+the UCR archive as many as aeon gives them by itself. QUANT (people only) has aeon's own settings.
+Cells that the file has already are not computed again.
 """
 
 from __future__ import annotations

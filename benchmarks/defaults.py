@@ -2,7 +2,7 @@
 
     python -m benchmarks.defaults [--quick]    # writes benchmarks/results/defaults.json
 
-Every task is learnt by `catchment.fit` or `catchment.federate` with nothing set but the units, the
+Every task is learned by `catchment.fit` or `catchment.federate` with nothing set but the units, the
 washout and the seed. `before` is the recipe that was the default until it was replaced: spectral
 radius 0.9, input scaling 0.5, leak rate 0.3, for every kind of target. Where a recording has one
 target it still is the default, so those tasks are there to show that nothing moved.

@@ -78,7 +78,7 @@ SMOOTH: dict[str, Any] = {
 
 
 def error(described: FeatureMap, split: Split, every: int = 1) -> float:
-    """Return the NRMSE on the test series after the washout, learnt from every so manieth row."""
+    """Return the NRMSE on the test series after the washout, learned from every n-th row."""
     train, test = split
     model = ct.federate(described, {"one": [train]}, ridge="gcv", row_stride=every).model
     assert test.y is not None
@@ -211,7 +211,7 @@ def thinning(seeds: Iterable[int], kept: Iterable[int] = (1, 2, 4, 8, 16)) -> di
     return found
 
 
-# Units of the diagonal reservoir and of how many rows one is learnt from.
+# Units of the diagonal reservoir and of how many rows one is learned from.
 SIZES = {"A2": (450, 7), "A3": (750, 5), "A4": (1000, 2), "A5": (750, 2), "A6": (220, 24)}
 DYNAMICS: dict[str, dict[str, Any]] = {
     "NARMA-10": {"nonlinearity": "products"},

@@ -1,7 +1,7 @@
 """Different reservoirs: when does it pay to make them alike?
 
 NARMA-10, reservoirs of 200 units, one series cut into equal clients. For a sweep over alpha the
-clients' reservoirs are moved towards a common one; the error on a test series is that of the
+clients' reservoirs are moved toward a common one; the error on a test series is that of the
 ensemble of local readouts, and of one readout from summed statistics ("aggregation"), used on the
 first client's reservoir as in the published figures. A second table grows the number of clients.
 

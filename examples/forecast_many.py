@@ -4,7 +4,7 @@
 
 The houses are made up here: what each draws follows the hour, the weekday, the cold and a price
 that is published a day before; how strongly differs from house to house. They learn together in one
-round, each then moves the shared readout a little towards its own data, and houses that took no
+round, each then moves the shared readout a little toward its own data, and houses that took no
 part say how wide the intervals must be. Naive: the same hour yesterday.
 """
 

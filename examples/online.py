@@ -2,7 +2,7 @@
 
     python examples/online.py [--quick]
 
-Every block of 25 steps is first predicted and then learnt from. Errors are counted over the second
+Every block of 25 steps is first predicted and then learned from. Errors are counted over the second
 half of the stream, from 100 steps after the change on. Naive: the last value of the target stays.
 """
 
@@ -63,7 +63,7 @@ def run(seed: int) -> dict[str, float]:
     T = len(z)
     guesses = {
         "last value": np.vstack([y[:1], y[:-1]]),
-        "learnt before the change only": follow(z, y, STEPS // 2 - WASHOUT),
+        "learned before the change only": follow(z, y, STEPS // 2 - WASHOUT),
         "learns on, forgets nothing": follow(z, y, T),
         "learns on, forgetting 0.995": follow(z, y, T, forgetting=0.995),
         "learns on, window of 500": follow(z, y, T, window=500),
@@ -78,10 +78,10 @@ def main() -> None:
     seeds = range(2 if parser.parse_args().quick else 5)
     with single_blas_thread():  # many small systems: threads would only wait for each other
         runs = [run(seed) for seed in seeds]
-    print(f"NRMSE after the change, predicted before learnt, mean and sd of {len(seeds)} seeds")
+    print(f"NRMSE after the change, predicted before learned, mean and sd of {len(seeds)} seeds")
     for name in runs[0]:
         errors = [result[name] for result in runs]
-        print(f"{name:30} {np.mean(errors):.4f} ± {np.std(errors, ddof=1):.4f}")
+        print(f"{name:32} {np.mean(errors):.4f} ± {np.std(errors, ddof=1):.4f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""UCI HAR: six activities from a phone, learnt by 21 subjects together and tested on 9 others.
+"""UCI HAR: six activities from a phone, learned by 21 subjects together and tested on 9 others.
 
     python examples/uci_har.py [--quick] [--data DIR]
 

@@ -18,6 +18,7 @@ import pytest
 
 from benchmarks import fixed_point_tables, gpu_cases, gpu_tables, million_tables
 from benchmarks.edge_peer_table import edge_peer_table
+from benchmarks.table_readers import table as reader_table
 from catchment import __version__
 from catchment.features.echo_state import AUTO_GRID
 from catchment.plans import parse_plan
@@ -204,6 +205,13 @@ def test_what_the_core_could_do_without_is_what_was_measured() -> None:
     for names, words in steps:
         left -= sum(core[name] for name in names)
         assert f"{words} {left:.0f} MB" in " ".join(text.split())
+    readers = json.loads((results / "table_readers.json").read_text())["readers"]
+    assert reader_table(readers) in text
+    whole = counted["extras"][""]["megabytes"] - core["pyarrow"]
+    small = whole - core["scipy"]
+    told = f"it would be {whole + readers['arro3']['megabytes']:.0f} MB"
+    assert f"{told}, and only without pyarrow *and* scipy" in " ".join(text.split())
+    assert f"(LAPACK for every solve) {small:.0f} MB" in " ".join(text.split())
 
 
 def test_the_table_of_c_beside_others_is_the_one_that_was_measured() -> None:

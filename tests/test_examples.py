@@ -84,7 +84,7 @@ def test_online(tmp_path: Path) -> None:
     naive = table["last value"][0]
     assert table["learns on, forgetting 0.995"][0] < 0.7 < naive
     assert table["learns on, window of 500"][0] < 0.8
-    assert table["learnt before the change only"][0] > naive
+    assert table["learned before the change only"][0] > naive
     assert table["learns on, forgets nothing"][0] > naive
 
 

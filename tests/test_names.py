@@ -72,6 +72,13 @@ NAMES = [
     # Letters of an alphabet stay, and keys of journals and messages.
     (r"\b(?:[Tt]he|[Aa]|[Aa]nother|[Ee]very|its|own) letters?\b(?!,)", "request", SENT),
     (r"\b[Ii]nvented\b", "synthetic", ""),
+    (
+        r"\bThinned\b|\bEchoStateMap\b|devices\"? ?= ?\"(?:same|any)\"",
+        "row_stride, EchoState, ...",
+        "",
+    ),
+    (r"catchment explain\b|\bcatchment\", \"explain\"", "catchment ledger, catchment diagnose", ""),
+    (r"\b[Ll]earnt\b|[Cc]olour|[Bb]ehaviour|[Ff]avour|[Nn]eighbour", "American spelling", ""),
     (r"\bwhole numbers?\b", "integers", ""),
     (
         r"\bon_(?:a_)?grid\b|\bgrid_(?:digits|sigmoid|linear|sin|tanh)\b"
@@ -127,6 +134,9 @@ def test_no_name_that_was_given_up_is_left() -> None:
         ("concat", '{"map": "concat"}'),
         ("course", "course = file.workflow(about)"),
         ("majority", 'baselines = ["local", "majority"]'),
+        ("Thinned", "model = Thinned(map, 8)"),
+        ("explain", "$ catchment explain runs/plan"),
+        ("olour", "a colour of its own"),
     ],
 )
 def test_an_old_name_is_found(old: str, line: str) -> None:

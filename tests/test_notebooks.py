@@ -66,7 +66,7 @@ def test_a_notebook_names_no_machine_and_is_small(path: Path) -> None:
     assert sum(not cell.outputs for cell in code) <= 4, "run python -m tools.notebooks"
 
 
-def test_what_a_stream_gives_in_pieces_is_one_text_without_colours() -> None:
+def test_what_a_stream_gives_in_pieces_is_one_text_without_colors() -> None:
     pieces = [nbformat.v4.new_output("stream", text=text) for text in ("a\x1b[", "1mb\n", "c")]
     pieces.insert(2, nbformat.v4.new_output("stream", name="stderr", text="!"))
     assert [(one.name, one.text) for one in joined(pieces)] == [

@@ -493,7 +493,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "a text for a model": (
         lambda: ct.load("text.txt"),
         IntegrityError,
-        "text.txt is no model: it does not begin as a safetensors file does",
+        "text.txt is not a model file, because it does not begin as safetensors files do",
     ),
     "a forecaster of 3 points": (
         lambda: YuleWalkerForecaster().fit(np.arange(3.0)),
@@ -528,6 +528,9 @@ def test_a_recording_without_a_value_has_no_class_beside_others() -> None:
         assert len(answer([*good])) == 30
         with pytest.raises(ValueError, match="recording 1 gives no row: no channel has a value"):
             answer([good[0], silent])
+    before, after = model.predict([good[0], good[1]])
+    with pytest.warns(UserWarning, match="^recording 1 gives no row: no channel has a value, or"):
+        assert model.predict([good[0], silent, good[1]]) == [before, [], after]
     mixed = np.array([good[0], silent])
     sure = TimeSeriesClassifier("window_statistics", layout="time_first").fit(good, labels)
     for use in (sure.predict, lambda X: sure.fit(X, ["a", "b"])):

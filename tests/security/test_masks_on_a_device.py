@@ -72,7 +72,7 @@ def test_devices_that_mask_and_python_clients_are_in_one_sum(
 def test_who_is_lost_after_dealing_its_shares_is_left_out_of_the_sum(
     one: Path, tmp_path: Path
 ) -> None:
-    """The others' masks towards it are taken off by the shares that the device dealt."""
+    """The others' masks toward it are taken off by the shares that the device dealt."""
     file = plan_of(tmp_path, SECRET_PLAN)
     lost, line = trained(file)[0], tmp_path / "empty.sensor"
     line.write_bytes(2 * sensor_bytes([], classes=6))

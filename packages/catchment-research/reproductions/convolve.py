@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 @final
 class JointConvolutions(TorchFunctionMode):
-    """Within it, convolutions without a bias are those of this module."""
+    """Within it, convolutions are those of this module."""
 
     def __torch_function__(
         self,
@@ -29,10 +29,11 @@ class JointConvolutions(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if func in (functional.conv2d, torch.conv2d) and len(args) == 7 and args[2] is None:
-            x, weight, _, stride, padding, dilation, groups = args
+        if func in (functional.conv2d, torch.conv2d) and len(args) == 7:
+            x, weight, bias, stride, padding, dilation, groups = args
             if groups == 1 and tuple(dilation) == (1, 1):
-                return conv2d(x, weight, stride[0], padding[0])
+                y = conv2d(x, weight, stride[0], padding[0])
+                return y if bias is None else y + bias.to(y.dtype)[:, None, None]
         return func(*args, **(kwargs or {}))
 
 
@@ -137,7 +138,7 @@ class _Convolution(torch.autograd.Function):
         weights = weight.movedim(in_dims[1], 0)
         found = windows(joined.permute(0, 2, 3, 1), weights.shape[-1], stride, padding)
         cut = found.reshape(n, -1, found[0, 0, 0].numel())
-        y = torch.bmm(cut, matrix(weights).transpose(1, 2))
+        y = _product(cut, matrix(weights).transpose(1, 2))
         return (_images(y, n, found.shape), cut), (0, 0)
 
 
@@ -183,12 +184,22 @@ class _Back(torch.autograd.Function):
             if stride != 1:
                 raise NotImplementedError("images before a convolution with a stride get no slope")
             found = windows(last, side, 1, side - 1 - padding)
-            y = torch.bmm(found.reshape(n, -1, side * side * out), turned(weights))
+            y = _product(found.reshape(n, -1, side * side * out), turned(weights))
             of_x = _images(y, n, found.shape)
         if wanted[1]:
-            y = torch.bmm(last.reshape(n, -1, out).transpose(1, 2), cut)
+            y = _product(last.reshape(n, -1, out).transpose(1, 2), cut)
             of_weight = y.reshape(n, out, side, side, channels).permute(0, 1, 4, 2, 3)
         return (of_x, of_weight), (0, 0)
+
+
+def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Return products of matrices, rounded as the library's own convolutions round on a GPU."""
+    usual = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32
+    try:
+        return torch.bmm(a, b)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = usual
 
 
 def _joined(x: torch.Tensor, clients: int | None, n_clients: int) -> torch.Tensor:

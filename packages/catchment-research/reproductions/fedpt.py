@@ -37,11 +37,13 @@ from reproductions.study import Began, Value, environment
 PACED = 5  # rounds that are timed alone, the first not counted
 TRAINED = (
     "writers",
+    "digits",
     "cifar",
     "cifar_many",
     "cifar_long",
     "fashion",
     "text",
+    "words",
     "speeches",
     "private",
     "hundred",
@@ -68,11 +70,12 @@ def fedpt(
     Parameters
     ----------
     parts
-        Which of writers (Table 1), cifar (Tables 2 and 4), cifar_many (the same with many clients
-        and many rounds), cifar_long (whether its rates were well chosen), fashion (Table 2 on
-        another set of images), text and speeches (Table 3, of authors and of roles in plays),
-        private, hundred, long and addresses (Table 5, of digits with few and with 100 clients a
-        round, over many rounds, and of texts), and memory (Table 4 on a CPU).
+        Which of writers and digits (Table 1, in few and in many rounds), cifar (Tables 2 and 4),
+        cifar_many (the same with many clients and many rounds), cifar_long (whether its rates were
+        well chosen), fashion (Table 2 on another set of images), text, words and speeches (Table 3,
+        of authors in few and in more rounds, and of roles in plays), private, hundred, long and
+        addresses (Table 5, of digits with few and with 100 clients a round, over many rounds, and
+        of texts), and memory (Table 4 on a CPU).
     workers
         Processes that trainings are dealt to, each in one of its own. Round times are then measured
         before, a few rounds of every share alone.
@@ -175,7 +178,11 @@ def outcome_of(
 ) -> Row:
     """Return what came of one training."""
     task, freeze = _task(settings, directory, one), freezes_of(one.part)[one.percent]
-    every = {"cifar": settings.cifar_every, "text": settings.text_every}.get(one.part, 0)
+    every = {
+        "cifar": settings.cifar_every,
+        "text": settings.text_every,
+        "words": settings.words_every,
+    }.get(one.part, 0)
     if (many := settings.dealt(one.part)) is not None:
         every = many.every
     try:
@@ -213,7 +220,7 @@ def paces(
 
 
 def _task(settings: FedptSettings, directory: Path | None, one: Run) -> Task:
-    if one.part in ("cifar", *SIMULATED):
+    if one.part == "cifar" or settings.dealt(one.part) is not None:
         # Images are cut anew whenever a client is asked: every run begins at the first cut.
         return task_of(
             one.part,
@@ -252,7 +259,7 @@ def _note(part: str, settings: FedptSettings, task: Task, workers: int) -> str:
     private = settings.noisy(part)
     if private is None:
         choice = ""
-        if part in ("text", "speeches") and settings.text_candidates:
+        if part in ("text", "words", "speeches") and settings.text_candidates:
             n = len(task.clients) - len(held_out_clients(task, settings.text_held_out).clients)
             choice = (
                 f"; the clients' rates were chosen on {n} authors whom nobody trained on, seed "

@@ -39,7 +39,15 @@ _BLOCK = re.compile(r"(<!-- fedpt: (\w+) -->\n\n)(.*?)(\n\n<!-- end -->)", re.DO
 
 
 def writers(result: FedptResult) -> str:
-    rows, lines = _rows(result, "writers"), []
+    return _by_writer(result, "writers")
+
+
+def digits(result: FedptResult) -> str:
+    return _by_writer(result, "digits")
+
+
+def _by_writer(result: FedptResult, part: str) -> str:
+    rows, lines = _rows(result, part), []
     for percent, same in by_percent(rows).items():
         lines.append(
             (
@@ -55,7 +63,7 @@ def writers(result: FedptResult) -> str:
     head += ["deviation over writers", "worst tenth"] if rows[0].by_client else []
     return _joined(
         grid((*head, "seconds a round", "GPU memory"), lines),
-        f"The largest class alone is right in {100 * result.baselines['writers']:.1f} %. "
+        f"The largest class alone is right in {100 * result.baselines[part]:.1f} %. "
         + _differences(rows),
     )
 
@@ -108,7 +116,22 @@ def _images(result: FedptResult, part: str) -> str:
 
 
 def text(result: FedptResult) -> str:
-    rows = _rows(result, "text")
+    speeches = [100 * np.mean([r.accuracy for r in of]) for of in _shares(result, "speeches")]
+    naive = 100 * result.baselines["speeches"]
+    return (
+        f"{_next_word(result, 'text')} With rates chosen in the same way the speeches of "
+        f"Shakespeare's 298 roles end at {min(speeches):.1f} to {max(speeches):.1f} %, **where "
+        f"their most frequent word has {naive:.1f} %**: a role has 170 words in the median, and "
+        "five roles a round are far too few."
+    )
+
+
+def words(result: FedptResult) -> str:
+    return _next_word(result, "words")
+
+
+def _next_word(result: FedptResult, part: str) -> str:
+    rows = _rows(result, part)
     points = sorted({k for row in rows for k, _ in row.curve})
     shown = points[:-1:2]
     lines = [
@@ -128,17 +151,11 @@ def text(result: FedptResult) -> str:
     ]
     head = ["trained", "times less sent", "rate", *(f"after {k} rounds" for k in shown)]
     head += ["test accuracy", "seconds a round", "GPU memory"]
-    speeches = [100 * np.mean([r.accuracy for r in of]) for of in _shares(result, "speeches")]
-    naive = 100 * result.baselines["speeches"]
-    edges = "".join(f" {line[0].upper()}{line[1:]}." for line in at_edge(result, "text"))
+    edges = "".join(f" {line[0].upper()}{line[1:]}." for line in at_edge(result, part))
     return _joined(
         grid(head, lines),
         f"{rows[0].rounds} rounds; the most frequent word is right in "
-        f"{100 * result.baselines['text']:.2f} % of places. "
-        f"{_differences(rows)}{edges} With rates chosen in the same way the speeches of "
-        f"Shakespeare's 298 roles end at {min(speeches):.1f} to {max(speeches):.1f} %, **where "
-        f"their most frequent word has {naive:.1f} %**: a role has 170 words in the median, and "
-        "five roles a round are far too few.",
+        f"{100 * result.baselines[part]:.2f} % of places. {_differences(rows)}{edges}",
     )
 
 
@@ -235,6 +252,7 @@ def cifar_long(result: FedptResult) -> str:
 
 BLOCKS: dict[str, Callable[[FedptResult], str]] = {
     "writers": writers,
+    "digits": digits,
     "cifar": cifar,
     "cifar_many": cifar_many,
     "cifar_long": cifar_long,
@@ -242,6 +260,7 @@ BLOCKS: dict[str, Callable[[FedptResult], str]] = {
     "order": order,
     "memory": memory,
     "text": text,
+    "words": words,
     "private": private,
     "hundred": hundred,
     "long": long,

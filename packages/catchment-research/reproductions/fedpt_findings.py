@@ -21,6 +21,7 @@ from reproductions.intervals import DRAWS, Interval, deviation, paired
 
 PRIVATE = ("private", "hundred", "long", "addresses")
 # The paper's seconds of a round on a desktop's CPU, whole and with the smallest share trained.
+BY_WRITER = ("writers", "digits")
 RUNTIMES = {"writers": (2.72, 2.90), "cifar": (20.51, 16.22), "text": (9.74, 9.37)}
 
 
@@ -155,13 +156,13 @@ def difference(ours: Sequence[Row], theirs: Sequence[Row]) -> Difference:
         half = float(student.ppf(0.975, n - 1)) * deviation(points) / n**0.5
     examples = over_examples(pairs)
     within = None if examples is None else (100 * examples.low, 100 * examples.high)
-    kind = "writers" if pairs[0][0].part == "writers" else "test images"
+    kind = "writers" if pairs[0][0].part in BY_WRITER else "test images"
     return Difference(value, (value - half, value + half), within, n, kind)
 
 
 def over_examples(pairs: Sequence[tuple[Row, Row]]) -> Interval | None:
     """Return the difference over draws of seeds and test examples; None where these are unknown."""
-    if all(row.part == "writers" and row.by_client for pair in pairs for row in pair):
+    if all(row.part in BY_WRITER and row.by_client for pair in pairs for row in pair):
         ours, theirs = (
             [{name: (right, n) for name, right, n in pair[k].by_client} for pair in pairs]
             for k in (0, 1)

@@ -16,7 +16,25 @@ from reproductions.study import Value
 # Settings that every row states itself, or that say no more than which rows there are.
 _IN_ROWS = ("seeds", "rounds", "shares", "candidates", "rates", "search_seed", "noises")
 # What a part's rows depend on has the part's name in front, or is for all parts.
-_OWNED = ("writers", "cifar", "many", "fashion", "text", "private", "hundred", "long", "addresses")
+_OWNED = (
+    "writers",
+    "digits",
+    "cifar",
+    "many",
+    "fashion",
+    "text",
+    "words",
+    "private",
+    "hundred",
+    "long",
+    "addresses",
+)
+_OF_OTHERS = {
+    "speeches": ("text",),
+    "words": ("text", "words"),
+    "cifar_many": ("many",),
+    "cifar_long": ("many",),
+}
 _Choice = tuple[str, float, float | None]
 _Key = tuple[str, float, int, float | None, float | None, int | None, bool]
 
@@ -42,6 +60,7 @@ def shares_of(part: str, settings: FedptSettings) -> tuple[float, ...]:
         "cifar_many": settings.many.shares,
         "fashion": settings.fashion.shares,
         "text": settings.text_shares,
+        "words": settings.words_shares,
         "speeches": settings.text_shares,
         "addresses": settings.addresses_shares,
     }.get(part, tuple(freezes_of(part)))
@@ -55,6 +74,7 @@ def freezes_of(part: str) -> dict[float, Freeze]:
         "cifar_long": RESNET_FREEZES,
         "fashion": RESNET_FREEZES,
         "text": TRANSFORMER_FREEZES,
+        "words": TRANSFORMER_FREEZES,
         "speeches": TRANSFORMER_FREEZES,
         "addresses": TRANSFORMER_FREEZES,
     }.get(part, {4.96: EMNIST_FREEZE})
@@ -65,10 +85,13 @@ def searches_of(part: str, settings: FedptSettings) -> Iterator[Run]:
     """Yield the trainings that rates are chosen or judged by: of images, text, and with noise."""
     private = settings.noisy(part)
     if private is not None:
-        for seed, noise, percent, rate in product(
-            private.search_seeds, private.noises, shares_of(part, settings), private.candidates
+        own = dict(private.own_candidates)
+        for seed, noise, percent in product(
+            private.search_seeds, private.noises, shares_of(part, settings)
         ):
-            yield Run(part=part, percent=percent, seed=seed, noise=noise, rate=rate, search=True)
+            for rate in own.get(noise, private.candidates):
+                one = Run(part=part, percent=percent, seed=seed, noise=noise, rate=rate)
+                yield replace(one, search=True)
     if part == "cifar_long":
         for percent, rates in settings.many.long_rates:
             for rate in rates:
@@ -78,6 +101,7 @@ def searches_of(part: str, settings: FedptSettings) -> Iterator[Run]:
     text = settings.text_search_seed, settings.text_candidates
     of_clients = {
         "text": text,
+        "words": (settings.text_search_seed, settings.words_candidates),
         "speeches": text,
         "cifar": (settings.cifar_search_seed, settings.cifar_candidates),
         "cifar_many": (settings.many.search_seed, settings.many.candidates),
@@ -151,6 +175,8 @@ def key_of(one: Run, settings: FedptSettings) -> _Key:
     """Return what `finished` knows a training by."""
     rounds = {
         "writers": settings.writers_rounds,
+        "digits": settings.digits_rounds,
+        "words": settings.words_rounds,
         "private": settings.private.rounds,
         "hundred": settings.hundred.rounds,
         "long": settings.long.rounds,
@@ -174,8 +200,8 @@ def _same(part: str, before: Mapping[str, Value], now: Mapping[str, Value]) -> b
 
 def _relevant(part: str, settings: Mapping[str, Value]) -> dict[str, Value]:
     """Return the settings that a part's rows depend on and do not state themselves."""
-    own = {"speeches": "text", "cifar_many": "many", "cifar_long": "many"}.get(part, part)
-    others = tuple(name for name in _OWNED if name != own)
+    own = _OF_OTHERS.get(part, (part,))
+    others = tuple(name for name in _OWNED if name not in own)
     return {
         name: _relevant(part, value) if isinstance(value, dict) else value
         for name, value in settings.items()

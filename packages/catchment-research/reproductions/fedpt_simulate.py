@@ -16,9 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, cast, final
 
 import torch
+from torch.func import functional_call
 
 from catchment.engine import Source, data_of
 from catchment.errors import FederationError
@@ -130,12 +131,16 @@ def summed_change(
     """Return the sum of the clients' changes as they are sent, in float64, and of their weights."""
     device = algorithm.torch_device()
     names, frozen = frozen_part(algorithm.network, device)
-    start = {name: value.float() for name, value in zip(names, values, strict=True)}
-    steps = algorithm.steps
+    begun = {name: value.float() for name, value in zip(names, values, strict=True)}
+    steps, module, start = algorithm.steps, _layout(algorithm.network)[0], begun
+    joined = Joined(module, begun) if steps.optimizer == "adam" else None
+    if joined is not None:
+        module, start = joined, {"values": joined.values.detach()}
+        frozen = {f"inner.{name}": value for name, value in frozen.items()}
     recorded = algorithm.record and device.type == "cuda"
     with JointConvolutions() if device.type == "cuda" else nullcontext():
         group = train_group(
-            _layout(algorithm.network)[0],
+            module,
             start,
             frozen,
             examples,
@@ -147,11 +152,38 @@ def summed_change(
             learning_rate=steps.learning_rate * algorithm.schedule.factor(context.round),
             recordings=recordings_of(algorithm.network, steps, device) if recorded else None,
         )
-    moved = {name: group.values[name] - begun for name, begun in start.items()}
+    after = group.values if joined is None else joined.apart(group.values["values"])
+    moved = {name: after[name] - value for name, value in begun.items()}
     weights, factors = algorithm._weights(moved, [len(e.x) for e in examples])
     # Products are float32, as they are sent.
     sent = (m * factors.reshape(-1, *[1] * (m.ndim - 1)) for m in moved.values())
     return tuple(one.sum(0, dtype=torch.float64) for one in sent), sum(weights)
+
+
+@final
+class Joined(torch.nn.Module):
+    """A network whose trained values are one vector.
+
+    An optimizer that remembers takes two dozen small steps for every tensor, each a kernel on a
+    GPU; for one vector it takes as many in all, to the same bits.
+    """
+
+    def __init__(self, inner: torch.nn.Module, start: Mapping[str, torch.Tensor]) -> None:
+        super().__init__()
+        self.inner, self.shapes = inner, {name: v.shape for name, v in start.items()}
+        self.values = torch.nn.Parameter(torch.cat([v.flatten() for v in start.values()]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = functional_call(self.inner, self.apart(self.values), (x,))
+        return y
+
+    def apart(self, values: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return values (..., all of them) by name."""
+        parts = torch.split(values, [shape.numel() for shape in self.shapes.values()], dim=-1)
+        return {
+            name: part.reshape(*part.shape[:-1], *shape)
+            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
+        }
 
 
 def _stepped(

@@ -1,9 +1,9 @@
 """The data and settings of FedPT's experiments: stand-ins for the paper's, all federated.
 
-writers   MNIST digits by writer, for federated EMNIST (Tables 1 and 5)
+writers   MNIST digits by writer, for federated EMNIST (Tables 1 and 5); digits: more rounds
 cifar     CIFAR-10 cut by Dirichlet(1) (Tables 2 and 4); cifar_many: to many clients
 fashion   clothing in gray, dealt to many clients as CIFAR-10 is (the order of Table 2)
-text      addresses or speeches by author, for Stack Overflow (Table 3)
+text      addresses or speeches by author, for Stack Overflow (Table 3); words: more rounds
 addresses the same texts, every address a client of its own (Table 5)
 """
 
@@ -48,6 +48,7 @@ _WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
 _WRITERS = ("femnist", "mnist_writers")
 _SETS = {
     "writers": _WRITERS,
+    "digits": _WRITERS,
     "private": _WRITERS,
     "hundred": _WRITERS,
     "long": _WRITERS,
@@ -56,6 +57,7 @@ _SETS = {
     "cifar_long": ("cifar10",),
     "fashion": ("fashion_mnist",),
     "text": ("stackoverflow", "sotu"),
+    "words": ("stackoverflow", "sotu"),
     "speeches": ("shakespeare",),
     "addresses": ("sotu",),
 }
@@ -117,11 +119,12 @@ def task_of(
     if private is not None:
         task = _private_task(part, s, private, name, directory, synthetic=synthetic)
         return held_out_clients(task, private.held_out) if search else task.tested_on(s.n_test)
-    if part in ("text", "speeches"):
+    if part in ("text", "words", "speeches"):
         texts = text_set(name, directory, synthetic=synthetic)
         steps = replace(TEXT_STEPS, max_steps=s.text_steps, precision=s.precision)
         shown = "synthetic" if synthetic else name
-        task = text_task(shown, texts, rounds=s.text_rounds, cohort=s.text_cohort, steps=steps)
+        rounds = s.words_rounds if part == "words" else s.text_rounds
+        task = text_task(shown, texts, rounds=rounds, cohort=s.text_cohort, steps=steps)
         if search:
             return held_out_clients(task, s.text_held_out)
         return task.tested_on(s.n_test)
@@ -142,9 +145,10 @@ def task_of(
         rate = rate or many.rates[0 if whole else 1]
         task = _many_task(images, s, many, rate, rounds=rounds, search=search)
         return task if search else task.tested_on(s.n_test)
-    task = writers_task(
-        images, rounds=s.writers_rounds, cohort=s.writers_cohort, n_writers=s.n_writers
-    )
+    rounds, cohort = s.writers_rounds, s.writers_cohort
+    if part == "digits":
+        rounds, cohort = s.digits_rounds, s.digits_cohort
+    task = writers_task(images, rounds=rounds, cohort=cohort, n_writers=s.n_writers)
     return task.tested_on(s.n_test)
 
 
@@ -268,7 +272,7 @@ def cifar_task(
     As in the paper images are cut to 24 x 24 pixels and mirrored at random, anew in every round;
     test images are cut from the middle. Grey ones have the same value in all three channels.
     """
-    images = replace(images, train=_coloured(images.train), test=_coloured(images.test))
+    images = replace(images, train=_colored(images.train), test=_colored(images.test))
     owners = dirichlet_owners(images.train_labels, n_clients, alpha=1.0, seed=0)
     clients: dict[str, Source] = {}
     classes = {}
@@ -295,7 +299,7 @@ def cifar_task(
     )
 
 
-def _coloured(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _colored(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return images (n, height, width, 3); color images are as they were."""
     return pixels if pixels.ndim == 4 else np.repeat(pixels[..., None], 3, axis=3)
 

@@ -41,6 +41,8 @@ SIMULATED = (
     "cifar_long",
     "fashion",
     "long",
+    "digits",
+    "words",
 )  # parts whose messages are counted, not sent
 
 

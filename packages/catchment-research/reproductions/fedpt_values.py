@@ -31,6 +31,8 @@ class PrivateSettings:
     candidates
         Rates from which that of every noise and share is chosen, by the accuracy on clients who
         are held out for it; with none of them, `rates` are taken.
+    own_candidates
+        Noises with candidates of their own, such as those around the best of their neighbors.
     held_out
         Clients that the choice is made on. The runs of the table have all clients.
     search_seeds
@@ -46,6 +48,7 @@ class PrivateSettings:
     strict_delta: float = 1e-6
     rates: tuple[float, float] = (0.1, 0.3)
     candidates: tuple[float, ...] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+    own_candidates: tuple[tuple[float, tuple[float, ...]], ...] = ()
     held_out: int = 100
     search_seeds: tuple[int, ...] = (8, 9)
 
@@ -111,6 +114,10 @@ class FedptSettings:
     fashion
         Fashion-MNIST dealt to many clients, part `fashion`: a second set of images for the order
         of the shares. Rates are chosen after as many rounds as the table has.
+    digits_rounds, digits_cohort
+        Part `digits`: `writers` over as many rounds as federated EMNIST is usually trained.
+    words_rounds, words_shares, words_candidates, words_every
+        Part `words`: `text` over more rounds, its rates chosen after as many.
     private, hundred, long, addresses
         The private tables, of digits by writer, also with the paper's 100 clients a round or its
         1600 rounds, and of text by address.
@@ -148,6 +155,8 @@ class FedptSettings:
     seeds: tuple[int, ...] = (0, 1, 2)
     writers_rounds: int = 60
     writers_cohort: int = 40
+    digits_rounds: int = 1500
+    digits_cohort: int = 10
     n_writers: int | None = None
     cifar_rounds: int = 150
     cifar_cohort: int = 5
@@ -177,6 +186,10 @@ class FedptSettings:
     text_held_out: float = 0.2
     text_search_seed: int = 9
     text_every: int = 20
+    words_rounds: int = 200
+    words_shares: tuple[float, ...] = (100.0, 73.84)
+    words_candidates: tuple[float, ...] = (2.5e-4, 5e-4)
+    words_every: int = 50
     private: PrivateSettings = PrivateSettings()
     hundred: PrivateSettings = PrivateSettings(
         seeds=(0, 1, 2), cohort=100, candidates=(0.1, 0.3, 1.0, 3.0), search_seeds=(9,)
@@ -184,8 +197,12 @@ class FedptSettings:
     long: PrivateSettings = PrivateSettings(
         seeds=(0, 1, 2),
         rounds=1600,
-        noises=(0.0, 2.33, 8.83),
         candidates=(0.003, 0.01, 0.03, 0.1, 0.3),
+        own_candidates=(
+            (1.13, (0.03, 0.1, 0.3)),
+            (4.03, (0.01, 0.03, 0.1)),
+            (6.21, (0.003, 0.01, 0.03, 0.1)),
+        ),
         search_seeds=(9,),
     )
     addresses: PrivateSettings = PrivateSettings(
@@ -259,6 +276,8 @@ QUICK = FedptSettings(
     seeds=(0,),
     writers_rounds=2,
     writers_cohort=3,
+    digits_rounds=2,
+    digits_cohort=3,
     n_writers=8,
     cifar_rounds=1,
     cifar_cohort=2,
@@ -273,6 +292,9 @@ QUICK = FedptSettings(
     text_shares=(100.0, 73.84),
     text_candidates=(),
     text_every=0,
+    words_rounds=1,
+    words_candidates=(),
+    words_every=0,
     private=_QUICK_PRIVATE,
     hundred=_QUICK_PRIVATE,
     long=_QUICK_PRIVATE,

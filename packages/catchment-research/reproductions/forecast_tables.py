@@ -45,7 +45,7 @@ rule that validation chooses, the row to quote is the first.
 """
 WEATHER = """## Fifteen regions, temperature 1 to 24 hours ahead
 
-Each region is a client. Of every four weeks the first two are learnt from, the third calibrates the
+Each region is a client. Of every four weeks the first two train, the third calibrates the
 intervals and chooses the ridge (10, 100, 1,000 or 10,000), the fourth is tested on; maps were not
 chosen. RMSE in K over all regions, 95 % intervals by drawing regions; reservoirs are means over
 {seeds} seeds. Regions were composed from different years, so the weekday says nothing and is left

@@ -21,6 +21,8 @@ from catchment import Integers
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.readout import RidgeStatistics
 from catchment.wire import replace_file
+from reproductions.arena import macro_f1
+from reproductions.map_values import class_counts
 from reproductions.streams_contenders import CONTENDERS, Option
 from reproductions.streams_data import SETTLED, TASKS, People, Stream, Task
 from reproductions.study import environment
@@ -53,7 +55,11 @@ QUICK = StreamSettings(
 
 @dataclass(frozen=True, kw_only=True)
 class StreamCell:
-    """One contender on one task with one seed; test people of all folds together."""
+    """One contender on one task with one seed; test people of all folds together.
+
+    `classes` has, of every class, how many steps were rightly said to be of it, how many were said
+    to be, and how many are; a cell without them is computed again.
+    """
 
     task: Task
     contender: str
@@ -70,6 +76,12 @@ class StreamCell:
     microseconds: float  # of a label, if every step has one
     upload_bytes: int  # of one client, all rounds
     seconds: float
+    classes: tuple[tuple[int, int, int], ...] = ()
+
+    @property
+    def macro_f1(self) -> float:
+        """Mean over classes of F1 on everybody's labels together; NaN if it was not counted."""
+        return macro_f1(self.classes) if self.classes else float("nan")
 
 
 @dataclass(frozen=True)
@@ -85,7 +97,13 @@ class StreamsResult:
         return tuple(c for c in self.cells if (c.task, c.contender) == (task, contender))
 
     def has(self, task: str, contender: str, seed: int) -> bool:
-        return any(cell.seed == seed for cell in self.of(task, contender))
+        return any(cell.seed == seed and cell.classes for cell in self.of(task, contender))
+
+    def plus(self, cell: StreamCell) -> StreamsResult:
+        """Return the result with a cell, in place of one of an earlier run."""
+        key = cell.task, cell.contender, cell.seed
+        others = [one for one in self.cells if (one.task, one.contender, one.seed) != key]
+        return replace(self, cells=(*others, cell))
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,9 +114,14 @@ def load_streams(path: Path) -> StreamsResult:
     """Return a result that was saved."""
     content = json.loads(path.read_text(encoding="utf-8"))
     cells = tuple(
-        StreamCell(**{**cell, "chosen": tuple(cell["chosen"])}) for cell in content.pop("cells")
+        StreamCell(**{**cell, "chosen": tuple(cell["chosen"]), "classes": _counts(cell)})
+        for cell in content.pop("cells")
     )
     return StreamsResult(**content, cells=cells)
+
+
+def _counts(cell: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, cell.get("classes", ())))
 
 
 def folds(names: Sequence[str], n: int = FOLDS) -> list[tuple[str, ...]]:
@@ -154,7 +177,7 @@ def streams(
                 if began is not None:
                     began(f"{task}, seed {seed}: {name}")
                 cell = _cell(name, people, n_classes, settings, task, seed, device, labels)
-                result = replace(result, cells=(*result.cells, cell))
+                result = result.plus(cell)
                 if kept is not None:
                     kept(result)
     return result
@@ -180,7 +203,7 @@ def _cell(
         task=task,
         contender=name,
         seed=seed,
-        **scores(people, found.predictions),
+        **scores(people, found.predictions, n_classes),
         chosen=found.chosen,
         **found.costs,
         seconds=time.perf_counter() - start,
@@ -286,15 +309,19 @@ def _sum(uploads: Sequence[RidgeStatistics]) -> RidgeStatistics:
     return total
 
 
-def scores(people: Mapping[str, Sequence[Stream]], predictions: Predictions) -> dict[str, Any]:
-    """Return accuracies: of all judged steps, of settled and silent ones, and of each person."""
+def scores(
+    people: Mapping[str, Sequence[Stream]], predictions: Predictions, n_classes: int
+) -> dict[str, Any]:
+    """Return counts of classes and accuracies: of all judged, settled, silent steps, of people."""
     right, since, silent, by_person = [], [], [], {}
+    classes = np.zeros((n_classes, 3), dtype=int)
     for name, streams in sorted(people.items()):
         label = np.concatenate([s.label[s.judged] for s in streams])
         right.append(predictions[name] == label)
         since.append(np.concatenate([s.since[s.judged] for s in streams]))
         silent.append(np.concatenate([s.silent[s.judged] for s in streams]))
         by_person[name] = float(right[-1].mean())
+        classes += class_counts(label, predictions[name], n_classes)
     hits, after, quiet = (np.concatenate(part) for part in (right, since, silent))
     return {
         "accuracy": float(hits.mean()),
@@ -302,4 +329,5 @@ def scores(people: Mapping[str, Sequence[Stream]], predictions: Predictions) -> 
         "silent": float(hits[quiet].mean()) if quiet.any() else None,
         "worst": min(by_person.values()),
         "people": by_person,
+        "classes": tuple(map(tuple, classes.tolist())),
     }

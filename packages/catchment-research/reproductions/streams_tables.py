@@ -41,9 +41,8 @@ def _lines(result: StreamsResult) -> Iterator[str]:
     yield (
         "Accuracy of a label every 10 steps; settled: 1.5 s or more after a change; worst: the "
         "person with the least accuracy; state: bytes kept from step to step; work and time: of a "
-        "label, if every step has one; upload: of one client, all rounds. Macro-F1 was not "
-        "counted: the cells keep how many labels are right, not which, and all of them again are "
-        f"{sum(cell.seconds for cell in result.cells) / 60:.0f} minutes of computing."
+        "label, if every step has one; upload: of one client, all rounds; macro-F1: of all "
+        "people's labels together."
     )
     for task in TASKS:
         known = {cell.contender for cell in result.cells if cell.task == task}
@@ -53,10 +52,12 @@ def _lines(result: StreamsResult) -> Iterator[str]:
         gaps = task == "gaps"
         yield f"\n## {TITLES[task]}\n"
         yield (
-            "| contender | accuracy | settled |" + " in gaps |" * gaps + " worst | columns | "
+            "| contender | accuracy | macro-F1 | settled |"
+            + " in gaps |" * gaps
+            + " worst | columns | "
             "state, bytes | work | us | upload, kB | chosen |"
         )
-        yield "|---|" + "---|" * (9 + gaps)
+        yield "|---|" + "---|" * (10 + gaps)
         yield from (_row(name, result.of(task, name), gaps) for name in names)
 
 
@@ -70,6 +71,7 @@ def _row(name: str, cells: tuple[StreamCell, ...], gaps: bool) -> str:
     values = [
         name,
         f"{mean(lambda c: c.accuracy):.3f}" + f" ± {spread:.3f}" * (len(cells) > 1),
+        f"{mean(lambda c: c.macro_f1):.3f}",
         f"{mean(lambda c: c.settled):.3f}",
         *([f"{mean(lambda c: c.silent):.3f}"] if gaps else []),
         f"{mean(lambda c: c.worst):.3f}",

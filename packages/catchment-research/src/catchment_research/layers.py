@@ -89,8 +89,7 @@ class Layers(FeatureMap):
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs."""
         found = self.map.rows(inputs, threads=threads)
-        z = np.concatenate(found) * self.scale
-        x = self._activated(z, 0, self.width)
+        x = self._activated(np.concatenate(found) * self.scale, 0, self.width)
         for t, step in enumerate(self.steps):
             x = x + self._activated(x, t + 1, self.random) @ step
         if self.beside:

@@ -295,8 +295,7 @@ def pooled(states: Array, pool: Pool, washout: int) -> Array:
         return kept
     if pool == "last":
         return kept[-1:]
-    found = (kept.mean(0), kept.std(0))[: 1 if pool == "mean" else 2]
-    return np.concatenate(found)[None]
+    return np.concatenate((kept.mean(0), kept.std(0))[: 1 if pool == "mean" else 2])[None]
 
 
 def by_length(inputs: Sequence[Array], rows: Callable[[Array], Array]) -> list[Array]:

@@ -32,8 +32,9 @@ class Partial:
 
     Parameters
     ----------
-    features, classes
-        The map, of which only the inputs count, and the names of the classes.
+    features, classes, data_shape
+        The map, of which only the inputs count, the names of the classes, and the windows and
+        channels of prepared recordings, as far as they are known.
     network
         "cnn", two convolutions over time; for images, a row a step, "emnist_cnn" (28 x 28) or
         "resnet18" (32 x 32 x 3); or the function of one's own, `module:function`, that makes the
@@ -71,6 +72,7 @@ class Partial:
     features: FeatureMap
     classes: tuple[str, ...] | None
     network: str
+    data_shape: tuple[int | str | None, int] | None = None
     freeze: tuple[str, ...] = ()
     freeze_largest: int = 0
     seed: int = 0
@@ -95,7 +97,7 @@ class Partial:
         from catchment_research.partial.dropout import Dropout
         from catchment_research.partial.freeze import Freeze, PartialNetwork
         from catchment_research.partial.network_model import Maker, RecordingTraining
-        from catchment_research.partial.networks import network_named
+        from catchment_research.partial.networks import check_shape, network_named
         from catchment_research.partial.training import FederatedTraining, LocalSteps
 
         classes, n_inputs = _classes(self.classes, "a network"), self.features.n_inputs
@@ -104,6 +106,8 @@ class Partial:
                 'a network needs no map of your own in [features]; write map = "echo_state" or '
                 "leave it out"
             )
+        if self.data_shape is not None:
+            check_shape(self.network, *self.data_shape)
         clip, dropout = self.clip, None
         if clip is None and isinstance(self.server, FollowTheLeader):
             clip = self.server.clip

@@ -116,7 +116,7 @@ def test_a_run_folder_and_a_folder_of_files_will_do_and_out_is_written_whole(
     ("text", "complaint"),
     [
         ("t,ax,activity,rec\n0,1,walk,0\n", "has no column 'ay'; the model was trained on ax, ay"),
-        ("t,x,y\n0,1,2\n", "has no column 'ax', 'ay'"),
+        ("t,x,y\n0,1,2\n", "has no columns 'ax', 'ay'"),
         ("", "bad.csv"),
         ("t,ax,ay,activity,rec\n", "has no rows"),
         ("t,ax,ay\n0,one,2\n", "bad.csv"),

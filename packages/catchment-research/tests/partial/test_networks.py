@@ -122,8 +122,26 @@ def test_recordings_of_another_shape_are_refused_in_one_sentence(
     monkeypatch.chdir(tmp_path)
     people_drawn(tmp_path, 30, 3)
     (tmp_path / "plan.toml").write_text(PLAN.format(name=name, freeze=FROZEN[name]))
-    said = " ".join(typed("run", "plan.toml", code=2).stderr.split())
     steps, channels = SHAPES[name]
-    assert f"recordings have 30 steps of 3 channels; the network '{name}' needs {steps} of" in said
-    assert f"needs {steps} of {channels}, the rows of an image" in said
-    assert not Path("runs/plan/model.safetensors").exists()
+    needed = f"the network '{name}' needs {steps} steps of {channels} channels, the rows of an"
+    for command in ("plan", "run"):
+        said = " ".join(typed(command, "plan.toml", code=2).stderr.split())
+        assert said.startswith(f"error: recordings have 3 channels; {needed} image of {steps} x")
+    assert not Path("runs/plan").exists()
+
+
+def test_windows_and_recordings_of_another_length_are_refused_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    people_drawn(tmp_path, 30, 28)
+    text = PLAN.format(name="emnist_cnn", freeze=FROZEN["emnist_cnn"])
+    needed = "28 channels; the network 'emnist_cnn' needs 28 steps of 28 channels"
+    Path("plan.toml").write_text(text + "[preprocessing]\nwindow = 15\n")
+    assert f"recordings have 15 steps of {needed}" in typed("plan", "plan.toml", code=2).stderr
+    Path("plan.toml").write_text(text + "[preprocessing]\nwindow = 28\n")
+    assert "is a good plan" in typed("plan", "plan.toml").stdout
+    # Of whole recordings only the channels are known before somebody reads them all.
+    Path("plan.toml").write_text(text)
+    said = " ".join(typed("run", "plan.toml", code=2).stderr.split())
+    assert f"recordings have 30 steps of {needed}" in said

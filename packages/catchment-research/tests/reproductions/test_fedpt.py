@@ -316,6 +316,10 @@ def test_private_rates_are_chosen_on_clients_whom_nobody_trains_on(tmp_path: Pat
     settings = replace(TINY, n_writers=20, private=private, addresses=private)
     runs = list(searches_of("private", settings))
     assert len(runs) == 2 * 2 * 2 * 2  # seeds, noises, shares, rates
+    one = replace(settings.private, own_candidates=((4.03, (0.7,)),))
+    narrowed = list(searches_of("private", replace(settings, private=one)))
+    assert {run.rate for run in narrowed if run.noise == 4.03} == {0.7}
+    assert [run for run in narrowed if run.noise == 0] == [run for run in runs if run.noise == 0]
     assert all(one.search and one.rate for one in runs)
     for part in ("private", "addresses"):
         whole, search = (task_of(part, settings, tmp_path, search=s) for s in (False, True))

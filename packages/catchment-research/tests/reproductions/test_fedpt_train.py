@@ -55,7 +55,7 @@ def small() -> nn.Module:
         nn.Conv2d(3, 4, 3, 2, 1, bias=False),
         nn.GroupNorm(2, 4),
         nn.ReLU(),
-        nn.Conv2d(4, 6, 3, 1, 1, bias=False),
+        nn.Conv2d(4, 6, 3, 1, 1),
         nn.Conv2d(6, 4, 1, bias=False),
         nn.AvgPool2d(4),
         nn.Flatten(),
@@ -126,10 +126,11 @@ def test_joint_convolutions_are_the_convolutions_of_torch() -> None:
             torch.testing.assert_close(found[name][k], slope)
 
 
+ADAM = {"steps": LocalSteps(optimizer="adam", learning_rate=0.01, batch_size=4)}
 NOISELESS = FollowTheLeader(noise_multiplier=0.0, clip=0.05, clients=3, rounds=7)
 
 
-@pytest.mark.parametrize("more", [{}, {"clip": 0.05}, {"clip": 0.05, "optimizer": NOISELESS}])
+@pytest.mark.parametrize("more", [{}, ADAM, {"clip": 0.05}, {"clip": 0.05, "optimizer": NOISELESS}])
 def test_a_simulated_training_is_that_of_the_round_loop(more: dict[str, Any]) -> None:
     real = run_locally(plan_of(task(), **more), task().clients, threads=1)
     simulated = simulate(plan_of(task(), **more), task().clients)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from reproductions.streams import (
     GRU,
     QUICK,
     StreamSettings,
+    StreamsResult,
     closed_form,
     folds,
     load_streams,
@@ -147,10 +149,12 @@ def test_scores_count_judged_steps() -> None:
     people = {"a": [Stream(np.zeros((400, 1)), label, since, silent)]}
     judged = people["a"][0].judged
     said = np.where((judged >= 200) & (judged < 250), 0, label[judged])
-    found = scores(people, {"a": said})
+    found = scores(people, {"a": said}, 2)
     wrong = ((judged >= 200) & (judged < 250)).sum()
     assert found["accuracy"] == found["worst"] == found["people"]["a"] == 1 - wrong / len(judged)
     assert found["settled"] == found["silent"] == 1
+    zeros, ones = (judged < 200).sum(), (judged >= 200).sum()
+    assert found["classes"] == ((zeros, zeros + wrong, zeros), (ones - wrong, ones - wrong, ones))
     assert SETTLED == 75
 
 
@@ -202,6 +206,27 @@ def test_cells_are_kept_and_taken_up_again(tmp_path: Path) -> None:
     assert again.cells[0] == first.cells[0]
     assert "| present sample | 0." in page.read_text()
     assert "exponential means" in markdown(again)
+
+
+def test_cells_without_counts_of_classes_are_computed_again() -> None:
+    people = drawn()
+
+    def run(earlier: StreamsResult | None = None) -> StreamsResult:
+        settings = StreamSettings(seeds=(0,), n_streams=1, steps=1200, most_options=1)
+        named: dict[str, Any] = {"contenders": ["exponential means"], "tasks": ["changes"]}
+        return streams(lambda task, seed: people, N_CLASSES, settings, earlier=earlier, **named)
+
+    first = run()
+    (cell,) = first.cells
+    right, said, are = np.transpose(cell.classes)
+    truth = np.concatenate([s.label[s.judged] for own in people.values() for s in own])
+    np.testing.assert_array_equal(are, np.bincount(truth, minlength=N_CLASSES))
+    assert cell.accuracy == pytest.approx(right.sum() / are.sum(), abs=1e-12)
+    assert cell.macro_f1 == pytest.approx(np.mean(2 * right / (said + are)), abs=1e-12)
+    bare = replace(first, cells=(replace(cell, classes=(), accuracy=0.5),))
+    assert np.isnan(bare.cells[0].macro_f1)
+    (again,) = run(bare).cells
+    assert (again.accuracy, again.classes) == (cell.accuracy, cell.classes)
 
 
 def _gru(own: dict[str, torch.Tensor]) -> torch.nn.GRU:

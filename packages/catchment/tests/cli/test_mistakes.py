@@ -302,7 +302,7 @@ REFUSED = {
     ),
     "no such file": (
         ('"*.csv"', '"*.parquet"'),
-        "*.parquet to read, nor one that it matches; pass",
+        "*.parquet; pass a folder of",
     ),
     "empty folder": (('"*.csv"', '"empty"'), "empty: the folder is empty; pass a folder of .csv"),
     "no tables": (('"*.csv"', '"notes"'), "notes, which has 1 other entry; pass a folder of .csv"),

@@ -95,6 +95,21 @@ def test_a_map_that_breaks_a_promise_is_refused(fault: str, words: str) -> None:
         check_feature_map(Wrong(fault))
 
 
+def test_a_field_where_every_map_has_a_property_needs_a_default() -> None:
+    with pytest.raises(TypeError, match=r"^Coarse has a field 'bits' without a default, and every"):
+
+        @dataclass(frozen=True)
+        class Coarse(OwnStatistics):
+            bits: int  # type: ignore[misc]
+
+    @dataclass(frozen=True)
+    class Fine(OwnStatistics):
+        bits: int = 8
+
+    assert Fine().bits == 8
+    assert Fine(bits=12).bits == 12
+
+
 def test_what_is_no_map_is_refused_with_a_remedy() -> None:
     with pytest.raises(TypeError, match=r"write class object\(FeatureMap\), with n_f"):
         Pipeline(Preprocessing(), object())  # type: ignore[arg-type]

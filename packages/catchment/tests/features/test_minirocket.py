@@ -17,7 +17,10 @@ from hypothesis import strategies as st
 from catchment import Array, Integers, MiniRocket
 from catchment.features import FeatureMap
 from catchment.features.minirocket import (
+    POSITIONS,
+    Schedule,
     channel_subsets,
+    counts_above,
     feature_list,
     noise,
     noise_biases,
@@ -68,13 +71,21 @@ def test_counts_are_those_of_convolutions_written_out(T: int, I: int, F: int, se
     biases = rng.integers(-3000, 3000, F)
     u = rng.integers(-500, 500, (2, T, I))
     plan = scheduled(T, kernel, dilation, padded, subsets, biases)
-    found = plan.counts(u.astype(np.float64), 1.0, 2.0**22) / plan.positions
+    found = counts_of(plan, u.astype(np.float64)) / plan.positions
     for r in range(2):
         expected = [
             share(u[r][:, list(s)].sum(axis=1), k, d, p, b)
             for k, d, p, s, b in zip(kernel, dilation, padded, subsets, biases, strict=True)
         ]
         np.testing.assert_array_equal(found[r], expected)
+
+
+def counts_of(plan: Schedule, inputs: Array) -> Integers:
+    features = (plan.kinds, plan.biases, plan.places, POSITIONS)
+    found = np.empty((len(inputs), len(plan.places)), dtype=np.int32)
+    how = (1.0, 2.0**22, plan.pad, plan.groups, plan.channels, features)
+    counts_above(np.ascontiguousarray(inputs), *how, found)
+    return found.astype(np.int64)
 
 
 def reference(u: Array, **given: Any) -> Array:
@@ -143,7 +154,7 @@ def test_aeon_finds_the_same_shares(case: str) -> None:
     plan = scheduled(
         X.shape[2], kernel, dilations[level], (level + kernel) % 2 == 0, subsets, np.floor(biases)
     )
-    counts = plan.counts(X.transpose(0, 2, 1).astype(np.float64), 1.0, 2.0**22)
+    counts = counts_of(plan, X.transpose(0, 2, 1).astype(np.float64))
     np.testing.assert_array_equal(counts, np.rint(expected * plan.positions))
     np.testing.assert_allclose(counts / plan.positions, expected, rtol=2e-7)
 
@@ -202,7 +213,7 @@ def test_a_long_recording_is_counted_in_tiles() -> None:
             [(0,)] * len(chosen),
             biases[chosen],
         )
-        found = plan.counts(u[None], 1.0, 2.0**22)[0] / plan.positions
+        found = counts_of(plan, u[None])[0] / plan.positions
         expected = [share(x, kernel[f], dilation[f], padded[f], biases[f]) for f in chosen]
         np.testing.assert_array_equal(found, expected)
 

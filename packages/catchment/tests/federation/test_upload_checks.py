@@ -55,7 +55,7 @@ def test_statistics_of_any_data_pass(seed: int, n: int, F: int, K: int, scale: f
 @settings(max_examples=100)
 @given(st.integers(0, 2**32 - 1), st.floats(-6, 0))
 def test_the_verdict_is_that_of_the_eigenvalues(seed: int, exponent: float) -> None:
-    """Statistics pushed towards the impossible are refused when an eigenvalue says so."""
+    """Statistics pushed toward the impossible are refused when an eigenvalue says so."""
     s = statistics(seed, n=12)
     rng = np.random.default_rng(seed)
     G = unpack(s.gram)

@@ -154,7 +154,7 @@ def mixed(one: str, other: str, share: float) -> str:
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_colours_can_be_told_from_the_page(theme: Theme) -> None:
+def test_colors_can_be_told_from_the_page(theme: Theme) -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     for words in (theme.text, theme.muted, theme.warning, theme.series[0]):
         assert contrast(words, theme.page) >= 4.5

@@ -46,7 +46,7 @@ def _each(kind: str, result: np.dtype[Any] | None = None) -> Callable[[Value], V
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """An array of the graph. Integers are divided towards zero, and rounded with ties to even."""
+    """An array of the graph. Integers are divided toward zero, and rounded with ties to even."""
 
     builder: Builder
     name: str

@@ -216,7 +216,7 @@ class PlanNode:
             return self._shared
         # Read after their digests are taken, and again once these are others.
         own = OwnFiles(self._own, self._units, said_by_the_log)
-        held = own_data(self.file, self.name, Cached(own))
+        held = own_data(self.file, {self.name: Cached(own)}, self.file.about())
         if not self._by_clients or TRAINING in self.stages:
             return held
         return replace(held, train={}, test=held.train)

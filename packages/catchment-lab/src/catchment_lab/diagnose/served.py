@@ -470,8 +470,8 @@ def _of_client(held: PlanData | None, client: str) -> list[Recording] | None:
     if source is None:
         names = ", ".join(held.names[:8]) + (", ..." if len(held.names) > 8 else "")
         raise ValueError(
-            f"{client!r} is not a client of this run, which has {names}. For others pass "
-            "their recordings: --files FILES"
+            f"{client!r} is not a client of this run, which has {names}; pass a new client's "
+            "recordings as --files FILES"
         )
     return list(data_of(source)())
 

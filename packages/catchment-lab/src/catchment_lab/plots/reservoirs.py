@@ -278,7 +278,7 @@ def graph_of(layer: LayerWeights, *, layout: Layout, max_units: int) -> Graph:
 
 
 def arrowheads(graph: Graph, *, size: float = 0.03) -> Array:
-    """Return a triangle (m, 3, 2) on each connection, past its middle, towards its target."""
+    """Return a triangle (m, 3, 2) on each connection, past its middle, toward its target."""
     start, end = graph.positions[graph.sources], graph.positions[graph.targets]
     along = end - start
     along /= np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-12)

@@ -31,7 +31,7 @@ class Draws(Protocol):
 class PlasticitySpace:
     """Ranges of plasticity; `relative_rate` is the learning rate divided by target_std^2.
 
-    A target mean of 0 pulls tanh units towards odd functions of their inputs, and
+    A target mean of 0 pulls tanh units toward odd functions of their inputs, and
     a mean of odd states tells little about how strong a movement is; other means are tried too.
 
     Parameters

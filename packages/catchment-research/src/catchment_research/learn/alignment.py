@@ -42,7 +42,7 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
     ridge
         The exact algorithm; its features read the target reservoir.
     alpha
-        How far every client's reservoir is moved towards the target; 1 is exact.
+        How far every client's reservoir is moved toward the target; 1 is exact.
     recipes
         Recipes of the clients' own reservoirs. Who has none uses the target's with a seed that
         depends on the client's name.
@@ -70,7 +70,7 @@ class AlignedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], PersonalModels]
 
     @property
     def target(self) -> FeatureMap:
-        """The features of the reservoir that all are moved towards."""
+        """The features of the reservoir that all are moved toward."""
         features = self.ridge.features
         if name_of(features) != "echo_state":
             raise TypeError(f"{name_of(features)} has no reservoir to align; use an EchoState map")
@@ -148,7 +148,7 @@ def with_own_seed(recipe: Reservoir, client: str) -> Reservoir:
 
 
 def aligned_reservoir(own: Reservoir, target: Reservoir, alpha: float) -> Reservoir:
-    """Return the target with its recurrent matrices moved towards another reservoir's.
+    """Return the target with its recurrent matrices moved toward another reservoir's.
 
     Parameters
     ----------

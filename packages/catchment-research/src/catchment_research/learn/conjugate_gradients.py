@@ -453,8 +453,7 @@ class ConjugateGradients(Algorithm[Descent, FirstSums | Products | PathErrors, M
         ridge = float(ridges[0] if state.choice is None else np.asarray(state.choice.best))
         doubt = float(system.known.doubts(np.array([ridge]))[0])
         if not system.known.is_exhausted and not doubt <= self.tolerance:
-            known = doubt if np.isfinite(doubt) else None
-            return replace(state, phase="products", doubt=known)
+            return replace(state, phase="products", doubt=doubt if np.isfinite(doubt) else None)
         weights, intercepts = _readouts(system, _scale(state), np.array([ridge]))
         readout = Readout(weights[0], intercepts[0], ridge)
         return replace(state, phase="done", doubt=doubt, readout=readout)
@@ -625,8 +624,7 @@ class Krylov:
         as float64 makes it or no direction is left.
         """
         left, inside = self._residuals(ridges)
-        size = np.asarray(ridges)[:, None] * np.linalg.norm(inside, axis=1)
-        return _ratio(left, size)
+        return _ratio(left, np.asarray(ridges)[:, None] * np.linalg.norm(inside, axis=1))
 
     def misfits(self, ridges: Array) -> Array:
         """Return for each ridge (R,) by how much outputs may be off, relative to their length.

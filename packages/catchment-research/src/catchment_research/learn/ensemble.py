@@ -184,7 +184,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
         Recipes by client. One in float64 gets that of `features`: all lie on the same.
     alpha
         Not given: reservoirs are as their recipes say. A number between 0 and 1: each has the
-        input weights of `features` and its recurrent weights are moved so far towards them, see
+        input weights of `features` and its recurrent weights are moved so far toward them, see
         `aligned_reservoir`.
     ridge
         A number, or "folds": each client takes the ridge with the least error on folds of its own
@@ -234,8 +234,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
 
     def client_update(self, received: Message, data: Data, context: RoundContext) -> Member:
         recipe = self.recipe_of(context.client).prepared()
-        features = member_features(recipe, self.features, self.alpha)
-        read = Rows.of(features, data())
+        read = Rows.of(member_features(recipe, self.features, self.alpha), data())
         rows = FoldedRows(read, read.folds(self.n_folds))
         ridge = rows.best_ridge() if self.ridge == "folds" else float(self.ridge)
         total = rows.total()
@@ -286,7 +285,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
     ) -> WithoutClient | None:
         """Return the model of a run without a client's member, from which no other has learned.
 
-        None where reservoirs were moved towards one another: the run's folder lacks their target.
+        None where reservoirs were moved toward one another: the run's folder lacks their target.
         """
         settings = told.settings
         if settings["alpha"] is not None or not isinstance(model.features, EchoState):
@@ -332,7 +331,7 @@ def _joint_readout(
 
 
 def member_features(own: Reservoir, template: EchoState, alpha: float | None = None) -> EchoState:
-    """Return what the template reads, of a reservoir that alpha moves towards the template's."""
+    """Return what the template reads, of a reservoir that alpha moves toward the template's."""
     if alpha is not None:
         own = aligned_reservoir(own, template.reservoir, alpha)
     return template.reading(own)

@@ -162,8 +162,7 @@ class GradientAveraging(Algorithm[Averaged, TrainedSum, Model]):
                     small = root @ root.T if len(root) < root.shape[1] else root.T @ root
                     step /= largest_eigenvalue(small) + self.ridge
                 V = V - step * gradient
-        weight = max(float(rows.weight.sum()), 1e-300)
-        return V, squares / (self.epochs * weight * rows.y.shape[1])
+        return V, squares / (self.epochs * max(float(rows.weight.sum()), 1e-300) * rows.y.shape[1])
 
     def read_update(self, parts: Message, context: RoundContext) -> TrainedSum:
         return read_readouts(TrainedSum.from_message(parts), self, context)

@@ -217,8 +217,7 @@ def _moved(
     values: Arrays, direction: Arrays, rate: float, squares: Arrays = (), tau: float = 0.0
 ) -> Arrays:
     if squares:
-        pairs = zip(direction, squares, strict=True)
-        direction = tuple(d / (np.sqrt(v) + tau) for d, v in pairs)
+        direction = tuple(d / (np.sqrt(v) + tau) for d, v in zip(direction, squares, strict=True))
     return tuple(x + rate * d for x, d in zip(values, direction, strict=True))
 
 

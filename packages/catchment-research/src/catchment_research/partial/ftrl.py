@@ -125,8 +125,7 @@ class FollowTheLeader:
         if self.mechanism == "toeplitz":
             slots = [*slots[: t - 1], self._draw(values), *slots[t:]]
             c = toeplitz_root(t)
-            prefix = _combined(values, [(c[t - 1 - k], slots[k]) for k in range(t)])
-            return slots, prefix
+            return slots, _combined(values, [(c[t - 1 - k], slots[k]) for k in range(t)])
         place = t if self.restart_every is None else (t - 1) % self.restart_every + 1
         lowest = (place & -place).bit_length() - 1
         # The nodes below the new one end here, and only they: the bits of t - 1 below its own.

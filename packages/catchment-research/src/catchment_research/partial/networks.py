@@ -129,7 +129,7 @@ class EmnistRows(EmnistCnn):
         super().__init__(n_classes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(_images(x, 28, 1, "emnist_cnn"))
+        return super().forward(_images(x, "emnist_cnn"))
 
 
 class ResNetRows(ResNet18):
@@ -143,16 +143,32 @@ class ResNetRows(ResNet18):
         super().__init__(n_classes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(_images(x, 32, 3, "resnet18"))
+        return super().forward(_images(x, "resnet18"))
 
 
-def _images(x: torch.Tensor, side: int, colors: int, name: str) -> torch.Tensor:
-    """Return recordings, a row of pixels in each step, as images (batch, colors, side, side)."""
-    if x.shape[1:] != (side, side * colors):
+IMAGES = {"emnist_cnn": (28, 1), "resnet18": (32, 3)}  # the side of an image, and its colors
+
+
+def check_shape(name: str, steps: int | str | None, channels: int) -> None:
+    """Raise ValueError if a network is for images and recordings of this shape are none.
+
+    >>> check_shape("cnn", 40, 3), check_shape("resnet18", None, 96)
+    (None, None)
+    """
+    side, colors = IMAGES.get(name, (0, 0))
+    known = isinstance(steps, int)
+    if side and (steps if known else side, channels) != (side, side * colors):
         raise ValueError(
-            f"recordings have {x.shape[1]} steps of {x.shape[2]} channels; the network {name!r} "
-            f"needs {side} of {side * colors}, the rows of an image of {side} x {side} x {colors}"
+            f"recordings have {f'{steps} steps of ' if known else ''}{channels} channels; the "
+            f"network {name!r} needs {side} steps of {side * colors} channels, the rows of an "
+            f"image of {side} x {side} x {colors}"
         )
+
+
+def _images(x: torch.Tensor, name: str) -> torch.Tensor:
+    """Return recordings, a row of pixels in each step, as images (batch, colors, side, side)."""
+    check_shape(name, x.shape[1], x.shape[2])
+    side, colors = IMAGES[name]
     return x.reshape(-1, side, side, colors).movedim(-1, 1)
 
 

@@ -81,7 +81,7 @@ class Group:
     """What clients made of their steps: values (clients, ...), and how they did (clients,).
 
     `loss` and `accuracy` are means over the targets that count, as the steps met them; the pull
-    towards the values received is not in the loss.
+    toward the values received is not in the loss.
     """
 
     values: Tensors
@@ -110,7 +110,7 @@ class LocalSteps:
     batch_size
         Examples per step.
     prox
-        Strength of the pull towards the values received (FedProx).
+        Strength of the pull toward the values received (FedProx).
     precision
         Of products and convolutions; values, sums and the optimizer stay float32.
     """
@@ -711,7 +711,8 @@ class FederatedTraining(Algorithm[Trained, Moved, torch.nn.Module]):
     ) -> list[Change]:
         """Return every client's message from the changes (clients, ...) of all."""
         weights, factors = self._weights(moved, n_examples)
-        sent = {n: (m * _along(factors, m)).cpu().numpy() for n, m in moved.items()}
+        along = {n: factors.reshape(-1, *([1] * (m.ndim - 1))) for n, m in moved.items()}
+        sent = {n: (m * along[n]).cpu().numpy() for n, m in moved.items()}
         changes = []
         for k, weight in enumerate(weights):
             own = tuple(name for name in moved if name in trained[k])
@@ -767,8 +768,7 @@ class FederatedTraining(Algorithm[Trained, Moved, torch.nn.Module]):
             moved = self.optimizer.step_by_sum(state.values, total.changes, state.memory)
         else:
             moved = self.optimizer.step(state.values, total.mean(), state.memory)
-        progress = Progress.mean(*total.told.tolist(), scored=True)
-        return Trained(*moved, progress)
+        return Trained(*moved, Progress.mean(*total.told.tolist(), scored=True))
 
     @staticmethod
     def _check_clipped(came: Change, clip: float) -> None:
@@ -854,8 +854,3 @@ def one_set(data: Data) -> Examples:
     if len(pieces) == 1:
         return pieces[0]
     return Examples(np.concatenate([p.x for p in pieces]), np.concatenate([p.y for p in pieces]))
-
-
-def _along(factors: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Return factors (clients,) in a shape that multiplies values (clients, ...)."""
-    return factors.reshape(-1, *([1] * (values.ndim - 1)))

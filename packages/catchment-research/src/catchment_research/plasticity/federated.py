@@ -555,8 +555,7 @@ class MomentPlasticity(Adapting):
         a, c, still = self.standard()
         gain, _ = matched(mean, spread, a, c, still)
         gain = state.gain + self.damping * (gain - state.gain)
-        aim = np.where(gain * spread > TINY, c, still)
-        shift = aim - gain * self._mean_drive(inputs)
+        shift = np.where(gain * spread > TINY, c, still) - gain * self._mean_drive(inputs)
         return Plasticity(*_settled(self.reservoir, gain, shift))
 
     def standard(self) -> tuple[float, float, float]:

@@ -23,7 +23,7 @@ What a client makes of its examples, and how it asks about them, is the same onc
 Clip each prompt's bottleneck, and add noise to it, before it leaves the client.
 
 Two bottlenecks of length at most C differ by at most 2C, so Gaussian noise of standard deviation
-s 2C on every number makes one question (epsilon, delta) private towards the language model's
+s 2C on every number makes one question (epsilon, delta) private toward the language model's
 server, whatever the signal was; R questions about the same signal tell as much as one with noise
 s / sqrt R. A training run asks about every example in every epoch, so a little noise is soon none.
 
@@ -256,13 +256,12 @@ def question_about(
     answers = [owned.choices[row] for row in rows]
     if told:
         answers = [[one[y]] for one, y in zip(answers, owned.labels[rows], strict=True)]
-    if all(_same(one, answers[0]) for one in answers[1:]):
+    if all(
+        len(one) == len(answers[0]) and all(map(np.array_equal, one, answers[0]))
+        for one in answers[1:]
+    ):
         answers = answers[:1]
     return Question(prompts, contexts, len(rows), None, gradient, answers)
-
-
-def _same(one: Sequence[Integers], other: Sequence[Integers]) -> bool:
-    return len(one) == len(other) and all(map(np.array_equal, one, other))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -63,7 +63,7 @@ def inspect(
     Nothing is sent.
     """
     from catchment.plans.by_files import Contribution
-    from catchment.privacy.in_the_clear import NOT_ANONYMOUS
+    from catchment.privacy.policy import NOT_ANONYMOUS
     from catchment.wire import plain_text
 
     one = Contribution.read(path)
@@ -108,23 +108,22 @@ def combine(
     from catchment.wire.files import replace_file
 
     folder = out or Path("runs") / plan_file.stem
-    answers = [one for one in contributions if one.suffix == ".answer"]
     try:
         done = add(
-            [one for one in contributions if one not in answers],
+            [one for one in contributions if one.suffix != ".answer"],
             plan_file,
             out=folder,
             identities=identities,
             without=without or (),
-            answers=[*(answer or ()), *answers],
+            answers=[*(answer or ()), *(one for one in contributions if one.suffix == ".answer")],
         )
     except AwaitedError as error:
         path = folder.with_name(f"{folder.name}{error.suffix}")
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, error.content)
         typer.echo(f"{error}; wrote {path}")
-        own = {"path": path, "plan": plan_file}
-        typer.echo(NEXT[error.suffix].format(**{k: quote(str(v)) for k, v in own.items()}))
+        own = {"path": quote(str(path)), "plan": quote(str(plan_file))}
+        typer.echo(NEXT[error.suffix].format(**own))
         lines = getattr(error, "__notes__", [])
     else:
         run, refused = done.finished.run, done.refused

@@ -289,7 +289,7 @@ def _refuse_to_overwrite(plan: Path, folder: Path, again: str) -> None:
         )
     if is_begun(folder):
         raise ValueError(
-            f"{folder} holds a run already; keep it and choose another folder (--out), go on with "
+            f"{folder} holds a run already; keep it and choose another folder (--out), continue "
             f"it if it was cut short: {run} --out {shlex.quote(str(folder))} --resume, or replace "
             f"it: {again}"
         )

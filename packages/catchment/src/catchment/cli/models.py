@@ -75,8 +75,7 @@ def predict(
 
     if out is not None and out.is_dir():
         raise ValueError(f"--out {out} is a folder; name a file, {out / 'predictions.csv'}")
-    model = load_predictor(model_path, use)
-    table = Table(model, probabilities, coverage, client, device, ahead)
+    table = Table(load_predictor(model_path, use), probabilities, coverage, client, device, ahead)
     paths = find_files(files)
     with _written(out) as stream:
         writer = csv.writer(stream, lineterminator="\n")

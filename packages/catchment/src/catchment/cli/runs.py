@@ -326,8 +326,7 @@ def plan(
         from catchment.plans.file import example_names, example_plan
 
         name = "list" if plan_file is None else str(plan_file)
-        names = "\n".join(example_names())
-        typer.echo(names if name == "list" else example_plan(name).rstrip())
+        typer.echo("\n".join(example_names()) if name == "list" else example_plan(name).rstrip())
     elif plan_file is not None:
         _check(plan_file, data)
 
@@ -349,6 +348,7 @@ def _check(plan_file: Path, data: Path | None) -> None:
         raise typer.Exit(1) from error
     file.check_named(held.train)
     workflow = file.workflow(held.about, n_clients=len(held.train))
+    _ = workflow.fingerprint  # the algorithm is made, and refuses what it does not take
     who = f"{len(held.train)} training and {len(held.test)} test clients"
     if file.sharing.test == "folds":
         who = f"{len(held.train)} clients, tested in {len(Beside(file, held).folds)} folds"

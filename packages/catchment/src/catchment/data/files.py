@@ -186,7 +186,7 @@ def _nothing_there(path: Path) -> str:
     kinds = ", ".join(KINDS)
     remedy = f"pass a folder of {kinds} files or a pattern such as 'recordings/*.csv'"
     if not path.is_dir():
-        return f"there is no file {path} to read, nor one that it matches; {remedy}"
+        return f"no file matches {path}; {remedy}"
     n_inside = sum(1 for _ in path.iterdir())
     if n_inside == 0:
         return f"there is no file in {path}: the folder is empty; {remedy}"

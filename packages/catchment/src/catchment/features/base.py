@@ -112,9 +112,18 @@ class FeatureMap(ABC):
     n_more_inputs: ClassVar[int] = 0  # that a map within has
     class_bits: ClassVar[int] = 8  # that bits of "auto" are where targets are classes
 
-    def __post_init__(self) -> None:
-        """Check the settings of a map that is a dataclass by the types of its fields."""
-        check_fields(self)
+    # Settings are checked by the types of the fields.
+    __post_init__ = check_fields  # type: ignore[misc]  # a function of an instance is a method
+
+    def __init_subclass__(cls) -> None:
+        """Raise TypeError for a field without a default where every map has a property."""
+        super().__init_subclass__()
+        for name in cls.__annotations__:
+            if name not in vars(cls) and isinstance(getattr(cls, name, None), property):
+                raise TypeError(
+                    f"{cls.__name__} has a field {name!r} without a default, and every map has "
+                    f"{name}; give the field a default, or another name"
+                )
 
     @property
     @abstractmethod
@@ -628,8 +637,7 @@ def digits_after_point(bounds: Array, bits: int) -> Integers:
         )
     # frexp is exact where a logarithm is not: bound = fraction 2^exponent, fraction in [1/2, 1).
     fraction, exponent = np.frexp(bounds)
-    r = exponent - (fraction == 0.5)
-    return np.asarray(bits - r, dtype=np.int64)
+    return np.asarray(bits - (exponent - (fraction == 0.5)), dtype=np.int64)
 
 
 def in_fixed_point(rows: Array, digits: Integers, bits: int) -> Array:

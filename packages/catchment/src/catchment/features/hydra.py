@@ -169,8 +169,7 @@ def weights(n_groups: int, seed: int) -> NDArray[np.int32]:
     >>> w.sum(axis=2).any(), int(np.abs(w).sum(axis=2).max()) <= 2**10
     (np.False_, True)
     """
-    rng = Words(seed=seed, layer=0, purpose=Purpose.HYDRA_KERNELS)
-    words = rng.take(n_groups * KERNELS * TAPS)
+    words = Words(seed=seed, layer=0, purpose=Purpose.HYDRA_KERNELS).take(n_groups * KERNELS * TAPS)
     # Sums of eight bytes are nearly normal, and the order of bytes in memory does not matter.
     drawn = words.view(np.uint8).reshape(-1, TAPS, 8).sum(axis=2, dtype=np.int64)
     centered = TAPS * drawn - drawn.sum(axis=1, keepdims=True)

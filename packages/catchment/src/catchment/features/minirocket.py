@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial, wraps
 from itertools import combinations
 from typing import Annotated, Literal
@@ -136,12 +136,14 @@ class MiniRocket(FeatureMap):
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the features (1, F) of each recording (T, I)."""
-        scale = 2.0**self.digits
 
         def work(us: list[Array]) -> Array:
-            schedule = _schedule(self, *us[0].shape)
-            counts = schedule.counts(np.stack(us), scale, self.input_range * scale)
-            shares: Array = counts / schedule.positions
+            one = _schedule(self, *us[0].shape)
+            counts = np.empty((len(us), self.features), dtype=np.int32)
+            features, most = (one.kinds, one.biases, one.places, POSITIONS), self.input_range
+            how = (one.scale, most * one.scale, one.pad, one.groups, one.channels, features)
+            counts_above(np.stack(us), *how, counts)
+            shares: Array = counts / one.positions
             return shares
 
         return in_batches(work, inputs, threads, STEPS)
@@ -158,7 +160,8 @@ def _schedule(settings: MiniRocket, length: int, n_inputs: int) -> Schedule:
     else:
         biases = np.array(settings.biases)
     dilation = np.minimum(listed.dilation, max(1, (length - 1) // 8))
-    return scheduled(length, listed.kernel, dilation, listed.padded, subsets, biases)
+    made = scheduled(length, listed.kernel, dilation, listed.padded, subsets, biases)
+    return replace(made, scale=2.0**settings.digits)
 
 
 STEPS = 2**12  # of a task of one thread, unless one recording has more; its rows stay in the cache
@@ -277,13 +280,7 @@ class Schedule:
     biases: NDArray[np.int32]
     places: Integers
     positions: Integers  # (F,) outputs of each kernel
-
-    def counts(self, inputs: Array, scale: float, limit: float) -> NDArray[np.int32]:
-        """Return how many outputs are above each feature's bias (n, F); inputs are (n, T, I)."""
-        out = np.empty((len(inputs), len(self.places)), dtype=np.int32)
-        features = (self.kinds, self.biases, self.places, POSITIONS)
-        counts_above(inputs, scale, limit, self.pad, self.groups, self.channels, features, out)
-        return out
+    scale: float = 1.0  # that inputs are multiplied by before they are rounded
 
 
 def scheduled(

@@ -99,8 +99,7 @@ class RandomFourierFeatures(FeatureMap):
 
     @property
     def cost(self) -> float:
-        inner = 0.0 if self.map is None else self.map.cost
-        return inner + 2.0 * self._width * self.features
+        return (0.0 if self.map is None else self.map.cost) + 2.0 * self._width * self.features
 
     def names(self) -> list[str]:
         return [f"{self.activation}{j}" for j in range(self.features)]

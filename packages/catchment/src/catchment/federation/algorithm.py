@@ -165,7 +165,6 @@ class RoundContext:
     seed: int = 0
     client: str = ""
     plan: str = ""  # fingerprint
-    changed: bool = False  # a protection changed the numbers: sums in fixed point are float64 then
     told: str = ""
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
     session: str = ""
@@ -205,14 +204,12 @@ class Requirements:
         How many rounds it takes.
     other_targets
         Whether its messages are about other targets than those of the recordings' rows.
-    unchanged
-        Why no protection may change a message, and what to do instead; nothing if they may.
     longest
         The longest change that the server takes from a client, if there is a bound.
 
     >>> Requirements(rounds=2) | Requirements(each_client="it keeps clients apart")
     Requirements(each_client='it keeps clients apart', data_choice='',
-          per_sequence=False, rounds=2, other_targets=False, unchanged='', longest=None)
+          per_sequence=False, rounds=2, other_targets=False, longest=None)
     """
 
     each_client: str = ""
@@ -220,7 +217,6 @@ class Requirements:
     per_sequence: bool = False
     rounds: int = 1
     other_targets: bool = False
-    unchanged: str = ""
     longest: float | None = None
 
     def __or__(self, other: Requirements) -> Requirements:
@@ -230,7 +226,6 @@ class Requirements:
             per_sequence=self.per_sequence or other.per_sequence,
             rounds=max(self.rounds, other.rounds),
             other_targets=self.other_targets or other.other_targets,
-            unchanged=self.unchanged or other.unchanged,
             longest=min(
                 (one for one in (self.longest, other.longest) if one is not None), default=None
             ),
@@ -280,9 +275,8 @@ class Algorithm(ABC, Generic[S, U, R_co]):
 
     sent: ClassVar[str] = ""  # what clients send, in a word
 
-    def __post_init__(self) -> None:
-        """Check the settings of an algorithm that is a dataclass by the types of its fields."""
-        check_fields(self)
+    # The settings of one that is a dataclass are checked by the types of its fields.
+    __post_init__ = check_fields
 
     @abstractmethod
     def start(self) -> S:
@@ -358,7 +352,7 @@ class Algorithm(ABC, Generic[S, U, R_co]):
         return state
 
     def check_turn(self, data: Data, context: RoundContext) -> None:
-        """Raise ValueError for a client that has nothing to add, before secrets are dealt."""
+        """Raise UploadError for a client that has nothing to add, before secrets are dealt."""
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients of one machine to serve at once, if that costs less."""
@@ -400,10 +394,11 @@ class Algorithm(ABC, Generic[S, U, R_co]):
     @property
     def state_type(self) -> Any:
         """The class of the state, as the methods say; that of the uploads if they do not."""
-        hints = (
-            _hints(method).get("return") for method in (type(self).server_update, type(self).start)
-        )
-        return next(filter(None, map(_said, hints)), None) or self.upload_type
+        for method in (type(self).server_update, type(self).start):
+            hint = _hints(method).get("return")
+            if hint not in (None, types.NoneType, Any) and not isinstance(hint, TypeVar):
+                return hint
+        return self.upload_type
 
 
 def not_derived(part: object, base: type) -> TypeError:
@@ -431,12 +426,6 @@ def _upload_type(made: type[Algorithm[Any, Any, Any]]) -> Any:
         f"{made.__name__}.client_update does not say what it returns; annotate it with the "
         "dataclass that clients send, or write read_update"
     )
-
-
-def _said(hint: Any) -> Any:
-    """Return a type that says something, None if it does not."""
-    nothing = hint in (types.NoneType, Any) or isinstance(hint, TypeVar)
-    return None if nothing else hint
 
 
 @lru_cache(maxsize=1024)

@@ -105,8 +105,7 @@ def refusal(error: Exception) -> bytes:
     {'code': 'refused', 'reason': "KeyError: 'y'"}
     """
     said = str(error) if isinstance(error, SAYING) else f"{type(error).__name__}: {error}"
-    code = getattr(error, "code", "refused")
-    about = {"reason": plain_text(said), "code": plain_text(code, 40)}
+    about = {"reason": plain_text(said), "code": plain_text(getattr(error, "code", "refused"), 40)}
     return Message("refusal", about).to_bytes()
 
 
@@ -257,8 +256,7 @@ def answer_together(nodes: Sequence[Node[S, U, R]], message: bytes) -> list[Repl
             request = Request.from_bytes(message, "", plan)
             if request.stage == "update":
                 turns = [replace(request.context, client=node.name) for node in nodes]
-                data = [node.prepared(None) for node in nodes]
-                pairs = list(zip(data, turns, strict=True))
+                pairs = list(zip([node.prepared(None) for node in nodes], turns, strict=True))
                 made = []
                 for upload, context in zip(
                     plan.algorithm.client_updates(request.payload, pairs), turns, strict=True

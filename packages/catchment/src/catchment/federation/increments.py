@@ -237,8 +237,7 @@ class Increments:
             own = recordings.pop(segment.name, None) if segment.name else None
             opened = own or OpenRecording(0, Waiting.at_first(segment))
             # Steps within the washout give no row, and yet say how many targets there are.
-            n_targets = self._n_targets(segment)
-            made = made or [self._zero(n_targets)]
+            made = made or [self._zero(self._n_targets(segment))]
             pieces, opened = self._prepared(segment, opened)
             if self.preprocessing.window is not None:
                 ready += pieces
@@ -283,8 +282,7 @@ class Increments:
         pieces, after = prepared_segment(
             self.preprocessing, steps, waiting, ends=not segment.goes_on
         )
-        stop = segment.first_step + segment.n_steps
-        return pieces, replace(opened, steps=stop, waiting=after)
+        return pieces, replace(opened, steps=segment.first_step + segment.n_steps, waiting=after)
 
     def _rows(
         self, segment: Recording, pieces: Sequence[Recording], opened: OpenRecording
@@ -343,8 +341,7 @@ def with_increments(
         history += (scores,) if scores.clients else ()
     # Without names nobody can be missed: answers are then taken to be in the sum.
     asked = {*before.missed, *(context.cohort if kept else ())}
-    missed = tuple(sorted(asked.difference(total.by_client)))
-    return replace(after, missed=missed, history=history)
+    return replace(after, missed=tuple(sorted(asked.difference(total.by_client))), history=history)
 
 
 def unread(found: Iterable[Recording], memory: Memory) -> list[Recording]:

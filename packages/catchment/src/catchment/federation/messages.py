@@ -22,6 +22,7 @@ REPLY_HEADER = 1 << 18  # bytes: a client has few facts to tell, and JSON grows 
 PATH = re.compile(r"[/\\]|^\.")
 Watch = Callable[[int, int, int], None]
 TRAINING, EVALUATION = "training", "evaluation"
+TURN = "turn"  # code of a client that has rows for another round of the same training
 
 
 def check_client_names(names: Iterable[object]) -> None:
@@ -144,11 +145,39 @@ class Record:
 Rounds = Mapping[str, Sequence[Record]]  # by stage: the records of its rounds
 
 
+def in_turns(records: Sequence[Record]) -> list[Record]:
+    """Return records in which who sat out a round, and not all of them, counts as used.
+
+    >>> sits = {name: Refusal(name, TURN, "no row") for name in ("ann", "bob", "cy")}
+    >>> ann, bob = ((sits[name], sits["cy"]) for name in ("ann", "bob"))
+    >>> made = in_turns([Record(0, 3, 1, 0.1, 0, 0, ann), Record(1, 3, 1, 0.1, 0, 0, bob)])
+    >>> [(record.n_used, [one.client for one in record.refused]) for record in made]
+    [(2, ['cy']), (2, ['cy'])]
+    """
+    sat = [{one.client for one in record.refused if one.code == TURN} for record in records]
+    taken = [names - sat[0].intersection(*sat) for names in sat]
+    return [
+        replace(
+            record,
+            n_used=record.n_used + len(names),
+            refused=tuple(one for one in record.refused if one.client not in names),
+        )
+        for record, names in zip(records, taken, strict=True)
+    ]
+
+
+def turns(records: Sequence[Record]) -> str:
+    """Return how many were in which round where clients with and without labels take turns."""
+    if not any(one.code == TURN for record in records for one in record.refused):
+        return ""
+    return f" ({records[0].n_used} with labels, {records[-1].n_used} with rows that lack them)"
+
+
 def left_out(rounds: Rounds) -> tuple[Refusal, ...]:
     """Return the clients that stages did without, every reason of a client in a stage once."""
     found: dict[Refusal, None] = {}
     for stage, records in rounds.items():
-        for record in records:
+        for record in in_turns(records):
             for one in record.refused:
                 found[replace(one, stage=stage)] = None
     return tuple(found)
@@ -169,8 +198,7 @@ def headline(rounds: Rounds, *, most: int = 5) -> str:
     >>> headline({"training": [Record(0, 15, 14, 0.1, 0, 0, (why,))]})
     "14 of 15 clients; ann: there is no column 'y'"
     """
-    training = rounds.get(TRAINING) or next(iter(rounds.values()), ())
-    worst = _worst(training)
+    worst = fewest(rounds.get(TRAINING) or next(iter(rounds.values()), ()))
     if worst is None:
         return ""
     named: dict[str, str] = {}
@@ -219,23 +247,25 @@ def counts(rounds: Rounds) -> str:
     >>> counts({"training": [asked], "evaluation": [tested]})
     '14 of 15 clients trained, 3 of 4 were tested'
     """
-    training, test = (_worst(rounds.get(stage, ())) for stage in (TRAINING, EVALUATION))
+    training, test = (fewest(rounds.get(stage, ())) for stage in (TRAINING, EVALUATION))
     words = []
     if training is not None:
-        words.append(f"{training.n_used} of {training.n_asked} clients trained")
+        more = turns(rounds[TRAINING])
+        words.append(f"{training.n_used} of {training.n_asked} clients trained{more}")
     if test is not None:
         words.append(f"{test.n_used} of {test.n_asked} were tested")
     return ", ".join(words)
 
 
-def _worst(records: Sequence[Record]) -> Record | None:
-    return min(records, key=lambda record: record.n_used - record.n_asked, default=None)
+def fewest(records: Sequence[Record]) -> Record | None:
+    """Return the round that did without most clients."""
+    return min(in_turns(records), key=lambda record: record.n_used - record.n_asked, default=None)
 
 
 def warn_of(rounds: Rounds) -> None:
     """Warn with the names of the clients that a run did without, if it did without any."""
     for records in rounds.values():
         for record in records:
-            if record.refused:
+            if record.refused and left_out(rounds):
                 warnings.warn(headline(rounds), RefusedClientsWarning, stacklevel=3)
                 return

@@ -60,9 +60,8 @@ class Protection:
         """What clients of this process remember, if the protection was made with it."""
         return {}
 
-    def __post_init__(self) -> None:
-        """Check the settings of a protection that is a dataclass by the types of its fields."""
-        check_fields(self)
+    # The settings of one that is a dataclass are checked by the types of its fields.
+    __post_init__ = check_fields
 
     @property
     def requirements(self) -> Requirements:

@@ -223,8 +223,7 @@ class Workflow:
             adapted = engines.run(PLASTICITY, self.plan(PLASTICITY, known), known, folder)
             maps: Any = known.maps
             known = replace(known, maps=(maps[0].reading(adapted.result),))
-        plan = self.plan(TRAINING, known)
-        return known, engines.run(TRAINING, plan, known, folder, onto=onto)
+        return known, engines.run(TRAINING, self.plan(TRAINING, known), known, folder, onto=onto)
 
     def upload(self, known: StageInputs) -> str:
         """Return in one sentence what clients send in the training, and why."""
@@ -243,8 +242,7 @@ class Workflow:
             "adapt": None if self.adapt is None else (self.adapt(_line(1)), self.adapt_rounds),
             "training": self.plan(TRAINING, StageInputs(maps, RAW)),
         }
-        text = json.dumps(describe(described), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(json.dumps(describe(described), sort_keys=True).encode()).hexdigest()
 
     def agrees(self, stage: str, known: StageInputs) -> bool:
         """Return whether maps and preparation are those described here.
@@ -329,8 +327,7 @@ class Workflow:
             from catchment.federation.measure.evaluation import Evaluation
 
             if stage == DELIVERY:
-                delivery = Delivery(sha256=known.model, place=place)
-                return Plan(algorithm=delivery, limits=self.limits)
+                return Plan(algorithm=Delivery(sha256=known.model, place=place), limits=self.limits)
             told: dict[str, Any] = {"store_per_client": not masks, "adapted": self.scores_adapted}
             tested = Evaluation(sha256=known.model, place=place, **told)
             return Plan(algorithm=tested, limits=self.limits, protections=masks)

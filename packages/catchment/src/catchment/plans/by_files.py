@@ -40,14 +40,13 @@ from catchment.federation.messages import TRAINING, Engine, Reply, check_client_
 from catchment.federation.runs.folder import is_begun, locked, remove_run
 from catchment.federation.runs.read import read_run
 from catchment.federation.workflow import SCALING, AnyPlan, Engines, StageInputs, Workflow
-from catchment.plans.data import Files, PlanData, Recordings, arrange
+from catchment.plans.data import About, Files, PlanData, Recordings, arrange
 from catchment.plans.file import PlanFile, own_kinds, read_plan, refuse_weeks
 from catchment.plans.run import Finished, PlanRun, opened
 from catchment.plugins import plugin
-from catchment.privacy.in_the_clear import PlainRules, check_floors, policy_of
 from catchment.privacy.ledger import PrivacyLedger
 from catchment.privacy.policy import NAME as POLICY
-from catchment.privacy.policy import OwnData, template
+from catchment.privacy.policy import OwnData, PlainRules, check_floors, policy_of, template
 from catchment.privacy.secure_aggregation.client_store import FileMemory
 from catchment.privacy.secure_aggregation.protection import SecureAggregation, is_name
 from catchment.wire import Message, digest, plain_text, split
@@ -197,7 +196,7 @@ def contribute(
     check_client_names([name])
     file = by_files(plan)
     policy = policy_of({"keys": str(keys), "allow-plain-statistics": clear})
-    workflow = _assisted(file.workflow(file.about(), known_keys(file, identities)))
+    workflow = _assisted(file.workflow(file.about(), known_keys(file, identities)), {}, {})
     check_floors(policy, workflow.protections)
     if request is None:
         stage, asked = first_request(workflow)
@@ -243,7 +242,8 @@ def _own(
         return device_of(data).within(workflow), ALL
     files = own_files(file, data)
     units = units_of_files(replace(files, leave_out=()).paths(Path()), about.parts, about.date)
-    return data_of(own_data(file, name, OwnFiles(files, units)).train[name]), lambda: units
+    held = own_data(file, {name: OwnFiles(files, units)}, file.about())
+    return data_of(held.train[name]), lambda: units
 
 
 def by_files(plan: str | Path) -> PlanFile:
@@ -290,8 +290,7 @@ def own_files(file: PlanFile, data: str | Path) -> Files:
             f"split is {file.sharing.split!r}, which deals all clients' data anew; no client can "
             "do that, leave it out"
         )
-    timed = file.preprocessing.by_duration or file.preprocessing.rate is not None
-    if timed and not file.origin.time:
+    if (file.preprocessing.by_duration or file.preprocessing.rate) and not file.origin.time:
         raise ValueError(
             "the plan counts in seconds and names no column of times; write time = ... in [data]"
         )
@@ -316,17 +315,16 @@ class OwnFiles:
         return [one for name in sorted(found) for one in found[name]]
 
 
-def own_data(file: PlanFile, name: str, source: Source) -> PlanData:
-    """Return a client's own data, what trains apart from what the plan keeps for a test.
+def own_data(file: PlanFile, held: Mapping[str, Source], about: About) -> PlanData:
+    """Return clients' own data, what trains apart from what the plan keeps for a test.
 
     Where the plan tests whole clients, by folds too, who contributes trains on all of its data.
     """
-    about = file.about()
     if file.sharing.test == "folds" or file.sharing.tests_of(about) == "clients":
-        return PlanData({name: source}, {}, about)
+        return PlanData(held, {}, about)
     washout = file.washout if file.preprocessing.window is None else 0
     sharing = replace(file.sharing, split="natural")
-    return arrange(Recordings({name: source}, about), sharing, washout=washout)
+    return arrange(Recordings(held, about), sharing, washout=washout)
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,12 +431,13 @@ def combine(
     read = {str(path): Path(path).read_bytes() for path in answers}
     workflow = _assisted(file.workflow(about, trusted), read, refused)
     engines = FilesEngines(found=found)
-    folder = place = Path(out)
-    before = _facts(folder)
-    if "finished" in before and before.get("engine") == ENGINE:
-        place = folder.with_name(f"{folder.name}.next")
+    folder, place = Path(out), Path(out).with_name(f"{Path(out).name}.next")
+    before = read_run(folder).facts if is_begun(folder) else {}
+    if before.get("engine") != ENGINE or "finished" not in before:
+        place = folder
     # One that waits for the helper goes on: begun anew, its noise would be charged twice.
-    with opened(file, place, resume=_facts(place).get("engine") == ENGINE) as store:
+    waiting = is_begun(place) and read_run(place).facts.get("engine") == ENGINE
+    with opened(file, place, resume=waiting) as store:
         run = FilesRun(file, workflow, about, engines, store, Scores)
         try:
             done = run.run()
@@ -450,15 +449,11 @@ def combine(
     if place != folder:
         remove_run(folder)
         folder.mkdir(exist_ok=True)
-        for one in place.iterdir():
+        for one in sorted(place.iterdir()):
             one.replace(folder / one.name)
         place.rmdir()
     absent = found.get(SCALING, {}).keys() - found[TRAINING].keys()
     return Combined(Finished(read_run(folder), done.model, done.scores), refused, sorted(absent))
-
-
-def _facts(folder: Path) -> Mapping[str, str]:
-    return read_run(folder).facts if is_begun(folder) else {}
 
 
 def _sorted(
@@ -492,9 +487,7 @@ def _sorted(
     return found, refused
 
 
-def _assisted(
-    workflow: Workflow, read: dict[str, bytes] | None = None, refused: dict[str, str] | None = None
-) -> Workflow:
+def _assisted(workflow: Workflow, read: dict[str, bytes], refused: dict[str, str]) -> Workflow:
     """Return the workflow with its helper's answers at hand, where it has two servers.
 
     What is used of them is taken out of `read`; why others are not is written into `refused`.
@@ -503,25 +496,23 @@ def _assisted(
     def assist(batch: bytes, agreed: SecureAggregation) -> bytes:
         from catchment.privacy.secure_aggregation.two_servers import BATCH, answered
 
-        named, left = split(Message.from_bytes(batch), BATCH), read or {}
-        why = {} if refused is None else refused
-        for path, content in left.items():
+        named = split(Message.from_bytes(batch), BATCH)
+        for path, content in read.items():
             try:
                 answered(agreed, named, content)
             except IntegrityError as error:
-                why[path] = str(error)
+                refused[path] = str(error)
             else:
-                why.pop(path, None)
-                return left.pop(path)
+                refused.pop(path, None)
+                return read.pop(path)
         if len(named) < agreed.min_clients:
             raise FederationError(
                 f"the helper answered for all but {len(named)}, and a batch has "
                 f"{agreed.min_clients} or more; wait until so many have come late, or leave them "
                 "out with --without"
             )
-        raise AwaitedError(
-            "the sum is masked, and the helper takes the masks off", batch, suffix=".batch"
-        )
+        words = "the sum is masked, and the helper takes the masks off"
+        raise AwaitedError(words, batch, suffix=".batch")
 
     protections = list(workflow.protections)
     for k, one in enumerate(protections):

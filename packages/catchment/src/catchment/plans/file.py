@@ -515,6 +515,7 @@ class PlanFile:
         hidden = any(one.hides for one in protections)
         given: dict[str, Any] = {"features": None, "classes": about.classes, "base": self.base}
         given["preprocessing"] = self.preprocessing
+        given["data_shape"] = (self.preprocessing.window, n_inputs) if n_clients else None
         kind, rest = chosen(ALGORITHMS, table, "[learn]", key="algorithm", own=True)
         own: dict[str, Any] = {}
         if kind is FederatedRidge:
@@ -528,8 +529,7 @@ class PlanFile:
             if kind is FederatedRidge:
                 known = own | {"features": maps[0], "hidden": hidden}
                 return automatic_ridge(n_clients=n_clients, **known)
-            several = bool(self.candidates) or offered.several
-            known = given | {"features": maps if several else maps[0]}
+            known = given | {"features": maps if self.candidates or offered.several else maps[0]}
             return _settled(read(kind, rest, "[learn]", known), hidden=hidden)
 
         return Workflow(

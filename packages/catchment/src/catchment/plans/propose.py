@@ -17,6 +17,7 @@ import numpy as np
 from catchment.data.frames import listed
 from catchment.data.survey.look import length
 from catchment.data.tables import kind_of
+from catchment.errors import as_toml
 from catchment.federation.learn.yule_walker import LONG as LONG_SERIES
 from catchment.federation.learn.yule_walker import LOOKBACKS
 from catchment.plans.data import FOLDS, Files
@@ -84,7 +85,7 @@ def propose(
         "preprocessing": _prepare(found, cut, why, rate, horizon)
         | {"scale": (scale, f"by {by}; or {' or '.join(scales)}")},
         "features": {
-            "map": (map_, f"or {', '.join(one for one in others if one != _toml(map_))}"),
+            "map": (map_, f"or {', '.join(one for one in others if one != as_toml(map_))}"),
         },
         "learn": {"algorithm": ("ridge", "exact: as if all rows had been in one place")},
     }
@@ -95,7 +96,7 @@ def propose(
         map_ = str(sections["features"]["map"][0])
     sections |= _limits(found)
     head = f"# Written by: {command}\n# Change what you like, then: catchment run "
-    text = written(f"{head}{shlex.quote(place.name)}\ntitle = {_toml(title)}\n", sections)
+    text = written(f"{head}{shlex.quote(place.name)}\ntitle = {as_toml(title)}\n", sections)
     tables: dict[str, object] = {"title": title}
     for name, section in sections.items():
         tables[name] = {setting: section[setting][0] for setting in section}
@@ -131,7 +132,7 @@ def written(head: str, sections: Mapping[str, Section]) -> str:
     for name, section in sections.items():
         lines.append(f"\n[{name}]\n")
         for setting, (value, comment) in section.items():
-            line = f"{setting} = {_toml(value)}"
+            line = f"{setting} = {as_toml(value)}"
             lines.append(f"{line:<38}  # {comment}\n" if comment else f"{line}\n")
     return _marked("".join(lines))
 
@@ -144,15 +145,6 @@ def is_untouched(text: str) -> bool:
     """Return whether a plan is as it was `written`."""
     body, mark, _ = text.rpartition(MARK)
     return bool(mark) and _marked(body) == text
-
-
-def _toml(value: object) -> str:
-    """Return a value as TOML writes it.
-
-    >>> _toml(["a", 'say "b"']), _toml(True), _toml(0.25)
-    ('["a", "say \\\\"b\\\\""]', 'true', '0.25')
-    """
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _data(found: Survey, files: Sequence[str], place: Path) -> Section:
@@ -352,7 +344,7 @@ def seen(file: PlanFile) -> list[str]:
     def written(**changed: Sequence[str] | None) -> str:
         instead = [f" in the place of {name}" for name, new in changed.items() if new is None]
         lines = [
-            f"{name} = {_toml(new[0] if len(new) == 1 else list(new))}"
+            f"{name} = {as_toml(new[0] if len(new) == 1 else list(new))}"
             for name, new in changed.items()
             if new is not None
         ]

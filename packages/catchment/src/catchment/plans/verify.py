@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,8 @@ from catchment.errors import CatchmentError
 from catchment.federation.runs.folder import MODEL, PLAN
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.verify import Check, Verification, compared, verified
-from catchment.plans.data import About, Recordings, arrange
+from catchment.plans.by_files import own_data
+from catchment.plans.data import About
 from catchment.plans.file import PlanFile, fingerprint_of, read_plan
 from catchment.readout.answers import read_for
 from catchment.readout.storage import load
@@ -130,8 +130,4 @@ def _of_files(
     if file is None:
         return held
     about = About(model.channels or (), model.classes, columns=tuple(model.columns.items()))
-    if file.sharing.test == "folds" or file.sharing.tests_of(about) == "clients":
-        return held
-    washout = file.washout if file.preprocessing.window is None else 0
-    sharing = replace(file.sharing, split="natural")
-    return arrange(Recordings(dict(held), about), sharing, washout=washout).train
+    return own_data(file, dict(held), about).train

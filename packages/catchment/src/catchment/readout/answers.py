@@ -216,9 +216,10 @@ def _checked_channels(
         )
     missing, has = [name for name in model.channels if name not in frame], ", ".join(frame)
     if missing:
+        columns = ("columns " if missing[1:] else "column ") + ", ".join(map(repr, missing))
+        trained = ", ".join(model.channels)
         raise ValueError(
-            f"{path} has no column {', '.join(map(repr, missing))}; the model was trained on "
-            f"{', '.join(model.channels)}, the file has {has}"
+            f"{path} has no {columns}; the model was trained on {trained}, the file has {has}"
         )
     if not len(frame[model.channels[0]]):
         raise ValueError(f"{path} has no rows; leave it out")

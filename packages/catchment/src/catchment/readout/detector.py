@@ -1,7 +1,7 @@
 """A trained detector of anomalies: raw recordings in, scores and alarms out.
 
 Of rows r with weight n, sum s and Gram matrix R'R the mean is m = s / n and the covariance
-S = R'R / n - m m'. It is shrunk towards a multiple of the identity with the same trace,
+S = R'R / n - m m'. It is shrunk toward a multiple of the identity with the same trace,
 
     V = (1 - a) S + a (trace S / F) I,
 

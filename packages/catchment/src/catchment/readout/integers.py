@@ -66,9 +66,10 @@ def added_all(some: Sequence[Whole], others: Sequence[Whole]) -> list[Whole]:
 
         total = np.empty(sum(map(np.size, some)), dtype=np.int64)
         if add_int64(tuple(map(np.ravel, some)), tuple(map(np.ravel, others)), total):
-            ends = accumulate(map(np.size, some))
-            each = zip(some, ends, strict=True)
-            return [total[end - one.size : end].reshape(one.shape) for one, end in each]
+            found: list[Whole] = []
+            for one, end in zip(some, accumulate(map(np.size, some)), strict=True):
+                found.append(total[end - one.size : end].reshape(one.shape))
+            return found
     return list(map(added, some, others))
 
 

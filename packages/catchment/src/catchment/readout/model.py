@@ -245,8 +245,7 @@ class Model(Predictor):
                 tensors[name] = getattr(self, name)
         if self.statistics is not None and self.adaptable:
             facts["adaptable"] = True
-            content = self.statistics.parts().to_bytes()
-            tensors["sums"] = np.frombuffer(content, dtype=np.uint8)
+            tensors["sums"] = np.frombuffer(self.statistics.parts().to_bytes(), dtype=np.uint8)
         elif self.statistics is not None:
             facts["statistics"], sums = stored_statistics(self.statistics, "statistics.")
             tensors |= sums

@@ -6,6 +6,7 @@ storage and evaluation know them all by this base class, and prepare recordings 
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from catchment.readout.model import Model
 
 New = Recording | Array | Sequence[Recording | Array]
+NO_ROW = (
+    "recording {} gives no row: no channel has a value, or it is shorter than a window or washout; "
+    "leave it out"
+)
 
 
 class Predictor(ABC):
@@ -119,6 +124,8 @@ class Predictor(ABC):
         """
         found = self.outputs(new, client, device=device)
         for k, y in enumerate(found):
+            if not len(y):
+                warnings.warn(NO_ROW.format(k), stacklevel=2)
             found[k] = self.said(y)
         return found[0] if is_alone(new) else found
 
@@ -145,10 +152,7 @@ class Predictor(ABC):
         found = self.outputs(new, client, device=device)
         for k, y in enumerate(found):
             if not len(y):
-                raise ValueError(
-                    f"recording {k} gives no row: no channel has a value, or it is shorter than a "
-                    "window; leave it out"
-                )
+                raise ValueError(NO_ROW.format(k))
         return np.array([y.mean(axis=0) for y in found]).reshape(len(found), self.n_outputs)
 
     def predict_interval(
@@ -188,8 +192,7 @@ class Predictor(ABC):
             self.check_channels(recording, k)
         segments = self.preprocessing.inputs(recordings)
         prepared = list(map(attrgetter("recording"), segments))
-        outputs = self.outputs_of(prepared, client, device=device)
-        return list(zip(segments, outputs, strict=True))
+        return list(zip(segments, self.outputs_of(prepared, client, device=device), strict=True))
 
     def interval(self, outputs: Array, coverage: float = 0.9) -> tuple[Array, Array]:
         """Return lower and upper ends, (n, K) each, around outputs (n, K) of new rows.

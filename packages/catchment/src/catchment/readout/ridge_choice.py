@@ -133,8 +133,7 @@ def chosen_readout(
         if ridge != "gcv":
             raise ValueError(f'ridge is {ridge!r}; pass a number, or "gcv"')
         finest = FINEST_CLASSES if classes else 0.0
-        scaled = rescaled(statistics, scale)
-        choice = choose_by_gcv(scaled, finest=finest, intercept=intercept)
+        choice = choose_by_gcv(rescaled(statistics, scale), finest=finest, intercept=intercept)
     best: Any = ridge if choice is None else choice.best
     if head is None:
         return choice, solve_readout(statistics, best, intercept=intercept, scale=scale)
@@ -237,8 +236,7 @@ def choose_by_gcv(
         more = _smaller(statistics, tried, scores)
         if len(more):
             tried, scores = np.concatenate([more, tried]), np.vstack([scored(more), scores])
-    best = best_ridge(tried, scores, doubt(statistics, tried))
-    return RidgeChoice(tried, scores, best)
+    return RidgeChoice(tried, scores, best_ridge(tried, scores, doubt(statistics, tried)))
 
 
 def choose_by_blocks(
@@ -281,8 +279,7 @@ def choose_by_blocks(
     weights = np.array(list(map(attrgetter("weight"), filled)))
 
     def held_out(some: Array, block: RidgeStatistics) -> Array:
-        path = solve_path(total - block, some, intercept=intercept, scale=scale)
-        return path_errors(block, path)
+        return path_errors(block, solve_path(total - block, some, intercept=intercept, scale=scale))
 
     tried = ridge_grid(acted_on) if ridges is None else _given(ridges)
     errors = np.array(list(ordered_map(partial(held_out, tried), filled, threads=threads)))

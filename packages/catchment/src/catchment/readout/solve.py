@@ -71,8 +71,7 @@ def feature_scale(statistics: RidgeStatistics) -> Array:
     statistics = statistics.floats
     raw = diagonal(statistics.gram) / statistics.weight
     variance = raw - (statistics.feature_sum / statistics.weight) ** 2
-    varied = variance > CONSTANT * raw
-    return np.sqrt(np.where(varied, variance, 1.0))
+    return np.sqrt(np.where(variance > CONSTANT * raw, variance, 1.0))
 
 
 def rescaled(statistics: RidgeStatistics, scale: Array | None) -> RidgeStatistics:

@@ -269,8 +269,8 @@ def read_file(file: BinaryIO, path: str) -> tuple[Header, Tensors]:
     raw += file.read(min(size, MAX_HEADER))
     if raw[8:9] not in (b"{", b""):
         raise IntegrityError(
-            f"{path} is no model: it does not begin as a safetensors file does; pass a file that "
-            "`save` wrote, or the model.safetensors of a run"
+            f"{path} is not a model file, because it does not begin as safetensors files do; pass "
+            "a file that `save` wrote, or the model.safetensors of a run"
         )
     if len(raw) < 8 + size:
         raise IntegrityError(

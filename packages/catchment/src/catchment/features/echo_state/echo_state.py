@@ -9,7 +9,7 @@ words mean the same map for one owner, for many, in scikit-learn and in a plan f
 
 A recording may be gone on with from the states that its steps so far have left. In fixed point it
 is cut at L, 2L, ... and each part starts from rest M steps before
-(`catchment.features.echo_state.run`), so towards the end of a part the next is under way, too: the
+(`catchment.features.echo_state.run`), so toward the end of a part the next is under way, too: the
 states of all parts under way are carried, and rows are those of the recording in one piece.
 """
 

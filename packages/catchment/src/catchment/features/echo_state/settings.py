@@ -151,8 +151,7 @@ class LongTail(Uniform):
 
     def rates(self, rng: Words, n: int) -> Array:
         n_quick = round(0.75 * n)
-        slow = geometric(n - n_quick, self.low, self.high)
-        return np.append(np.full(n_quick, self.high), slow)
+        return np.append(np.full(n_quick, self.high), geometric(n - n_quick, self.low, self.high))
 
 
 RANGES = {one.kind: one for one in (Uniform, LogUniform, Linspace, LongTail)}

@@ -125,8 +125,7 @@ def group_of(client: str) -> int:
     >>> [group_of(name) for name in ("ann", "bob", "cid")]
     [14, 26, 25]
     """
-    digest = hashlib.sha256(client.encode()).digest()
-    return int.from_bytes(digest[:8], "big") % N_GROUPS
+    return int.from_bytes(hashlib.sha256(client.encode()).digest()[:8], "big") % N_GROUPS
 
 
 def group_sums(by_client: Mapping[str, Any]) -> dict[int, Any]:

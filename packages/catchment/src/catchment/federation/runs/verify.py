@@ -212,8 +212,7 @@ class Verification:
         ]
         ok, bad, open_ = (len(self.having(one)) for one in ("ok", "differs", "cannot be checked"))
         end = f"{bad} of {ok + bad} checks differ" if bad else f"all {ok} checks agree"
-        rest = f"; {open_} could not be made" if open_ else ""
-        return "\n".join([*lines, end + rest])
+        return "\n".join([*lines, end + (f"; {open_} could not be made" if open_ else "")])
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -267,7 +266,7 @@ def verified(
     if model is not None and trained is not None:
         kept = trained.sums.by_client
         if only is not None and kept and only not in kept:
-            names = ", ".join(sorted(kept)[:8])
+            names = ", ".join(sorted(kept)[:8]) + ", ..." * (len(kept) > 8)
             raise ValueError(f"there is no client {only!r} in the sum; there are {names}")
         said.kept(trained, only)
         said.solved("readout", trained, trained.state, trained.model.readout)

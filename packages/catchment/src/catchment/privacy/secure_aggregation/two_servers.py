@@ -98,7 +98,8 @@ def masked(
         check_rows(made, rows_per_feature=agreed.rows_per_feature, min_clients=agreed.min_clients)
         numbers = encoded(parts, ring, n_clients=len(agreed.names))
         seed = ledger.secret(told + content_digest(outline, numbers))
-        add_into(numbers, keys.Masks(ring, outline.length).of(_mask_key(seed, told)))
+        key = keys.derive(seed, salt=told, purpose=PROTOCOL)
+        add_into(numbers, keys.Masks(ring, outline.length).of(key))
         helper = X25519PublicKey.from_public_bytes(bytes.fromhex(agreed.helper[:KEY_DIGITS]))
         # Sealed once: who types a command twice has made the same file twice.
         place = f"two-servers/box/{sha256(about + seed).hexdigest()}"
@@ -107,10 +108,10 @@ def masked(
     among = [f"{name} by {agreed.helper[:KEY_DIGITS]}" for name in agreed.names]
     after = ledger.upload(context.plan, context.round, parts.kind, told.hex(), among)
     signed = content_digest(outline, numbers) + box + json.dumps(after).encode()
-    arrays = (numbers, _bytes(box + keys.sign(memory, about, signed)))
+    sealed = np.frombuffer(box + keys.sign(memory, about, signed), np.uint8)
     # The other terms are the plan's, and the leader knows them.
     facts = {"outline": outline.fact(), "expires": terms["expires"], "after": after}
-    return Message(UPLOAD, facts, arrays)
+    return Message(UPLOAD, facts, (numbers, sealed))
 
 
 def _terms(
@@ -135,14 +136,6 @@ def _told(agreed: SecureAggregation, context: RoundContext, payload: Message) ->
 
 def about_of(terms: Mapping[str, Any]) -> bytes:
     return json.dumps([PROTOCOL, dict(terms)], sort_keys=True, separators=(",", ":")).encode()
-
-
-def _mask_key(seed: bytes, told: bytes) -> bytes:
-    return keys.derive(seed, salt=told, purpose=PROTOCOL)
-
-
-def _bytes(content: bytes) -> Any:
-    return np.frombuffer(content, dtype=np.uint8)
 
 
 @final
@@ -187,7 +180,7 @@ class TwoServerRound:
         terms = _terms(self._agreed, context.client, self._told, ring, outline)
         expires, after = (parts.facts.get(name) for name in ("expires", "after"))
         signed = {"terms": terms | {"expires": expires}, "after": after}
-        content = _bytes(content_digest(outline, numbers))
+        content = np.frombuffer(content_digest(outline, numbers), np.uint8)
         one = Message("sealed", signed, (content, box, signature))
         check_sealed(self._agreed, context.client, one)  # or the helper would refuse the batch
         if self._total is None:
@@ -348,7 +341,7 @@ class Helper:
                 raise IntegrityError(
                     f"what {name} sealed does not open; it was sealed for another helper"
                 ) from error
-            add_into(total, masks.of(_mask_key(seed, told)))
+            add_into(total, masks.of(keys.derive(seed, salt=told, purpose=PROTOCOL)))
         self._memory.update(notes)
         facts = {"batch": digest(batch).hex(), "clients": sorted(named), "plan": plan}
         made = Message(ANSWER, facts, (total,))
