@@ -238,8 +238,7 @@ def _own(
 ) -> tuple[Any, Any]:
     """Return where a client's recordings are, in files or on a device, and their units."""
     if data.startswith(("tcp://", "serial://")):
-        device_of = plugin("engines", "device", needed_for="devices")
-        return device_of(data).within(workflow), ALL
+        return plugin("engines", "device", needed_for="devices")(data).within(workflow), ALL
     files = own_files(file, data)
     units = units_of_files(replace(files, leave_out=()).paths(Path()), about.parts, about.date)
     held = own_data(file, {name: OwnFiles(files, units)}, file.about())
@@ -323,8 +322,7 @@ def own_data(file: PlanFile, held: Mapping[str, Source], about: About) -> PlanDa
     if file.sharing.test == "folds" or file.sharing.tests_of(about) == "clients":
         return PlanData(held, {}, about)
     washout = file.washout if file.preprocessing.window is None else 0
-    sharing = replace(file.sharing, split="natural")
-    return arrange(Recordings(held, about), sharing, washout=washout)
+    return arrange(Recordings(held, about), replace(file.sharing, split="natural"), washout=washout)
 
 
 @dataclass(frozen=True, eq=False)
