@@ -11,7 +11,6 @@ import numpy as np
 from catchment.arrays import Array, Booleans, Integers
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
-from catchment.readout.accumulation import fixed_point_of
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.statistics import RidgeStatistics, unpack
 
@@ -82,7 +81,7 @@ class Rows:
             len(every),
             features.per_step,
             features.fingerprint,
-            fixed_point_of(features, every, classes),
+            FixedPoint.of(features, classes=classes, among=every),
         )
 
     def __len__(self) -> int:

@@ -359,8 +359,21 @@ def seen(file: PlanFile) -> list[str]:
             f"{found.problems[0]}; or write leave_out = {names} into [data] to go on without"
         )
     lines, n_files = summary_lines(found), len(origin.paths(file.base))
+    lines += [f"  ! {one}" for one in _read_too(origin, file.base, found)]
     some = len(found.paths)
     return [*([f"looked at {some} of {n_files:,} files"] if some < n_files else []), *lines]
+
+
+def _read_too(origin: Files, base: Path, found: Survey) -> list[str]:
+    """Return what a plan that names no inputs reads although it does not look like a channel."""
+    read = None if origin.inputs is not None else origin.channels_of(origin.paths(base)[0])
+    likely = found.roles.inputs
+    return [
+        f"column {name!r} does not look like a channel, and is read as one: name what it is in "
+        f"[data], or write inputs = {as_toml(list(likely))}"
+        for name in read or ()
+        if name not in likely
+    ]
 
 
 def oddities(file: PlanFile) -> tuple[str, ...]:
@@ -372,7 +385,7 @@ def oddities(file: PlanFile) -> tuple[str, ...]:
         return ()
     found = survey_of(file)
     assert found is not None
-    every, said = list(found.recordings), list(found.warnings)
+    every, said = list(found.recordings), [*found.warnings, *_read_too(origin, file.base, found)]
     changing = [
         client.name
         for client in found.clients

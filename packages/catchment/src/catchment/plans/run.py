@@ -204,8 +204,7 @@ class PlanRun:
 
     def __post_init__(self) -> None:
         had = {} if self.week is None else self.week.rounds
-        bound = replace(self.engines, settled=self._charged, had=had)
-        object.__setattr__(self, "engines", bound)
+        object.__setattr__(self, "engines", replace(self.engines, settled=self._charged, had=had))
 
     def run(self) -> Done:
         """Run all stages, or what is left of them, and keep what came of them."""
@@ -285,8 +284,7 @@ class PlanRun:
         return replace(plan, protections=tuple(protections))
 
     def _deliver(self, known: StageInputs, place: InMemory) -> None:
-        started = self.store.facts()["started"]
-        run = f"{self.store.folder.name} {started}"
+        run = f"{self.store.folder.name} {self.store.facts()['started']}"
         algorithm = Delivery.of(place, plan=known.workflow, run=run)
         known = replace(known, model=algorithm.sha256)
         self._after(DELIVERY, Plan(algorithm=algorithm), known, "delivered")

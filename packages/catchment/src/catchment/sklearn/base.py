@@ -50,7 +50,8 @@ from catchment.features.echo_state.run import Pool
 from catchment.features.echo_state.settings import MixedActivation, Uniform
 from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
-from catchment.readout.accumulation import accumulate, fixed_point_of
+from catchment.readout.accumulation import accumulate
+from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.model import Model, fitted_pipeline, solved_model
 from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.solve import Spectrum, checked_ridge, feature_scale, rescaled
@@ -608,16 +609,14 @@ class ReadoutEstimator(SequenceEstimator):
         prepared = pipeline.preprocessing.apply(recordings)
         rows: Array | None = None
         if weight is not None and not (given.pooled and features.feature_bits is None):
-            kept = given.after(features.washout)
+            kept, odd = given.after(features.washout), (weight % 1).any()
             rows = np.concatenate(features.rows([r.u for r in prepared], threads=threads))
             total = RidgeStatistics.from_states(
                 rows,
                 y[kept],
                 weight=weight[kept],
                 fingerprint=features.fingerprint,
-                fixed=None
-                if (weight % 1).any()
-                else fixed_point_of(features, prepared, is_classes),
+                fixed=None if odd else FixedPoint.of(features, classes=is_classes, among=prepared),
             )
         elif classes is None:
             total = accumulate(features, prepared, threads=threads, classes=False)
