@@ -63,7 +63,7 @@ def inspect(
     Nothing is sent.
     """
     from catchment.plans.by_files import Contribution
-    from catchment.privacy.in_the_clear import NOT_ANONYMOUS
+    from catchment.privacy.policy import NOT_ANONYMOUS
     from catchment.wire import plain_text
 
     one = Contribution.read(path)

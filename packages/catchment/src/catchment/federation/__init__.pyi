@@ -82,7 +82,6 @@ from catchment.federation.plan import describe as describe
 from catchment.federation.protection import Read as Read
 from catchment.federation.rows import (
     augmented as augmented,
-    local_blocks as local_blocks,
     segment as segment,
     targets_of as targets_of,
 )
