@@ -104,14 +104,14 @@ def by_files_pictures() -> None:
         '  <text x="176" y="44">and a sealed seed</text>',
         '  <rect class="box" x="322" y="72" width="120" height="38" rx="9"/>',
         '  <text class="name" x="338" y="97">leader</text>',
-        '  <text x="322" y="132">adds the numbers</text>',
+        '  <text x="322" y="62">adds the numbers</text>',
         '  <rect class="box" x="606" y="72" width="120" height="38" rx="9"/>',
         '  <text class="name" x="622" y="97">helper</text>',
-        '  <text x="606" y="132">opens seeds</text>',
+        '  <text x="606" y="62">opens seeds</text>',
         '  <path class="box" d="M446 82 L600 82" marker-end="url(#end)"/>',
-        '  <text x="464" y="72">seeds of a batch</text>',
+        '  <text x="470" y="72">seeds of a batch</text>',
         '  <path class="box" d="M602 102 L450 102" marker-end="url(#end)"/>',
-        '  <text x="456" y="124">signed sum of masks</text>',
+        '  <text x="446" y="124">signed sum of masks</text>',
         '  <text class="yes" x="322" y="172">sum - masks = the exact sum, and the model</text>',
     ]
     title = "Each site sends one file; leader and helper learn the sum of a batch, or nothing"

@@ -1,4 +1,4 @@
-"""Twelve pumps over twenty weeks: one wears, one is used differently. What helps, who notices?
+"""Twelve pumps over twenty weeks: one wears, one is used differently. Which models help?
 
     python examples/fleet_over_weeks.py [--quick] [--picture weeks.png] [--results weeks.json]
 
@@ -143,35 +143,38 @@ def print_table(errors: dict[str, list[dict[str, float]]], changed: list[list[st
 
 
 def draw(errors: dict[str, list[dict[str, float]]], changed: list[list[str]], path: Path) -> None:
-    """Draw the errors of all pumps and of the one that wears, with what was noticed."""
+    """Draw the errors of all pumps and of the one that wears, and where drift was detected."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    figure = Figure(figsize=(7.2, 6), layout="constrained")
     weeks = np.arange(2, len(changed) + 2)
     shown = [name for name in errors if name.startswith(("shared", "personal"))]
-    for axes, who in zip(figure.subplots(1, 2), ("", f"pump {WORN}"), strict=True):
+    panels = figure.subplots(2, 1, sharex=True)
+    for axes, who in zip(panels, ("", f"pump {WORN}"), strict=True):
+        detected = [
+            week
+            for week, found in zip(weeks, changed, strict=True)
+            if any(text.startswith(f"{who} (") or not who for text in found)
+        ]
+        for week in detected:
+            label = "drift detected" if week == detected[0] else ""
+            axes.axvline(week, color="#6b7280", alpha=0.4, lw=3, zorder=0, label=label)
         for name in shown:
             style = "-" if "forgetting" in name else ":"
             color = "#0072b2" if name.startswith("personal") else "#d55e00"
             values = [one[who] for one in errors[name]]
             axes.plot(weeks, values, style, color=color, label=name)
-        noticed = [
-            week
-            for week, found in zip(weeks, changed, strict=True)
-            if any(text.startswith(f"{who} (") or not who for text in found)
-        ]
-        said = f"{who or 'a pump'} is noticed"
-        for week in noticed:
-            axes.axvline(week, color="0.8", zorder=0, label=said if week == noticed[0] else "")
-        axes.set(
-            title=f"{who}, which wears from week 9 on" if who else "all pumps",
-            xlabel="week",
-            ylabel="NRMSE of the new week",
-            ylim=(0, None),
-        )
+        title = f"{who}, which wears from week {WEARS_FROM} on" if who else "all pumps"
+        axes.set_title(title, loc="left")
+        axes.set(ylabel="NRMSE of the new week", ylim=(0, None))
+        axes.set_axisbelow(True)
+        axes.grid(color="#e3e6ea", lw=0.6)
+        axes.spines[:].set_color("#e3e6ea")
         axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.legend(fontsize=8, loc="upper left" if who else "lower left")
-    figure.savefig(path, dpi=120)
+    panels[1].set_xlabel("week")
+    lines, labels = panels[0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside lower center", ncols=2, frameon=False)
+    figure.savefig(path, dpi=110)
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ The walk by files runs on this system, with what Windows lacks taken away before
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -135,9 +136,16 @@ def test_text_is_written_with_the_newline_of_every_system() -> None:
 def test_three_systems_run_what_is_here() -> None:
     told = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))
     (job,) = told["jobs"].values()
-    systems = {"ubuntu-latest", "windows-latest", "macos-latest"}
-    assert set(job["strategy"]["matrix"]["system"]) == systems
-    words = " ".join(step.get("run", "") for step in job["steps"]).split()
+    systems, matrix = {"ubuntu-latest", "windows-latest", "macos-latest"}, job["strategy"]["matrix"]
+    assert set(matrix["system"]) == systems
+    project = (ROOT / "packages" / "catchment" / "pyproject.toml").read_text(encoding="utf-8")
+    for python in (*matrix["python"], *(one["python"] for one in matrix["include"])):
+        assert f"Programming Language :: Python :: {python}" in project
+    # What a row of the matrix says is used, and a row is a new job, not more of another.
+    assert all(set(one) == matrix.keys() - {"include"} for one in matrix["include"])
+    used = set(re.findall(r"\$\{\{ matrix\.(\w+) \}\}", WORKFLOW.read_text(encoding="utf-8")))
+    assert used == matrix.keys() - {"include"}
+    words = " ".join([*matrix["pins"], *(step.get("run", "") for step in job["steps"])]).split()
     named = [word for word in words if word.startswith(("packages/", "tests/", "requirements/"))]
     assert len(named) >= 4
     assert all((ROOT / word.split("[")[0].strip('"')).exists() for word in named), named

@@ -190,6 +190,21 @@ def test_two_columns_of_one_name_are_refused() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("catchment_edge") is None, reason="no catchment-edge")
+def test_a_plan_that_names_no_inputs_says_which_columns_hardly_are_any() -> None:
+    good_people(Path("people"), 5)
+    plan = '[data]\nfiles = "people/*.csv"\nlabel = "activity"\n[preprocessing]\nwindow = 40\n'
+    plan += '[features]\nmap = "window_statistics"\n'
+    asked = "column 't' does not look like a channel, and is read as one: name what it is in [data]"
+    Path("plan.toml").write_text(plan)
+    said = typed("plan", "plan.toml").stdout
+    assert f'! {asked}, or write inputs = ["ax", "ay"]' in said
+    assert asked in " ".join(typed("run", "plan.toml").stderr.split())
+    assert ct.load("runs/plan/model.safetensors").channels == ("t", "ax", "ay")
+    for more in ('time = "t"', 'inputs = ["ax", "ay"]'):
+        Path("plan.toml").write_text(plan.replace("[preproc", f"{more}\n[preproc"))
+        assert "does not look like" not in typed("plan", "plan.toml").stdout
+
+
 def test_fit_writes_the_rate_and_export_uses_it() -> None:
     good_people(Path("people"), 3)
     typed("fit", "people", *QUICK)

@@ -457,7 +457,7 @@ ridge = 0.01
     run = ran(text, tmp_path / "run", tmp_path).run
     assert sorted(run.rows_by_client) == ["ann", "bob", "cyd"]
     assert run.metric == "accuracy"
-    with pytest.raises(FileNotFoundError, match="there is no file"):
+    with pytest.raises(FileNotFoundError, match="no file matches"):
         ran(text.replace("log.csv", "logs/*.csv"), tmp_path / "other", tmp_path)
 
 

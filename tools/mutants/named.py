@@ -407,12 +407,12 @@ _NOISE = {
     ),
     "clip 5 % over": (
         Edit(
-            DP + "clipping.py",
+            DP + "noise.py",
             "    most = square_steps(bound, step)\n",
             "    bound *= 1.05\n    most = square_steps(bound, step)\n",
         ),
         Edit(
-            DP + "clipping.py",
+            DP + "noise.py",
             "    longest, length = bound * (1 - MARGIN), float(np.linalg.norm(vector))\n",
             "    longest, length = 1.05 * bound, float(np.linalg.norm(vector))\n",
         ),
@@ -524,7 +524,7 @@ _PARTIAL = {
 
 _PERSONAL = {
     "personal readouts validated on their own rows": (
-        Edit(LEARN + "personal.py", "(shared, *path(whole - part))", "(shared, *path(whole))"),
+        Edit(LEARN + "own_readouts.py", "(shared, *path(whole - part))", "(shared, *path(whole))"),
     ),
 }
 

@@ -200,7 +200,7 @@ def _noises(result: FedptResult, part: str) -> str:
         "and both are settled."
     )
     if any("†" in cell for line in lines for cell in line):
-        ending += f" †: nothing was learned, {100 * naive:.1f} % are had without looking."
+        ending += f" †: no better than the most frequent answer, {100 * naive:.1f} %."
     return _joined(
         grid(head, lines),
         f"{len({row.seed for row in rows})} seeds; of {rows[0].n_clients} clients the one drawn "

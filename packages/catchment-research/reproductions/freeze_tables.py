@@ -166,8 +166,8 @@ def dropout_finding(result: FreezeResult) -> str:
     chosen = {choice for choice in result.found(search=True) if choice[0] == "dropout"}
     left = len(chosen - set(result.found()))
     return (
-        f"{behind} of {total} rows are behind one of few bits that trains the same layers and "
-        "sends less."
+        f"{behind} of {total} rows are less accurate than one of few bits that trains the "
+        "same layers and sends less."
     ) + (
         f" Rates were chosen for {len(chosen)} ways to deal units, of which {left} have not been "
         "tested: `python -m reproductions freeze --resume` adds them."

@@ -1,12 +1,15 @@
 from catchment_edge.c.adapt import AdaptCode as AdaptCode, adapt_code as adapt_code
-from catchment_edge.c.code import CCode as CCode, c_code as c_code, to_c as to_c
-from catchment_edge.c.plan import DevicePlan as DevicePlan
+from catchment_edge.c.code import (
+    CCode as CCode,
+    DevicePlan as DevicePlan,
+    c_code as c_code,
+    to_c as to_c,
+)
 from catchment_edge.client.device import EdgeClient as EdgeClient
 from catchment_edge.client.hello import DeviceHello as DeviceHello
 from catchment_edge.encoder import Encoder as Encoder
 from catchment_edge.onnx.export import OnnxFile as OnnxFile, to_onnx as to_onnx
-from catchment_edge.training.lags import lags_c_code as lags_c_code
-from catchment_edge.training.write import to_device as to_device
+from catchment_edge.training.write import lags_c_code as lags_c_code, to_device as to_device
 
 # For the other packages and the tests; may change without notice.
 from catchment_edge.onnx_session import CPU as CPU, CUDA as CUDA

@@ -12,10 +12,9 @@ from catchment.cli import JsonOption, UseOption, load_predictor, print_json
 
 if TYPE_CHECKING:
     from catchment.readout import Predictor
-    from catchment_edge.c.plan import DevicePlan
+    from catchment_edge.c.code import DevicePlan
     from catchment_edge.onnx.export import OnnxFile
-    from catchment_edge.training.lags import LagsDevice
-    from catchment_edge.training.write import TrainingDevice
+    from catchment_edge.training.write import LagsDevice, TrainingDevice
 
 TARGETS = ("onnx", "c", "arduino", "zephyr", "esp-idf", "platformio", "micropython")
 
@@ -125,7 +124,7 @@ def _lags(path: Path, board: str) -> Mapping[str, str]:
     """Return a board's tree of a client of a plan of autocovariances."""
     from catchment.features import NVAR
     from catchment.plans import read_plan
-    from catchment_edge.training.lags import lags_c_code
+    from catchment_edge.training.write import lags_c_code
 
     plan = read_plan(path)
     lags, horizons = plan.maps[0], plan.preprocessing.horizons
@@ -142,9 +141,8 @@ def _device(
 ) -> TrainingDevice | LagsDevice:
     """Return a plan's client as C; a port that is not there is refused before it is shown."""
     from catchment_edge.ports import port_files
-    from catchment_edge.training.lags import lags_device
     from catchment_edge.training.layout import ROWS
-    from catchment_edge.training.write import device_of
+    from catchment_edge.training.write import device_of, lags_device
 
     if port is not None:
         port_files(port)

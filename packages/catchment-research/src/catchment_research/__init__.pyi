@@ -3,14 +3,12 @@ from catchment_research.maps import (
     ACTIVATIONS as ACTIVATIONS,
     DenseReservoir as DenseReservoir,
     SpikingReservoir as SpikingReservoir,
-    noiseless as noiseless,
-    predict_with_feedback as predict_with_feedback,
-    with_feedback as with_feedback,
-)
-from catchment_research.matrices import (
     adapt_weights as adapt_weights,
     from_esnfed as from_esnfed,
     graph_metrics as graph_metrics,
+    noiseless as noiseless,
+    predict_with_feedback as predict_with_feedback,
+    with_feedback as with_feedback,
 )
 from catchment_research.reservoirpy import (
     from_reservoirpy as from_reservoirpy,

@@ -153,7 +153,7 @@ def cases() -> tuple[Case, ...]:
         _case("ridge-origin", FederatedRidge(features=z, intercept=False), series()),
         _case("gaussian", FederatedRidge(features=p, classes=CLASSES, head=LDA()), waves()),
         _case("unit", FederatedRidge(features=p, classes=CLASSES, head=CosineHead()), waves()),
-        _case("readouts", ReadoutAveraging(features=z, ridge="blocks"), series()),
+        _case("readouts", ReadoutAveraging(features=z), series()),
         _case("readouts-gcv", ReadoutAveraging(features=z, ridge="gcv"), series()),
         _case("readouts-uniform", ReadoutAveraging(features=z, weighting="uniform"), series()),
         _case("readouts-printed", ReadoutAveraging(features=z, weighting="printed"), series()),

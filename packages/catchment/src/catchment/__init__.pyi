@@ -30,8 +30,7 @@ from catchment.new_classes import (
     remove_class as remove_class,
 )
 from catchment.plans.by_files import combine as combine, contribute as contribute
-from catchment.privacy.dp.clipping import Clip as Clip
-from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise
+from catchment.privacy.dp.noise import Clip as Clip, GaussianNoise as GaussianNoise
 from catchment.privacy.secure_aggregation.keys import generate_keys as generate_keys
 from catchment.privacy.secure_aggregation.protection import SecureAggregation as SecureAggregation
 from catchment.readout.model import Model as Model

@@ -90,7 +90,7 @@ class SettingError(CatchmentError, ValueError):
 
     def in_plan(self) -> str:
         """Return the message for somebody who writes a plan file."""
-        return self._said(f"write {self.setting} = {_toml(self.value)} into [{self.table}]")
+        return self._said(f"write {self.setting} = {as_toml(self.value)} into [{self.table}]")
 
     def within(self, where: str) -> SettingError:
         """Return the error with the place before it."""
@@ -103,8 +103,12 @@ class SettingError(CatchmentError, ValueError):
         return f"{self.wrong}; {f'{self.otherwise}, or ' if self.otherwise else ''}{remedy}"
 
 
-def _toml(value: object) -> str:
-    """Return a value as a plan file has it: text, numbers, truths and lists of these."""
+def as_toml(value: object) -> str:
+    """Return a value as a plan file has it: text, numbers, truths and lists of these.
+
+    >>> as_toml(["a", 'say "b"']), as_toml(True), as_toml(0.25)
+    ('["a", "say \\\\"b\\\\""]', 'true', '0.25')
+    """
     plain = [*value] if isinstance(value, tuple) else value
     return json.dumps(plain, ensure_ascii=False, default=str)
 
@@ -157,35 +161,28 @@ class TooFewClientsError(FederationError):
     """Fewer clients answered than the plan asks for."""
 
 
-class UploadError(FederationError):
-    """One client's upload is refused; the round goes on without it.
-
-    `code` is one short word for programs, the message one sentence for people.
-    """
+class CodedError(FederationError):
+    """Base of errors with a `code`: one short word for programs, beside the sentence for people."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
 
 
-class RuleError(FederationError):
+class UploadError(CodedError):
+    """One client's upload is refused; the round goes on without it."""
+
+
+class RuleError(CodedError):
     """A client's own rule forbids the step it was asked for; `code` names the rule."""
 
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
-
-class DeviceError(FederationError):
-    """A small device did not answer, or not with what was asked; `code` is one word for programs.
+class DeviceError(CodedError):
+    """A small device did not answer, or not with what was asked.
 
     >>> DeviceError("silent", "the device did not answer within 10 seconds").code
     'silent'
     """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class AbortedError(FederationError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import copytree, ignore_patterns, rmtree
@@ -17,8 +17,9 @@ from typing import Any
 
 from catchment.engine.local import AnySource, all_classes, placed, run_locally
 from catchment.errors import FederationError
-from catchment.federation.delivery import sha256_of
-from catchment.federation.learn.classes import (
+from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.sums import RidgeState
+from catchment.federation.learn.unlearning import (
     RowsOfClass,
     UnknownThreshold,
     among,
@@ -26,8 +27,6 @@ from catchment.federation.learn.classes import (
     state_without_class,
     without_class,
 )
-from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.sums import RidgeState
 from catchment.federation.loop import Result
 from catchment.federation.messages import Record, warn_of
 from catchment.federation.plan import Plan
@@ -35,6 +34,7 @@ from catchment.federation.protection import LowRankUpload, Protection
 from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_results
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.verify import CERTIFICATE, TRAINING, described
+from catchment.federation.workflow import sha256_of
 from catchment.readout.heads import Shrinkage
 from catchment.readout.model import Model, OpenSetModel
 from catchment.readout.storage import load, to_bytes
@@ -67,13 +67,9 @@ class Begun:
 
     def plan(self, learner: Any) -> Plan[Any, Any, Any]:
         """Return the plan of one more round, with another learner."""
-        return Plan(
-            algorithm=learner,
-            rounds=len(self.records) + 1,
-            protections=self.protections,
-            preprocessing=self.model.preprocessing,
-            channels=self.model.channels,
-        )
+        about: Any = {"rounds": len(self.records) + 1, "protections": self.protections}
+        about |= {"preprocessing": self.model.preprocessing, "channels": self.model.channels}
+        return Plan(algorithm=learner, **about)
 
     def goes_on(
         self,
@@ -100,31 +96,23 @@ class Begun:
         asking
             What they are asked by, if not by the learner.
         """
-        kept = self.plan(learner)
+        kept, folder = self.plan(learner), None if out is None else self.folder
         asked = kept if asking is None else self.plan(asking)
         done: Result[Any, Any] = Result(state, kept, self.records)
-        if self.folder is None or out is None:
+        with nullcontext() if folder is None else _copied(folder, out, kept) as store:
+            keeper: Any = None if store is None else store.keeper(TRAINING, kept)
             if clients is not None:
-                once = replace(asked, rounds=1)
-                done = run_locally(once, clients, threads=threads, onto=state)
-            return self._read(done, clients)
-        with _copied(self.folder, out, kept) as store:
-            keeper = store.keeper(TRAINING, kept)
-            if clients is None:
+                once = asked if store else replace(asked, rounds=1)
+                done = run_locally(once, clients, threads=threads, keeper=keeper, onto=state)
+                warn_of({TRAINING: done.records[-1:]})
+            elif keeper is not None:
                 figures = kept.algorithm.figures(state)
                 record = Record(len(self.records), 0, 0, 0.0, 0, 0, (), figures)
                 keeper.close_round(state, record)
-            else:
-                how: Any = {"threads": threads, "keeper": keeper}
-                done = run_locally(asked, clients, onto=state, **how)
-            model = self._read(done, clients)
-            _write(store, kept, done.state, model)
+            model = done.model.read_from(self.model.columns)
+            if store is not None:
+                _write(store, kept, done.state, model)
         return model
-
-    def _read(self, done: Result[Any, Any], clients: object) -> Model:
-        if clients is not None:
-            warn_of({TRAINING: done.records[-1:]})
-        return done.model.read_from(self.model.columns)
 
 
 def add_clients(
@@ -240,7 +228,7 @@ def reject_unknown(
     """Return a run's model that answers "unknown" where a recording is far from every class.
 
     One more round: clients are sent the sum, each takes its own part off it, and counts how far its
-    recordings are from what the others know (`catchment.federation.learn.classes`).
+    recordings are from what the others know (`catchment.federation.learn.unlearning`).
 
     Parameters
     ----------
@@ -320,12 +308,12 @@ def _cannot(name: str) -> FederationError:
 
 
 @contextmanager
-def _copied(folder: str | Path, out: str | Path, kept: Plan[Any, Any, Any]) -> Iterator[RunFolder]:
+def _copied(folder: Path, out: object, kept: Plan[Any, Any, Any]) -> Iterator[RunFolder]:
     """Yield a copy of a run's folder that says its training goes on as another plan.
 
     If what is then done fails, there is no copy.
     """
-    run, place = read_run(folder), Path(out)
+    run, place = read_run(folder), Path(str(out))
     if place.exists():
         raise FederationError(f"{out} is already there; choose another folder")
     try:

@@ -85,13 +85,13 @@ from catchment.federation.workflow import (
     StageInputs,
     Workflow,
 )
+from catchment.readout.adapt import refuse_adapting
 from catchment.readout.heads import Head
 from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model, learn
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import RidgeStatistics
 from catchment.readout.storage import to_bytes
-from catchment.wire.files import replace_file
 
 if TYPE_CHECKING:
     from catchment.federation.measure.evaluation import Scores
@@ -240,7 +240,7 @@ class Run:
         made = made.read_from(self.columns) if self.columns else made
         if not self.adaptable:
             return made
-        from catchment.federation.measure.adapted import with_sums
+        from catchment.federation.measure.baselines import with_sums
 
         return with_sums(made, self.training.state)
 
@@ -303,11 +303,9 @@ class Run:
         scores
             What `evaluate` found, to be shown too.
         """
-        from catchment.federation.runs.read import read_run
-        from catchment.report.html import render
+        from catchment.report.html import write_report
 
-        replace_file(Path(path), render([read_run(self._described(scores))]).encode())
-        return Path(path)
+        return write_report([self._described(scores)], path)
 
     def _described(self, scores: Scores | None = None) -> RunFolder:
         """Return what is kept of the run and what a report shows beside, with scores if given."""
@@ -660,7 +658,7 @@ def calibrate(
     >>> bool(0.8 < np.mean((low <= left) & (left <= high)) <= 1.0)
     True
     """
-    from catchment.federation.measure.calibration import Calibration, readouts_without_each
+    from catchment.federation.measure.evaluation import Calibration, readouts_without_each
 
     known: Any = model.model if isinstance(model, Run) else model
     edges = tuple(error_edges(known.deviation).tolist())
@@ -703,17 +701,23 @@ def _described(
     options: Options,
 ) -> tuple[Workflow, str]:
     """Return the workflow, and why a choice among maps was not made if it was asked for."""
-    stride = options.get("row_stride", 1)
+    stride, prepare = options.get("row_stride", 1), pipeline.preprocessing
     hidden = any(map(attrgetter("hides"), protections))
     noisy = any(map(attrgetter("is_noise"), protections))
     check_type(upload, Upload, "upload")
     if hidden and ridge == "leave-one-group-out":
         raise ValueError(UNGROUPED)
     beside = {"row_stride": stride != 1, "head": head is not None, "onto": earlier is not None}
-    offered = _offered(pipeline, shared, n_clients, ridge, upload, beside, hidden, noisy)
+    channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
+    told: dict[str, Any] = {"per_step": shared.per_step, "n_inputs": prepare.n_inputs(channels)}
+    if not (callable(upload) or upload == "autocovariances"):
+        remedy = "pass upload=ConjugateGradients of catchment-research, "
+        named = shared.classes is not None
+        refuse_large(pipeline.known_map, **told, classes=named, remedy=remedy)
+    told |= {"hidden": hidden, "noisy": noisy, "n_clients": n_clients}
+    offered = offered_maps(pipeline.known_map, **told, ahead=prepare.horizon is not None)
+    _refuse_beside(offered, ridge, upload, beside)
     if options.get("adaptable"):
-        from catchment.readout.adapt import refuse_adapting
-
         refuse_adapting(shared.classes, noisy=noisy, another=beside["head"] or callable(upload))
     if earlier is not None:
         # Where some are known only as a sum, nobody can be left out of it.
@@ -722,13 +726,11 @@ def _described(
         n_clients += len(earlier.by_client) or (MANY if earlier.by_group else 0)
     known: dict[str, Any] = {"classes": shared.classes, "ridge": ridge, "n_clients": n_clients}
     known |= {"hidden": hidden, "head": head, "row_stride": stride}
-    if upload == "autocovariances":
-        upload = partial(_lags, pipeline.preprocessing, hidden=hidden)
     smallest = upload == "auto" and not protections and not offered.several
     return Workflow(
-        preprocessing=pipeline.preprocessing,
+        preprocessing=prepare,
         maps=offered.maps,
-        learn=partial(_learner, upload, known),
+        learn=partial(_learner, upload, prepare, known),
         channels=shared.channels,
         classes=shared.classes,
         per_step=shared.per_step,
@@ -739,58 +741,39 @@ def _described(
     ), offered.note
 
 
-def _offered(
-    pipeline: Pipeline,
-    shared: Shared,
-    n_clients: int,
-    ridge: Ridge,
-    upload: Upload,
-    beside: Mapping[str, bool],
-    hidden: bool,
-    noisy: bool,
-) -> Offered:
-    """Return the maps that clients learn with; ValueError for settings that do not go together."""
-    channels = shared.channels if isinstance(shared.channels, int) else len(shared.channels)
-    told: dict[str, Any] = {"per_step": shared.per_step}
-    told["n_inputs"] = pipeline.preprocessing.n_inputs(channels)
-    if not (callable(upload) or upload == "autocovariances"):
-        remedy = "pass upload=ConjugateGradients of catchment-research, "
-        known = shared.classes is not None
-        refuse_large(pipeline.known_map, **told, classes=known, remedy=remedy)
-    elif any(beside.values()):
+def _refuse_beside(
+    offered: Offered, ridge: Ridge, upload: Upload, beside: Mapping[str, bool]
+) -> None:
+    """Raise ValueError for what does not go with an upload, or with a choice among maps."""
+    if (callable(upload) or upload == "autocovariances") and any(beside.values()):
         raise ValueError(
             f"{getattr(upload, '__name__', upload)} leaves no sum of statistics for another head, "
             "a row_stride or to join an earlier run; use upload='statistics'"
         )
-    how: Any = {"hidden": hidden, "noisy": noisy, "n_clients": n_clients}
-    how["ahead"] = pipeline.preprocessing.horizon is not None
-    offered = offered_maps(pipeline.known_map, **told, **how)
     if offered.several:
         given = {"ridge": ridge not in ("auto", "leave-one-client-out")}
         given |= {"upload": upload != "statistics", **beside}
         refuse_settings([name for name, is_given in given.items() if is_given])
-    return offered
 
 
-def _learner(upload: Upload, settings: dict[str, Any], maps: Maps) -> Algorithm[Any, Any, Any]:
+def _learner(
+    upload: Upload, prepare: Preprocessing, settings: dict[str, Any], maps: Maps
+) -> Algorithm[Any, Any, Any]:
     classes = settings["classes"]
     if len(maps) > 1:
         from catchment.federation.learn.candidates import Candidates
 
         chosen = auto_choice(classes, settings["n_clients"])
         return Candidates(features=maps, classes=classes, **chosen)
+    given: dict[str, Any] = {} if settings["ridge"] == "auto" else {"ridge": settings["ridge"]}
     if callable(upload):
-        given = {} if settings["ridge"] == "auto" else {"ridge": settings["ridge"]}
         return upload(features=maps[0], classes=classes, **given)
+    if upload == "autocovariances":
+        from catchment.federation.learn.yule_walker import FederatedYuleWalker
+
+        given |= {"preprocessing": prepare, "store_per_client": not settings["hidden"]}
+        return FederatedYuleWalker(features=maps[0], **given)
     return automatic_ridge(maps[0], **settings)
-
-
-def _lags(preprocessing: Preprocessing, *, hidden: bool, **known: Any) -> Any:
-    """Return the algorithm that sums autocovariances."""
-    from catchment.federation.learn.yule_walker import FederatedYuleWalker
-
-    settings = {"features": known["features"], "ridge": known.get("ridge", "auto")}
-    return FederatedYuleWalker(preprocessing=preprocessing, store_per_client=not hidden, **settings)
 
 
 def _local(
@@ -815,7 +798,7 @@ def _local(
 
 def _deliver(made: Run, engines: LocalClients) -> None:
     """Send the model to whom it is for; who does not take it is named."""
-    from catchment.federation.delivery import Delivery, InMemory
+    from catchment.federation.workflow import Delivery, InMemory
 
     algorithm = Delivery.of(InMemory(to_bytes(made.model)))
     plan = Plan(algorithm=algorithm, limits=replace(made.workflow.limits, min_usable=0.0))
@@ -828,7 +811,7 @@ def _deliver(made: Run, engines: LocalClients) -> None:
 
 def _sums_of(onto: Run, names: tuple[str, ...] | None, clients: Iterable[str]) -> RidgeState:
     """Return the sums of an earlier run, in columns of these classes, for clients not in it."""
-    from catchment.federation.learn.classes import among, refuse_twice
+    from catchment.federation.learn.unlearning import among, refuse_twice
 
     earlier = among(onto.training.state, onto.workflow.classes, names)
     refuse_twice(earlier, clients)

@@ -188,4 +188,4 @@ def test_what_cannot_be_learned_is_refused_in_a_sentence(
     first = "p0.csv: column 'ax' is infinite"
     assert f"none of the 3 files can be used; the first: {first}" in said
     assert "no file of void can be read; p0.csv: it is empty" in failure(["void"], capsys)
-    assert "there is no file" in failure(["nowhere"], capsys)
+    assert "no file matches" in failure(["nowhere"], capsys)

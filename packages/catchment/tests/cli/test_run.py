@@ -214,7 +214,7 @@ def test_plan_says_what_it_saw_in_the_files(
     assert "the files have no column 'wat'" in said
     assert said.rstrip().endswith("did you mean 'what'? then write label = \"what\" into [data]")
     path.write_text(FILES.replace('"*.csv"', '"*.parquet"'))
-    assert "there is no file" in failure(["plan", str(path)], capsys)
+    assert "error: no file matches" in failure(["plan", str(path)], capsys)
     path.write_text(FILES + "inputs = ['x', 'y']\n")
     assert "'y'" in failure(["plan", str(path)], capsys)
 

@@ -241,5 +241,5 @@ def test_one_worker_is_this_process() -> None:
     engine = LocalClients(clients=clients, workers=1).engine("", plan)
     assert isinstance(engine, LocalEngine)
     assert engine.workers is None
-    with pytest.raises(ValueError, match="workers is 0; pass 1 or more"):
+    with pytest.raises(ValueError, match="workers is 0; give an integer, 1 or more"):
         LocalClients(clients=clients, workers=0).engine("", plan)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from catchment.data import Recording, narma
 from catchment.features import EchoState, Reservoir
-from catchment.federation import Rows, augmented, local_blocks, segment
+from catchment.federation import Rows, augmented, segment
 from catchment.readout import RidgeStatistics, accumulate
 
 RESERVOIR = Reservoir(units=6, inputs=1, seed=1)
@@ -48,19 +48,6 @@ def test_sequences_with_one_target_are_in_one_segment_each(n: int, cut: float) -
     first, second = list(segment(data, 0.0, cut)), list(segment(data, cut, 1.0))
     assert sorted(float(s.u[0, 0]) for s in first + second) == list(range(n))
     assert abs(len(first) - cut * n) <= 3 + np.log2(n)
-
-
-def test_blocks_are_together_all_rows_and_empty_ones_are_left_out() -> None:
-    series = narma(120, seed=1)
-    blocks = local_blocks(PER_STEP, lambda: [series], 5)
-    assert len(blocks) == 5
-    whole = accumulate(PER_STEP, [series])
-    assert reduce(add, blocks).n_rows == whole.n_rows
-    np.testing.assert_allclose(reduce(add, blocks).gram, whole.gram, rtol=1e-10)
-    short = Recording(np.zeros(9), np.zeros(9))
-    assert [b.n_rows for b in local_blocks(PER_STEP, lambda: [short], 5)] == [1, 1]
-    with pytest.raises(ValueError, match="no recordings"):
-        local_blocks(PER_STEP, list)
 
 
 def test_feature_rows_are_those_behind_the_statistics() -> None:

@@ -152,7 +152,7 @@ def test_a_late_file_joins_and_a_withdrawn_one_leaves(tmp_path: Path) -> None:
 
 
 def test_a_federated_scale_takes_a_second_contribution_and_names_who_missed_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = written(tmp_path, PLAN.format(scale="federated"))
     names = people(tmp_path, 3)
@@ -176,6 +176,14 @@ def test_a_federated_scale_takes_a_second_contribution_and_names_who_missed_it(
               "--strict"])  # fmt: skip
     assert ended.value.code == 1
     assert "p01 sent no second contribution" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    typed = ["contribute", "plan.toml", "p01.csv", "--name", "p01", "--clear"]
+    for more in ([], ["--request", "run.request"]):
+        with pytest.raises(SystemExit) as ended:
+            main([*typed, *more])
+        assert ended.value.code == 0
+    told = [Contribution.read(f"p01{one}.contribution").stage for one in ("", ".second")]
+    assert told == ["scaling", "training"]
 
 
 def tables(folder: Path) -> dict[str, set[tuple[object, ...]]]:

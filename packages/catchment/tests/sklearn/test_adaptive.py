@@ -67,7 +67,7 @@ def test_mistakes_are_named(people: tuple[Sequences, list[str], Sequences]) -> N
     fitted = AdaptiveClassifier(layout="time_first").fit(X, y)
     with pytest.raises(ValueError, match=r"share is 0; "):
         fitted.set_params(share=0).partial_fit_unlabeled(new)
-    with pytest.raises(ValueError, match=r"length is 0; pass how many samples count"):
+    with pytest.raises(ValueError, match=r"length is 0; give an integer, 1 or more"):
         fitted.set_params(share=0.9, length=0).partial_fit_unlabeled(new)
     lost = fitted.set_params(length=5)
     lost.fitted_model_ = replace(lost.fitted_model_, statistics=None)

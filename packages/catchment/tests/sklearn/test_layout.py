@@ -131,7 +131,7 @@ def test_a_fitted_estimator_goes_on_as_it_began() -> None:
     fitted = EchoStateClassifier(10).fit(X.transpose(0, 2, 1), LABELS)
     with pytest.raises(ValueError, match=r'fitted on 1; pass .* layout="channels_first"'):
         fitted.predict(X)
-    with pytest.raises(ValueError, match="layout is 'sktime'; pass time_first"):
+    with pytest.raises(ValueError, match="layout is 'sktime'; give 'auto', 'time_first' or"):
         EchoStateClassifier(layout="sktime").fit(X, LABELS)  # type: ignore[arg-type]
 
 

@@ -39,10 +39,9 @@ out the rest; so a file may hold more than one map needs. Preprocessor lines and
 are left out, too, so nothing may depend on macros; a function that is passed on is written `&f`.
 Names in one file must not have another meaning in another file that a model may need at once.
 
-A nested map asks `catchment_edge.c.maps.map_code` for the code of its inner maps with prefixes of
-their own, joins their tables, fields and text, and writes functions that call theirs: a
-FeatureUnion's `enter` writes the words of its parts one after another, and its `row` hands `row +
-offset` on.
+A nested map asks `map_code` for the code of its inner maps with prefixes of their own, joins their
+tables, fields and text, and writes functions that call theirs: a FeatureUnion's `enter` writes the
+words of its parts one after another, and its `row` hands `row + offset` on.
 """
 
 from __future__ import annotations
@@ -249,7 +248,7 @@ def _number(value: Any, kind: str) -> str:
 
 
 # Files whose code of maps registers itself, as soon as one is asked for.
-FORMS = ("echo_state", "maps_nested", "maps_steps", "maps_windows")
+FORMS = ("echo_state", "maps", "maps_nested")
 
 
 def map_code(features: FeatureMap, setting: Setting, prefix: str = "map") -> MapCode:

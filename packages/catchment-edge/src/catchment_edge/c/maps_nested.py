@@ -36,8 +36,7 @@ from catchment_edge.c.map_code import (
     own_code,
     row_digits,
 )
-from catchment_edge.c.maps_steps import sources_of, word_text
-from catchment_edge.c.maps_windows import WindowMap, group_code
+from catchment_edge.c.maps import WindowMap, group_code, sources_of, word_text
 
 MOST_NORM = 256  # channels whose squares a double holds
 MOST_WORD = 31  # bits of a sum that fits a word

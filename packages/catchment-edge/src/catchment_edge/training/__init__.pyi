@@ -7,8 +7,8 @@ from catchment_edge.training.write import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment_edge.training.lags import lags_device as lags_device
 from catchment_edge.training.layout import Layout as Layout, SumsForm as SumsForm, Task as Task
+from catchment_edge.training.write import lags_device as lags_device
 
 __all__ = [
     "TrainingDevice",

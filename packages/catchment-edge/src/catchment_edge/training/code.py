@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
@@ -23,9 +23,9 @@ from catchment.features import FeatureMap
 from catchment.federation.learn import FederatedScaling
 from catchment.readout import SUMS, FixedPoint, RidgeStatistics, statistics_name
 from catchment.wire import CHUNK, FEWEST, Message
+from catchment_edge.c.code import bytes_of, map_traits, struct_bytes
 from catchment_edge.c.map_code import Table, table_text
 from catchment_edge.c.pieces import template
-from catchment_edge.c.plan import bytes_of, map_traits, struct_bytes
 from catchment_edge.c.program import activate_text, joined, library_text, map_pieces
 from catchment_edge.training.layout import PIECE, Layout
 
@@ -68,11 +68,6 @@ def constants(
             Table("double", "SCALE_DIVISOR", divisor),
         )
     return [*found, *more]
-
-
-def settings_text(values: Mapping[str, object]) -> str:
-    """Return the settings of a device, as the C of all devices reads them."""
-    return "".join(f"#define DEVICE_{key} {value}\n" for key, value in values.items())
 
 
 def serving_text(name: str) -> str:

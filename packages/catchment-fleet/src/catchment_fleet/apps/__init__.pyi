@@ -1,6 +1,9 @@
-from catchment_fleet.apps.app import client_of as client_of, server_of as server_of
+from catchment_fleet.apps.app import (
+    client_of as client_of,
+    server_of as server_of,
+    simulate_plan as simulate_plan,
+)
 from catchment_fleet.apps.scaffold import write_app as write_app
-from catchment_fleet.apps.simulation import simulate_plan as simulate_plan
 
 # For the other packages and the tests; may change without notice.
 from catchment_fleet.apps.agreement import (

@@ -13,24 +13,29 @@ The run config says what the server must know besides the terms of `catchment_fl
 
 The run's folder is that of `catchment run`: `catchment ledger` and `catchment report` read it.
 What only somebody with all data could say, such as baselines and a forecast, is not in it.
+
+A plan file in Flower's simulation: its clients on the cores of this machine, or of a cluster.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catchment.federation import AnyPlan, Engine, Engines, Memory, Node, RunFolder
 from catchment.federation.runs import JOURNAL, MODEL, reported
-from catchment.plans import PlanRun, read_plan
-from catchment.privacy import Journal
-from catchment_fleet.apps.agreement import Agreement, agreement
-from catchment_fleet.apps.node import PlanNode
-from catchment_fleet.flower.app import Config, Terms, answering, needed, serving
+from catchment.plans import PlanData, PlanFile, PlanRun, client_memories, read_plan, refuse_weeks
+from catchment.privacy import Journal, new_identity
+from catchment_fleet.apps.agreement import Agreement, agreement, refuse_folds
+from catchment_fleet.apps.node import PlanNode, data_at, stages_of
+from catchment_fleet.apps.places import Remembered
+from catchment_fleet.flower.app import Config, Terms, answering, needed, serving, speak
 from catchment_fleet.flower.engine import FlowerEngine
 from catchment_fleet.flower.roster import Hello, Order
+from catchment_fleet.flower.simulation import remind, share, simulated
 from catchment_fleet.flower.transport import read_keys
 
 if TYPE_CHECKING:
@@ -121,3 +126,59 @@ def serve_plan(agreed: Agreement, engine: FlowerEngine, folder: str | Path) -> P
         plan_run = PlanRun(file, agreed.workflow, agreed.about, engines, store)
         plan_run.finish(plan_run.run())
     return Path(folder) / MODEL
+
+
+def simulate_plan(
+    file: PlanFile,
+    folder: str | Path,
+    *,
+    data: Path | None = None,
+    cpus_per_client: float = 1.0,
+    terms: Terms | None = None,
+) -> Path:
+    """Run a plan file on simulated clients, and return the path of the model.
+
+    The model is that of `catchment run`, to the byte.
+
+    Parameters
+    ----------
+    folder
+        Where the run is kept; one that was cut short there goes on after its last finished round.
+    data
+        Directory of public data sets; the usual ones if not given.
+    cpus_per_client
+        Cores that a client occupies while it answers.
+    terms
+        How long to wait for clients.
+    """
+    refuse_folds(file)
+    refuse_weeks(file)
+    held = file.load_data(data)
+    file.check_named(held.train)
+    memories: Mapping[str, Memory] = {}
+    if file.is_secret:
+        memories = client_memories(Path(folder), held.names, secret=True)
+    known = {name: new_identity(memory) for name, memory in memories.items()}
+    agreed = Agreement(file, held.about, known, simulated=True, n_clients=len(held.train))
+    plan_of_all = share(agreed)
+    parts = {name: share((_only(held, name), dict(memories.get(name, {})))) for name in held.names}
+
+    def serve(order: Order, name: str, memory: Memory) -> Node[Any, Any, Any]:
+        mine, before = parts[name].get()
+        remind(memory, before)
+        plan = plan_of_all.get().plan(order.stage, order.request, name, Remembered(memory))
+        return Node(name, plan, lambda: data_at(order.stage, name, mine), memory)
+
+    speak()
+    stages = {name: stages_of(name, held) for name in held.names}
+    with simulated(
+        serve, held.names, stages=stages, cpus_per_client=cpus_per_client, terms=terms
+    ) as engine:
+        return serve_plan(agreed, engine, folder)
+
+
+def _only(held: PlanData, name: str) -> PlanData:
+    """Return one client's share of the data."""
+    train = {name: held.train[name]} if name in held.train else {}
+    test = {name: held.test[name]} if name in held.test else {}
+    return replace(held, train=train, test=test)

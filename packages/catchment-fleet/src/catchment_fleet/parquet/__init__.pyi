@@ -4,7 +4,7 @@ from catchment_fleet.parquet.clients import (
     read_parquet as read_parquet,
     slow_parts as slow_parts,
 )
-from catchment_fleet.parquet.schemas import schemas_of as schemas_of
+from catchment_fleet.parquet.index import schemas_of as schemas_of
 from catchment_fleet.parquet.storage import find_parquet as find_parquet
 
 # For the other packages and the tests; may change without notice.

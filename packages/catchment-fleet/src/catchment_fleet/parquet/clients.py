@@ -14,9 +14,8 @@ from typing import Any, Literal, final
 import numpy as np
 
 from catchment.data import Cache, LazyClients, Recording, kept_columns, listed
-from catchment_fleet.parquet.index import Index, Piece, index_of
+from catchment_fleet.parquet.index import Index, Piece, index_of, schemas_of
 from catchment_fleet.parquet.row_groups import Reader, RowGroup, together
-from catchment_fleet.parquet.schemas import schemas_of
 from catchment_fleet.parquet.storage import find_parquet, name_of
 
 _PATH = attrgetter("path")

@@ -4,6 +4,8 @@ The plan is put into Ray's object store once, the request once in every round, a
 be asked one by one are asked in this process. Blocks of clients go out in batches, a task each, and
 their sums come back in order. Only so many are under way at a time: memory does not grow with the
 number of clients.
+
+Workers on Ray, for whatever takes `workers`.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
 
-from catchment.engine import AnySource, LocalEngine, sources_of, sum_sources
+from catchment.engine import ONE_THREAD, AnySource, LocalEngine, sources_of, sum_sources
 from catchment.errors import CatchmentError, FederationError
 from catchment.federation import BlockSum, Engine, Plan, Reply
-from catchment_fleet.ray.start import in_one_line
+from catchment_fleet.ray.start import in_one_line, ready_ray
 
 MOST_RETRIES = 3  # of a block whose worker died
 MOST_ROWS = 8  # of one task: Ray takes some 10 ms for each
@@ -193,3 +195,37 @@ def unless_failed(found: Found) -> BlockSum | None:
 def add_rows(agreed: Agreed, rows: Sequence[bytes]) -> list[Found]:
     """Return the sum of each row; this runs in a worker."""
     return [sum_of_row(agreed, row) for row in rows]
+
+
+@dataclass(frozen=True)
+class RayWorkers:
+    """Worker processes of Ray, which is started when it is first needed.
+
+    Ray runs on in this process until `ray.shutdown()` or the end of the program. One that was
+    started before is used as it is, whatever the address.
+
+    Parameters
+    ----------
+    n
+        Blocks of clients that are added at a time; as many as Ray has CPUs if None.
+    address
+        Of a cluster: `auto`, `host:port` or `ray://host:port`; this machine if None. Workers there
+        must have catchment installed, the same version.
+    """
+
+    n: int | None = None
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.n is not None and self.n < 1:
+            raise ValueError(f"n is {self.n} workers; pass 1 or more, or None for all CPUs")
+
+    @property
+    def name(self) -> str:
+        """What they are called in a run's facts."""
+        return "ray"
+
+    def over(self, here: LocalEngine[Any, Any, Any]) -> RayEngine:
+        """Return an engine whose blocks of clients these workers add."""
+        ray = ready_ray(address=self.address, cpus=self.n, env=ONE_THREAD)
+        return RayEngine(here, ray, self.n or int(ray.cluster_resources()["CPU"]))

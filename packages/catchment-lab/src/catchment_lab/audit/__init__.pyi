@@ -3,6 +3,7 @@ from catchment_lab.audit.views import Finding as Finding, Outcome as Outcome, Se
 
 # For the other packages and the tests; may change without notice.
 from catchment_lab.audit.attacks import (
+    Drive as Drive,
     Walk as Walk,
     added_row as added_row,
     area_under_curve as area_under_curve,
@@ -19,8 +20,7 @@ from catchment_lab.audit.attacks import (
     targets_of as targets_of,
     window_of as window_of,
 )
-from catchment_lab.audit.drive import Drive as Drive
-from catchment_lab.audit.trials import TRIALS as TRIALS
+from catchment_lab.audit.report import TRIALS as TRIALS
 from catchment_lab.audit.views import (
     VIEWS as VIEWS,
     correlation as correlation,

@@ -3,18 +3,379 @@
 Every attack is run against what the server would see: one client's upload in the clear, the same
 with the rule on rows, the exact sum of a secure round without and with that rule, and the sum with
 noise. An attack that finds nothing proves nothing; one that finds something proves a leak.
+
+The attacks of an audit, each tried on an upload, on a sum and on a noisy sum.
+
+What was recorded (whole sequences, single windows, what is new), and who and what somebody is
+(class counts, and whether data were used at all).
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
-from catchment.features import name_of
-from catchment_lab.audit.trials import TRIALS
-from catchment_lab.audit.views import Finding, Setting, View, World
+import numpy as np
+
+from catchment import Array
+from catchment.features import Reservoir, name_of
+from catchment.features.echo_state import ACTIVATIONS
+from catchment.plugins import installed, plugin
+from catchment.privacy.dp import rounded_normal
+from catchment.readout import RidgeStatistics
+from catchment_lab.audit.attacks import (
+    Walk,
+    added_row,
+    area_under_curve,
+    class_counts,
+    class_means,
+    first_input,
+    input_between,
+    leverage,
+    membership_score,
+    place_of,
+    solvable,
+    window_of,
+)
+from catchment_lab.audit.views import (
+    Attempt,
+    Finding,
+    Outcome,
+    Setting,
+    Trial,
+    View,
+    World,
+    correlation,
+    relative_error,
+)
+
+CLOSE = 0.05  # of the inputs' size: a step counts as recovered below this error
+MOST_UNKNOWNS = 60
+LONGEST = 100  # steps walked
+
+
+def _walked(world: World, statistics: RidgeStatistics, guesses: int = 16) -> list[Array]:
+    """Return the segments of inputs that can be found behind statistics."""
+    walk = Walk(world.drive, statistics, guesses=guesses)
+    longest = min(world.setting.steps, LONGEST)
+    whole = walk.sequences(longest) if world.setting.features.washout == 0 else []
+    return whole + (walk.fragments(longest) if len(whole) < 2 or walk.exact else [])
+
+
+def _recovered(found: list[Array], u: Array) -> tuple[int, float]:
+    """Return how many steps of a sequence (T, I) are among what was found, and the worst error."""
+    scale = float(np.sqrt(np.mean(u**2)))
+    known, worst = np.zeros(len(u), dtype=bool), 0.0
+    for segment in found:
+        place, error = place_of(segment, u)
+        if error < CLOSE * scale:
+            known[place : place + len(segment)] = True
+            worst = max(worst, error / scale)
+    return int(known.sum()), worst
+
+
+def sequences_of_upload(world: World) -> Outcome:
+    truths = [s.u for s in world.clients[0]]
+    found = _walked(world, world.statistics[0])
+    judged = [_recovered(found, u) for u in truths]
+    n_known, n_steps = sum(n for n, _ in judged), sum(map(len, truths))
+    if n_known > 0:
+        share, error = n_known / n_steps, max(error for _, error in judged)
+        text = f"{n_known} of {n_steps} steps, to {error:.0e} of their size"
+        return Outcome(share, f"{share:.0%}", text)
+    fits = [
+        correlation(segment, data[0].u)
+        for data, statistics in list(zip(world.clients, world.statistics, strict=True))[:3]
+        for segment in _walked(world, statistics)[:1]
+        if world.setting.sequences == 1 and world.setting.features.washout == 0
+    ]
+    return _fitted(fits, "no step exactly; correlation {:.2f}")
+
+
+def sequences_of_sum(world: World) -> Outcome:
+    total, n = world.total, world.setting.n_clients
+    if total.n_rows >= total.n_features:
+        return Outcome(0.0, f"0 of {n}", f"none of {n} clients: more rows than features")
+    found = _walked(world, total, guesses=6 * n)
+    hit = sum(any(_recovered(found, s.u)[0] > 0 for s in data) for data in world.clients)
+    return Outcome(hit / n, f"{hit} of {n}", f"inputs of {hit} of {n} clients, without their names")
+
+
+def sequences_of_noise(world: World) -> Outcome:
+    # Noise fills every direction, so there is no null space left, whatever the rows.
+    full = replace(world.noisy_total, n_rows=world.noisy_total.n_features + 1)
+    found = _walked(world, full)[:1]
+    fits = [correlation(f, data[0].u) for f in found for data in world.clients]
+    return _fitted(fits, "correlation {:.2f} with the clients' inputs")
+
+
+def _fitted(fits: list[float], text: str) -> Outcome:
+    """Return the outcome of a mean correlation; its square is the share that is explained."""
+    fit = float(np.mean(fits)) if fits else 0.0
+    return Outcome(max(fit, 0.0) ** 2, f"corr {fit:.2f}", text.format(fit))
+
+
+def tried(attempt: Attempt) -> Attempt:
+    """Return the attempt, or a word on why there is none where the window is too long for it."""
+
+    def guarded(world: World) -> Outcome:
+        n = world.setting.steps * world.setting.channels
+        if n <= MOST_UNKNOWNS and solvable(world.drive, world.setting.steps):
+            return attempt(world)
+        return Outcome(0.0, "not tried", f"{n} unknowns are too many here; that proves nothing")
+
+    return guarded
+
+
+def window_of_upload(world: World) -> Outcome:
+    """The window of a class that has one; else the one that a later upload adds."""
+    statistics, data = world.statistics[0], world.clients[0]
+    counts = class_counts(statistics)
+    if world.setting.n_classes and (counts == 1).any():
+        label = int(np.argmax(counts == 1))
+        pooled, how = class_means(statistics)[label], "a class with one window"
+        truth = next(s.u for s in data if s.y is not None and s.y[label] == 1)
+    else:
+        truth, how = data[-1].u, "the difference of two uploads"
+        pooled = world.rows(truth)[0]
+    found, _ = window_of(pooled, world.drive, world.setting.steps)
+    return _fitted([correlation(found, truth)], "correlation {:.2f}, from " + how)
+
+
+def window_of_sum(world: World) -> Outcome:
+    if world.setting.n_classes and (class_counts(world.total) == 1).any():
+        return Outcome(1.0, "one", "a class of the cohort has one window: its mean is that window")
+    return Outcome(0.0, "no", "no class of the cohort has a single window")
+
+
+def window_of_noise(world: World) -> Outcome:
+    total = world.noisy_total
+    pooled = (
+        class_means(total)[0]
+        if world.setting.n_classes
+        else total.floats.feature_sum / total.weight
+    )
+    found, _ = window_of(pooled, world.drive, world.setting.steps, guesses=1)
+    fits = [correlation(found, s.u) for s in world.clients[0]]
+    return _fitted(fits, "correlation {:.2f} with a client's windows")
+
+
+def difference(world: World) -> Outcome:
+    """Two uploads one row apart, then a third: the inputs of the last row in closed form."""
+    features, sequence = world.setting.features, world.clients[0][-1]
+    base, z = world.statistics[-1], world.rows(world.clients[0][-1].u)
+    if not features.per_step:
+        y = np.atleast_2d(np.asarray(sequence.y))
+        row, _ = added_row(base, base + _rows(z, y, base))
+        error = relative_error(row, z[0])
+        return Outcome(float(error < 1e-6), "exact", f"the new window's features, to {error:.0e}")
+    K = base.n_targets
+    uploads = [base]
+    for t in (-2, -1):
+        new = _rows(z[t:][:1], np.zeros((1, K)), base)
+        uploads.append(uploads[-1] + new)
+    first, _ = added_row(uploads[0], uploads[1])
+    second, _ = added_row(uploads[1], uploads[2])
+    invertible = len(z) > 1 and features.reservoir is not None
+    u = input_between(first, second, world.drive) if invertible else None
+    if u is None:
+        error = relative_error(second, z[-1])
+        return Outcome(float(error < 1e-6), "exact", f"the new row's features, to {error:.0e}")
+    error = relative_error(u, sequence.u[-1])
+    return Outcome(float(error < 1e-6), "exact", f"the new inputs, to {error:.0e}")
+
+
+def _rows(z: Array, y: Array, like: RidgeStatistics) -> RidgeStatistics:
+    return RidgeStatistics.from_states(z, y, fingerprint=like.fingerprint, fixed=like.fixed)
+
+
+def difference_of_sums(world: World) -> Outcome:
+    found = difference(world)
+    return Outcome(found.score, found.word, f"{found.text}, if only one client changed")
+
+
+def difference_of_noise(world: World) -> Outcome:
+    n = world.setting.n_clients
+    before, after = world.with_noise(n - 1), world.with_noise(n)
+    truth = world.clipped[-1].vector
+    fit = correlation(after.vector - before.vector, truth)
+    return _fitted([fit], "correlation {:.2f} with what one client added; each release costs")
+
+
+def _plasticity_changes(world: World) -> list[tuple[Array, Array]]:
+    reservoir = world.drive.features.reservoir
+    rule = replace(plugin("plasticity", "fedip").rule, learning_rate=1e-3)
+    gain, shift = _gains_and_shifts(reservoir)
+    adapted = (rule.adapt(reservoir, [data[0].u[:1]]) for data in world.clients)
+    after = [_gains_and_shifts(one) for one in adapted]
+    return [(g - gain, s - shift) for g, s in after]
+
+
+def _gains_and_shifts(reservoir: Reservoir) -> tuple[Array, Array]:
+    layers = reservoir.layers
+    return (
+        np.concatenate([layer.gain for layer in layers]),
+        np.concatenate([layer.shift for layer in layers]),
+    )
+
+
+def _plasticity(world: World, change: tuple[Array, Array]) -> Outcome:
+    found = first_input(*change, world.drive, learning_rate=1e-3)
+    error = relative_error(found, world.clients[0][0].u[0])
+    exact = error < CLOSE
+    text = f"found with an error of {error:.0e}"
+    return Outcome(float(exact), "exact" if exact else "no", text)
+
+
+def plasticity_of_upload(world: World) -> Outcome:
+    return _plasticity(world, _plasticity_changes(world)[0])
+
+
+def plasticity_of_sum(world: World) -> Outcome:
+    changes = _plasticity_changes(world)
+    gain, shift = (np.mean([change[k] for change in changes], axis=0) for k in (0, 1))
+    return _plasticity(world, (gain, shift))
+
+
+def plasticity_of_noise(world: World) -> Outcome:
+    found = plasticity_of_sum(world)
+    return Outcome(found.score, found.word, f"{found.text}, before any noise")
+
+
+def labels_of_upload(world: World) -> Outcome:
+    if world.setting.n_classes == 0:
+        return Outcome(1.0, "exact", "the mean and spread of the client's targets, exactly")
+    targets = [np.atleast_2d(s.y) for s in world.clients[0] if s.y is not None]
+    truth = np.concatenate(targets).sum(axis=0)
+    exact = bool(np.allclose(class_counts(world.statistics[0]), truth, atol=1e-6))
+    counts = ", ".join(f"{count:.0f}" for count in truth)
+    return Outcome(float(exact), "exact", f"the client's class counts, {counts}, exactly")
+
+
+def labels_of_sum(world: World) -> Outcome:
+    return Outcome(0.0, "cohort's", "the class counts and means of the whole cohort only")
+
+
+def labels_of_noise(world: World) -> Outcome:
+    noise = world.noise
+    if world.setting.n_classes == 0:
+        return Outcome(0.0, "noisy", "the cohort's mean target, with noise")
+    spread = noise.spread / (math.sqrt(2) * noise.clip.target_scale)
+    text = f"shares of the cohort's classes, to about {spread / world.setting.n_clients:.2g}"
+    return Outcome(0.0, "noisy", text)
+
+
+def membership_of_upload(world: World) -> Outcome:
+    """Whether a row was among a client's: its leverage is at most one if it was."""
+    statistics = world.statistics[0]
+    inside = np.concatenate([world.rows(s.u) for s in world.clients[0][:40]])[:200]
+    outside = np.concatenate([world.rows(s.u) for data in world.clients[1:3] for s in data[:40]])
+    area = area_under_curve(leverage(statistics, inside), leverage(statistics, outside[:200]))
+    return Outcome(area, f"AUC {area:.2f}", f"of a row in a client's upload: AUC {area:.2f}")
+
+
+def membership_of_sum(world: World) -> Outcome:
+    n = 20 if world.total.n_features <= 300 else 6
+    members = np.array([membership_score(world.total, s) for s in world.statistics[:n]])
+    others = np.array([membership_score(world.total, s) for s in world.strangers[:n]])
+    area = area_under_curve(members, others)
+    absent = float((others > 1 + 1e-9).mean())
+    text = (
+        f"of a client in the sum: AUC {area:.2f}, {absent:.0%} of outsiders proved absent; "
+        "1.00 for one who knows all other clients"
+    )
+    return Outcome(area, f"AUC {area:.2f}", text)
+
+
+def membership_of_noise(world: World) -> Outcome:
+    """The strongest test there is, by one who knows all other clients, on repeated releases."""
+    noise = world.noise
+    v = max((clipped.vector for clipped in world.clipped), key=np.linalg.norm)
+    draws = max(40, min(1000, 4_000_000 // len(v)))
+    unit = v / np.linalg.norm(v)
+    scores = []
+    for present in (1.0, 0.0):
+        released = np.empty(draws)
+        for k in range(draws):
+            z = rounded_normal(noise.spread / noise.step, len(v)) * noise.step
+            released[k] = -(unit @ (present * v + z))
+        scores.append(released)
+    area = area_under_curve(*scores)
+    bound = NormalDist().cdf(1 / (math.sqrt(2) * noise.multiplier))
+    text = (
+        f"AUC {area:.2f} in {draws} trials for one who knows all other clients; at most "
+        f"{bound:.2f} in theory, for anybody (epsilon {noise.epsilon:g} at delta {noise.delta:g})"
+    )
+    return Outcome(area, f"AUC {area:.2f}", text)
+
+
+def _adaptive(world: World) -> bool:
+    if not world.setting.plasticity or "fedip" not in installed("plasticity"):
+        return False
+    layer = world.drive.features.reservoir.layers[0]
+    known = {ACTIVATIONS.index("tanh"), ACTIVATIONS.index("sigmoid")}
+    return set(np.unique(layer.activation).tolist()) <= known
+
+
+TRIALS = (
+    Trial(
+        "sequences",
+        "the inputs that a client recorded",
+        0.1,
+        lambda world: world.setting.features.per_step and world.drive.features.state,
+        (sequences_of_upload, sequences_of_sum, sequences_of_noise),
+        of_reservoirs=True,
+    ),
+    Trial(
+        "windows",
+        "one raw window, from its pooled features",
+        0.5,
+        lambda world: not world.setting.features.per_step,
+        (tried(window_of_upload), tried(window_of_sum), tried(window_of_noise)),
+        of_reservoirs=True,
+    ),
+    Trial(
+        "labels",
+        "what a client's targets are",
+        0.5,
+        lambda world: True,
+        (labels_of_upload, labels_of_sum, labels_of_noise),
+    ),
+    Trial(
+        "difference",
+        "what is new, from two releases",
+        0.5,
+        lambda world: True,
+        (difference, difference_of_sums, difference_of_noise),
+        ruled=Outcome(
+            0.0,
+            "refused",
+            "a client's own ledger refuses a second exact release of data that have changed, or "
+            "in a sum with other clients",
+        ),
+    ),
+    Trial(
+        "membership",
+        "whether somebody's data were used",
+        0.8,
+        lambda world: True,
+        (membership_of_upload, membership_of_sum, membership_of_noise),
+    ),
+    Trial(
+        "plasticity",
+        "the input behind one step of plasticity",
+        0.5,
+        _adaptive,
+        (plasticity_of_upload, plasticity_of_sum, plasticity_of_noise),
+        has_rows=False,
+        of_reservoirs=True,
+    ),
+)
+
 
 __all__ = ["Report", "Setting", "audit"]
 

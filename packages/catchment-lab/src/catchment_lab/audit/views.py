@@ -17,7 +17,7 @@ from catchment.features import FeatureMap, Reservoir
 from catchment.privacy import Clip, GaussianNoise
 from catchment.privacy.dp import Clipped, rounded_normal
 from catchment.readout import RidgeStatistics, accumulate
-from catchment_lab.audit.drive import Drive
+from catchment_lab.audit.attacks import Drive
 
 View = Literal[
     "plain", "plain + row rule", "secure aggregation", "secure + row rule", "secure + noise"

@@ -36,7 +36,7 @@ def search(
 ) -> None:
     """Search a plan's ranges; run it again to resume."""
     from catchment.plans import read_plan
-    from catchment_lab.search.plan_search import advice
+    from catchment_lab.search.trials import advice
 
     file = read_plan(plan)
     _check_written(write, plan)
@@ -70,7 +70,7 @@ def search(
 
 
 def _searched(file: PlanFile, data: Path | None, kept: Path, device: str | None) -> SearchResult:
-    from catchment_lab.search.plan_search import read_search, search_plan
+    from catchment_lab.search.trials import read_search, search_plan
 
     with counting("trials", read_search(file).settings.trials) as done:
 
@@ -96,7 +96,7 @@ def _check_written(write: Path | None, plan: Path) -> None:
 def _write_plan(file: PlanFile, result: SearchResult, path: Path) -> None:
     from catchment.plans import parse_plan
     from catchment.wire import replace_file
-    from catchment_lab.search.plan_search import tuned_plan
+    from catchment_lab.search.trials import tuned_plan
 
     text = tuned_plan(file, result)
     parse_plan(text, base=file.base, name=path.name)

@@ -15,7 +15,7 @@ import typer
 from catchment.cli import JsonOption, size
 
 if TYPE_CHECKING:
-    from catchment_lab.watch.state import Snapshot
+    from catchment_lab.watch.server import Snapshot
 
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="Folder of a run; it need not have begun.")
@@ -41,8 +41,7 @@ def watch(
     Everybody with an account on this machine can open the page, nobody else.
     Ctrl-C ends the page, not the run.
     """
-    from catchment_lab.watch.server import watching
-    from catchment_lab.watch.state import look
+    from catchment_lab.watch.server import look, watching
 
     found = look(folder)
     if once or as_json:

@@ -3,29 +3,27 @@ from catchment_lab.datasets.packed import pack as pack, unpack as unpack
 from catchment_lab.datasets.values import Dataset as Dataset
 
 # For the other packages and the tests; may change without notice.
-from catchment_lab.datasets.archive import (
-    Folder as Folder,
-    find_folder as find_folder,
-    folders as folders,
-    parse_numbers as parse_numbers,
-    read_numbers as read_numbers,
-    read_text as read_text,
-    require as require,
-)
+from catchment_lab.datasets.loading import yearly as yearly
 from catchment_lab.datasets.motion import (
     ACTIVITIES as ACTIVITIES,
     FIRST_SHORT_TRIAL as FIRST_SHORT_TRIAL,
     trials as trials,
 )
-from catchment_lab.datasets.series import yearly as yearly
 from catchment_lab.datasets.sources import (
     CATALOGUE as CATALOGUE,
+    Folder as Folder,
     Source as Source,
     check_name as check_name,
     find as find,
+    find_folder as find_folder,
+    folders as folders,
     locate as locate,
     missing as missing,
     packed_path as packed_path,
+    parse_numbers as parse_numbers,
+    read_numbers as read_numbers,
+    read_text as read_text,
+    require as require,
     size_of as size_of,
     source as source,
 )

@@ -21,7 +21,7 @@ import numpy as np
 
 from catchment import Array, Booleans, Integers
 from catchment.errors import IntegrityError
-from catchment_lab.datasets.archive import Folder, parse_numbers, read_numbers, require
+from catchment_lab.datasets.sources import Folder, parse_numbers, read_numbers, require
 from catchment_lab.datasets.values import Dataset, Segment, float_rows, gathered, runs
 
 _UCI_CLASSES = (

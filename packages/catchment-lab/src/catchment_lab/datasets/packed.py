@@ -22,8 +22,7 @@ import numpy as np
 
 from catchment.data import Recording
 from catchment.errors import IntegrityError
-from catchment_lab.datasets.archive import Folder
-from catchment_lab.datasets.sources import locate, packed_path
+from catchment_lab.datasets.sources import Folder, locate, packed_path
 from catchment_lab.datasets.values import Dataset, Option, Segment, float_rows, gathered
 
 _TOLD = ("channels", "classes", "rate_hz", "usual", "notes")  # of a set, in the header

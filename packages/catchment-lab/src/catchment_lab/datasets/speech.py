@@ -15,7 +15,7 @@ import numpy as np
 
 from catchment import Array
 from catchment.errors import IntegrityError
-from catchment_lab.datasets.archive import Folder, parse_numbers, read_text, require
+from catchment_lab.datasets.sources import Folder, parse_numbers, read_text, require
 from catchment_lab.datasets.values import Dataset, Segment, float_rows, gathered
 
 

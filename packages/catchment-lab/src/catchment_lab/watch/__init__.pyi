@@ -1,13 +1,14 @@
-from catchment_lab.watch.server import watching as watching
-from catchment_lab.watch.state import Snapshot as Snapshot, look as look
+from catchment_lab.watch.server import Snapshot as Snapshot, look as look, watching as watching
 
 # For the other packages and the tests; may change without notice.
 from catchment_lab.watch.server import (
+    Feed as Feed,
     HEADERS as HEADERS,
     MOST_STREAMS as MOST_STREAMS,
+    REMOVED as REMOVED,
     Server as Server,
+    judged as judged,
 )
-from catchment_lab.watch.state import Feed as Feed, REMOVED as REMOVED, judged as judged
 
 __all__ = [
     "Snapshot",

@@ -59,7 +59,7 @@ from catchment.features.echo_state import (
     fixed_tanh,
     row_product,
 )
-from catchment_research.plasticity.rule import (
+from catchment_research.plasticity.federated import (
     DRIVE_DIGITS,
     LARGEST_GAIN,
     LARGEST_SHIFT,

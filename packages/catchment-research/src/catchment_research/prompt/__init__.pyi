@@ -8,6 +8,7 @@ from catchment_research.prompt.exchange import LanguageServer as LanguageServer
 from catchment_research.prompt.language import (
     Answers as Answers,
     FrozenLM as FrozenLM,
+    SurrogateLM as SurrogateLM,
     find_model as find_model,
 )
 from catchment_research.prompt.prompt_model import (
@@ -20,12 +21,9 @@ from catchment_research.prompt.split import (
     PromptNoise as PromptNoise,
     PromptTraining as PromptTraining,
     Prompter as Prompter,
-)
-from catchment_research.prompt.start import (
     closed_form_start as closed_form_start,
     label_targets as label_targets,
 )
-from catchment_research.prompt.surrogate import SurrogateLM as SurrogateLM
 
 # For the other packages and the tests; may change without notice.
 from catchment_research.prompt.exchange import (
@@ -42,7 +40,7 @@ from catchment_research.prompt.language import (
     softmax as softmax,
 )
 from catchment_research.prompt.prompt_model import labeled as labeled, served as served
-from catchment_research.prompt.start import values_of as values_of
+from catchment_research.prompt.split import values_of as values_of
 
 __all__ = [
     "Answers",

@@ -89,7 +89,7 @@ class LanguageServer:
         Tokens of the label words; none where clients name whole answers.
 
     >>> from catchment_research.prompt.exchange import Answer, Question
-    >>> from catchment_research.prompt.surrogate import SurrogateLM
+    >>> from catchment_research.prompt.language import SurrogateLM
     >>> P = Projection(bottleneck=2, length=3, width=8, seed=1)
     >>> server = LanguageServer(SurrogateLM(width=8), P, (5, 9))
     >>> question = Question(np.zeros((1, 2)), [np.array([3, 4])], 1)

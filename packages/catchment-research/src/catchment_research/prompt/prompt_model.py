@@ -35,8 +35,14 @@ from catchment_research.learn.recordings import OnRecordings, TrainedSum
 from catchment_research.prompt.controller import EdgeController, Example, Projection
 from catchment_research.prompt.exchange import LanguageLink, LanguageServer
 from catchment_research.prompt.language import find_model
-from catchment_research.prompt.split import Controlled, Prompter, PromptTraining
-from catchment_research.prompt.start import label_targets, regression, values_of
+from catchment_research.prompt.split import (
+    Controlled,
+    Prompter,
+    PromptTraining,
+    label_targets,
+    regression,
+    values_of,
+)
 from catchment_research.recordings import OfRecordings, with_labels
 
 if TYPE_CHECKING:

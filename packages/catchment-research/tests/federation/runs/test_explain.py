@@ -37,7 +37,7 @@ def a_run(*traffic: Traffic, rows: dict[str, int] | None = None) -> Run:
 def up(
     purpose: str, *, clients: int = 3, shapes: tuple[tuple[int, ...], ...] = ((4, 2),)
 ) -> Traffic:
-    return Traffic("training", "up", purpose, shapes, clients, clients, clients, 1, 3000)
+    return Traffic("training", "up", purpose, shapes, clients, clients, 1, 3000)
 
 
 class Noted(Keeper[Any]):
@@ -108,12 +108,6 @@ def test_what_is_bounded_is_said_with_delta_and_the_number_of_clients(distribute
     assert ("To the server, no bound: what it is sent is exact" in said) is not distributed
     assert ("training: to the server and to whoever sees the model" in said) is distributed
     assert "Not bounded: who takes part" in said
-
-
-def test_what_a_message_says_of_itself_is_no_bound() -> None:
-    said = in_words(a_run(replace(up("clipped"), epsilon=2.5)), [])
-    assert "2.5" not in said
-    assert "nothing: no protection of the plan states an epsilon" in said
 
 
 def test_nothing_yet() -> None:

@@ -16,8 +16,8 @@ IdentitiesOption = Annotated[
 ]
 PlanOption = Annotated[Path, option("The plan, in TOML.", "PLAN", "--plan")]
 NEXT = {
-    ".request": "send it to every client, who types: catchment contribute {plan} DATA --name NAME "
-    "--request {path}; then combine both contributions of each",
+    ".request": "send it to every client, who types the line of its first contribution again, "
+    "with --request {path} at its end; then combine both contributions of each",
     ".batch": "send it to the helper, who types: catchment assist {path} --plan {plan} "
     "--identities JSON; then combine again with --answer",
 }
@@ -30,7 +30,7 @@ def contribute(
     keys: Annotated[
         Path | None, option("Private folder: key, privacy ledger, policy; NAME.keys.", "DIR")
     ] = None,
-    out: Annotated[Path | None, option("The file; NAME.contribution if left out.", "FILE")] = None,
+    out: Annotated[Path | None, option("The file; NAME[.second].contribution.", "FILE")] = None,
     request: Annotated[
         Path | None, option("What `combine` wrote for the second contribution.", "FILE")
     ] = None,
@@ -49,7 +49,7 @@ def contribute(
     made = make(
         plan_file, data, name=name, keys=folder, request=request, identities=identities, clear=clear
     )
-    path = made.save(out or Path(f"{name}.contribution"))
+    path = made.save(out or Path(f"{name}{'.second' if request else ''}.contribution"))
     inspect(path)
     typer.echo(f"wrote {path}; the privacy ledger in {folder} has it. Send it to whoever combines")
 
@@ -63,7 +63,7 @@ def inspect(
     Nothing is sent.
     """
     from catchment.plans.by_files import Contribution
-    from catchment.privacy.in_the_clear import NOT_ANONYMOUS
+    from catchment.privacy.policy import NOT_ANONYMOUS
     from catchment.wire import plain_text
 
     one = Contribution.read(path)

@@ -14,6 +14,7 @@ from itertools import chain
 from operator import neg
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
+from catchment.arrays import PositiveInt, check_type
 from catchment.data.clients import Changed, LazyClients
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
@@ -210,10 +211,7 @@ class LocalClients(Engines):
         how = (self.threads, self.memories, self.policy, self.units)
         if isinstance(workers, Workers):
             return workers.over(LocalEngine(plan, clients, *how))
-        if workers is not None and workers < 1:
-            raise ValueError(
-                f"workers is {workers}; pass 1 or more, or None for this process alone"
-            )
+        check_type(workers, PositiveInt | None, "workers")
         return LocalEngine(plan, clients, *how, None if workers == 1 else workers)
 
 

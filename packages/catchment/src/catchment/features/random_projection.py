@@ -73,7 +73,15 @@ class RandomProjection(FeatureMap):
                     f"{self.inner.n_features}; ask for at most {self.inner.n_features}, or use the "
                     "map itself"
                 )
-            self._refuse_rounding()
+            if self.inner.feature_bits is None:
+                return
+            digits, bits = self.inner.feature_digits, self.inner.feature_bits
+            needed = math.log2(float(np.ldexp(1.0, digits.max() - digits + bits).sum()))
+            if needed > 53:  # digits of a sum, more than a float64 has
+                raise ValueError(
+                    f"sums of these features take {needed:.0f} binary digits, and 53 are exact; "
+                    "give the inner map fewer bits, or bounds that are closer to each other"
+                )
 
     def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
         return {"bits": None} if (self.bits, self.inner.feature_bits) == ("auto", None) else {}
@@ -103,18 +111,6 @@ class RandomProjection(FeatureMap):
         flips = signs(rng, self.inner.n_features)
         rng = Words(seed=self.seed, layer=0, purpose=Purpose.PROJECTION_PLACES)
         return flips, permutation(rng, self._padded)[: self.features]
-
-    def _refuse_rounding(self) -> None:
-        """Raise if a sum of features in fixed point would need more digits than a float64 has."""
-        if self.inner.feature_bits is None:
-            return
-        digits, bits = self.inner.feature_digits, self.inner.feature_bits
-        needed = math.log2(float(np.ldexp(1.0, digits.max() - digits + bits).sum()))
-        if needed > 53:
-            raise ValueError(
-                f"sums of these features take {needed:.0f} binary digits, and 53 are exact; give "
-                "the inner map fewer bits, or bounds that are closer to each other"
-            )
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""

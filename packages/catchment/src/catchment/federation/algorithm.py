@@ -165,7 +165,6 @@ class RoundContext:
     seed: int = 0
     client: str = ""
     plan: str = ""  # fingerprint
-    changed: bool = False  # a protection changed the numbers: sums in fixed point are float64 then
     told: str = ""
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
     session: str = ""
@@ -205,14 +204,12 @@ class Requirements:
         How many rounds it takes.
     other_targets
         Whether its messages are about other targets than those of the recordings' rows.
-    unchanged
-        Why no protection may change a message, and what to do instead; nothing if they may.
     longest
         The longest change that the server takes from a client, if there is a bound.
 
     >>> Requirements(rounds=2) | Requirements(each_client="it keeps clients apart")
     Requirements(each_client='it keeps clients apart', data_choice='',
-          per_sequence=False, rounds=2, other_targets=False, unchanged='', longest=None)
+          per_sequence=False, rounds=2, other_targets=False, longest=None)
     """
 
     each_client: str = ""
@@ -220,7 +217,6 @@ class Requirements:
     per_sequence: bool = False
     rounds: int = 1
     other_targets: bool = False
-    unchanged: str = ""
     longest: float | None = None
 
     def __or__(self, other: Requirements) -> Requirements:
@@ -230,7 +226,6 @@ class Requirements:
             per_sequence=self.per_sequence or other.per_sequence,
             rounds=max(self.rounds, other.rounds),
             other_targets=self.other_targets or other.other_targets,
-            unchanged=self.unchanged or other.unchanged,
             longest=min(
                 (one for one in (self.longest, other.longest) if one is not None), default=None
             ),

@@ -22,7 +22,7 @@ import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import lru_cache, partial
+from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -38,8 +38,7 @@ from catchment.readout.device import same_features
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.integers import largest
 from catchment.readout.statistics import RidgeStatistics, diagonal, mirror_lower, unpack_lower
-from catchment.wire import CLIENTS, COUNTED, ROWS, WEIGHT, Message
-from catchment.wire.structure import marks_of
+from catchment.wire import CLIENTS, COUNTED, ROWS, WEIGHT, Message, marked
 
 V = TypeVar("V")
 FEWEST = 5  # clients of which a median says something
@@ -178,9 +177,11 @@ def claimed(value: object) -> Claim:
             waiting += one
         elif is_dataclass(one) and not isinstance(one, type | Message):
             held: dict[object, float] = {}
-            for mark, name in _said(type(one)):
-                size = vars(one)[name]
-                held[mark] = float(size.max(initial=0) if isinstance(size, np.ndarray) else size)
+            for mark in (ROWS, WEIGHT, COUNTED, CLIENTS):
+                if name := marked(type(one), mark):
+                    size = vars(one)[name]
+                    whole = isinstance(size, np.ndarray)
+                    held[mark] = float(size.max(initial=0) if whole else size)
             if not held:
                 waiting += map(vars(one).__getitem__, map(attrgetter("name"), fields(one)))
                 continue
@@ -197,15 +198,6 @@ def claimed(value: object) -> Claim:
         max((one.weight for one in found), default=0.0),
         max((one.per_row for one in found), default=0.0),
         next((one.clients for one in found if one.clients not in (None, 1)), None),
-    )
-
-
-@lru_cache(maxsize=512)
-def _said(made: Any) -> tuple[tuple[object, str], ...]:
-    """Return the fields of a class that say how large it is, each with the mark that says so."""
-    wanted = (ROWS, WEIGHT, COUNTED, CLIENTS)
-    return tuple(
-        (mark, name) for name, marks in marks_of(made).items() for mark in marks if mark in wanted
     )
 
 
@@ -305,15 +297,6 @@ class Screen:
         if self.n_asked >= FEWEST and (0 < n < FEWEST or n + len(claims) < FEWEST):
             return len(claims) == 0
         if self.n_asked < FEWEST or len(claims) == 0:
-            return True
-        sizes = claims.max(axis=1)
-        largest = sizes.max()
-        if self._limit < np.inf and largest <= self._limit:
-            # None is too large for the median that is known, which therefore stays as it is.
-            self._sizes.frombytes(sizes.tobytes())
-            self._n_filled += int(np.count_nonzero(sizes > 0))
-            last = max(clients[k] for k in np.flatnonzero(sizes == largest).tolist())
-            self._largest = max(self._largest, (float(largest), last))
             return True
         before, n_held = self.mark(), len(self._held)
         for client, (rows, weight) in zip(clients, claims.tolist(), strict=True):

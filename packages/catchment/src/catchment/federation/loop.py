@@ -18,18 +18,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
-from itertools import islice
-from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.data.preprocessing import Preprocessing
-from catchment.errors import (
-    FederationError,
-    TooFewClientsError,
-    UploadError,
-)
+from catchment.errors import FederationError, TooFewClientsError, UploadError
 from catchment.federation.algorithm import Additive, RoundContext, Tally, not_derived
 from catchment.federation.checks import LIMITS, Screen, check_total, claimed
 from catchment.federation.client import Request, digest_of
@@ -46,13 +40,7 @@ from catchment.federation.protection import Exchange
 from catchment.federation.runs.ledger import Entries, Entry, EntryList, Keeper
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
-from catchment.wire import (
-    NOTHING,
-    Message,
-    measured,
-    plus,
-    serialize,
-)
+from catchment.wire import NOTHING, Message, measured, plus, serialize
 
 BLOCK = 256  # clients summed together before their sums are; the order of sums is part of a result
 MOST_GROUPS = 16  # sums kept side by side; more are only there where clients want to cost memory
@@ -231,8 +219,6 @@ class BlockSum:
         Of all answers.
     refused
         Clients whose answers cannot be used, and why.
-    n_blocks
-        Of how many blocks in a row it is the sum; more than one only where sums have no order.
     """
 
     asked: tuple[str, ...]
@@ -242,7 +228,6 @@ class BlockSum:
     entries: Entries = field(default_factory=Entries)
     bytes_up: int = 0
     refused: tuple[Refusal, ...] = ()
-    n_blocks: int = 1
 
 
 def sum_block(
@@ -377,18 +362,15 @@ class Round:
         self, blocks: Sequence[tuple[str, ...]], sums: Iterable[BlockSum | None]
     ) -> Iterator[Sequence[str]]:
         """Add blocks as a whole where that gives the same; yield clients to ask one by one."""
-        left = iter(blocks)
-        for block in sums:
-            asked = list(islice(left, 1 if block is None else block.n_blocks))
+        for clients, block in zip(blocks, sums, strict=True):
             if block is None or not self._takes(block):
-                yield [client for clients in asked for client in clients]
+                yield clients
                 continue
             self.bytes_up += block.bytes_up
             self.refused.extend(block.refused)
             self.keeper.note_all(block.entries)
             if self.watch:
                 self._tell(self.watch, len(block.asked), len(self.context.cohort))
-        assert next(left, None) is None, "an engine gave fewer sums than there are blocks"
 
     def _takes(self, block: BlockSum) -> bool:
         if block.total is None:
@@ -442,21 +424,6 @@ class Round:
         watch(self.context.round, self.done, n_asked)
 
 
-@runtime_checkable
-class Preparing(Protocol):
-    """A result that predicts from recordings, and so must know how they are prepared."""
-
-    def prepared_by(self, preprocessing: Preprocessing, channels: Sequence[str] | None) -> Self: ...
-
-
-@runtime_checkable
-class HasModel(Protocol):
-    """A result that can be used as one model, such as an ensemble."""
-
-    @property
-    def model(self) -> Model: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Result(Generic[S, R]):
     """The final state, what the algorithm makes of it, and one record per round."""
@@ -477,9 +444,8 @@ class Result(Generic[S, R]):
         What predicts takes raw recordings, prepared as those of the clients were.
         """
         made = self.plan.algorithm.result(self.state)
-        if isinstance(made, Preparing):
-            return made.prepared_by(self.plan.preprocessing, self.plan.channels)
-        return made
+        prepared_by: Any = getattr(made, "prepared_by", None)
+        return prepared_by(self.plan.preprocessing, self.plan.channels) if prepared_by else made
 
     @property
     def model(self) -> Model:
@@ -489,7 +455,7 @@ class Result(Generic[S, R]):
         if found is None:
             raise FederationError(
                 f"{type(self.plan.algorithm).__name__} makes no single model but a "
-                f"{type(self.result).__name__}; use .result"
+                f"{type(made).__name__}; use .result"
             )
         return found
 
@@ -508,9 +474,7 @@ class Result(Generic[S, R]):
 
 def model_of(made: object) -> Model | None:
     """Return the one model that the result of a run is or amounts to, None if it is none."""
-    if isinstance(made, Model):
-        return made
-    return made.model if isinstance(made, HasModel) else None
+    return made if isinstance(made, Model) else getattr(made, "model", None)
 
 
 def run(

@@ -96,12 +96,6 @@ class Plan(Generic[S, U, R]):
         object.__setattr__(self, "masking", masking)
         plain = self.protections if masking is None else self.protections[:-1]
         object.__setattr__(self, "plain", plain)
-        unchanged = self.algorithm.requirements.unchanged
-        if unchanged and self.plain:
-            raise ValueError(
-                f"{type(self.algorithm).__name__} sends what {type(self.plain[0]).__name__} cannot "
-                f"change: {unchanged}"
-            )
         for protection in self.protections:
             protection.check(self)
         parts: tuple[Algorithm[S, U, R] | Protection, ...] = (self.algorithm, *self.plain)

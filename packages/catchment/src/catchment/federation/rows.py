@@ -11,8 +11,6 @@ import numpy as np
 from catchment.arrays import Array, Booleans, Integers
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
-from catchment.federation.algorithm import Data
-from catchment.readout.accumulation import accumulate, fixed_point_of
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.statistics import RidgeStatistics, unpack
 
@@ -83,7 +81,7 @@ class Rows:
             len(every),
             features.per_step,
             features.fingerprint,
-            fixed_point_of(features, every, classes),
+            FixedPoint.of(features, classes=classes, among=every),
         )
 
     def __len__(self) -> int:
@@ -167,32 +165,6 @@ def targets_of(recording: Recording, n_rows: int, washout: int | None, number: i
             "recording; pass pool=None or one target per recording"
         )
     return recording.y[washout:]
-
-
-def local_blocks(
-    features: FeatureMap, data: Data, n_blocks: int = N_BLOCKS
-) -> list[RidgeStatistics]:
-    """Return the statistics of segments of a client's data, those without rows left out.
-
-    Together they are the statistics of all its data.
-
-    >>> from catchment import Reservoir
-    >>> from catchment.features import EchoState
-    >>> features = EchoState.of(Reservoir(units=5, inputs=1))
-    >>> u = np.arange(10.0)
-    >>> [block.n_rows for block in local_blocks(features, lambda: [Recording(u, u)], 4)]
-    [2, 3, 2, 3]
-    """
-    blocks = []
-    for k in range(n_blocks):
-        share = k / n_blocks, (k + 1) / n_blocks
-        part = list(segment(data(), *share, washout=features.washout))
-        if part:
-            blocks.append(accumulate(features, part, threads=1))
-    filled = [block for block in blocks if block.n_rows > 0]
-    if not filled:
-        raise ValueError("no recordings were given; pass at least one with targets")
-    return filled
 
 
 def segment(

@@ -44,10 +44,9 @@ from catchment.plans.data import About, Files, PlanData, Recordings, arrange
 from catchment.plans.file import PlanFile, own_kinds, read_plan, refuse_weeks
 from catchment.plans.run import Finished, PlanRun, opened
 from catchment.plugins import plugin
-from catchment.privacy.in_the_clear import PlainRules, check_floors, policy_of
 from catchment.privacy.ledger import PrivacyLedger
 from catchment.privacy.policy import NAME as POLICY
-from catchment.privacy.policy import OwnData, template
+from catchment.privacy.policy import OwnData, PlainRules, check_floors, policy_of, template
 from catchment.privacy.secure_aggregation.client_store import FileMemory
 from catchment.privacy.secure_aggregation.protection import SecureAggregation, is_name
 from catchment.wire import Message, digest, plain_text, split
@@ -197,7 +196,7 @@ def contribute(
     check_client_names([name])
     file = by_files(plan)
     policy = policy_of({"keys": str(keys), "allow-plain-statistics": clear})
-    workflow = _assisted(file.workflow(file.about(), known_keys(file, identities)))
+    workflow = _assisted(file.workflow(file.about(), known_keys(file, identities)), {}, {})
     check_floors(policy, workflow.protections)
     if request is None:
         stage, asked = first_request(workflow)
@@ -239,8 +238,7 @@ def _own(
 ) -> tuple[Any, Any]:
     """Return where a client's recordings are, in files or on a device, and their units."""
     if data.startswith(("tcp://", "serial://")):
-        device_of = plugin("engines", "device", needed_for="devices")
-        return device_of(data).within(workflow), ALL
+        return plugin("engines", "device", needed_for="devices")(data).within(workflow), ALL
     files = own_files(file, data)
     units = units_of_files(replace(files, leave_out=()).paths(Path()), about.parts, about.date)
     held = own_data(file, {name: OwnFiles(files, units)}, file.about())
@@ -291,8 +289,7 @@ def own_files(file: PlanFile, data: str | Path) -> Files:
             f"split is {file.sharing.split!r}, which deals all clients' data anew; no client can "
             "do that, leave it out"
         )
-    timed = file.preprocessing.by_duration or file.preprocessing.rate is not None
-    if timed and not file.origin.time:
+    if (file.preprocessing.by_duration or file.preprocessing.rate) and not file.origin.time:
         raise ValueError(
             "the plan counts in seconds and names no column of times; write time = ... in [data]"
         )
@@ -325,8 +322,7 @@ def own_data(file: PlanFile, held: Mapping[str, Source], about: About) -> PlanDa
     if file.sharing.test == "folds" or file.sharing.tests_of(about) == "clients":
         return PlanData(held, {}, about)
     washout = file.washout if file.preprocessing.window is None else 0
-    sharing = replace(file.sharing, split="natural")
-    return arrange(Recordings(held, about), sharing, washout=washout)
+    return arrange(Recordings(held, about), replace(file.sharing, split="natural"), washout=washout)
 
 
 @dataclass(frozen=True, eq=False)
@@ -489,9 +485,7 @@ def _sorted(
     return found, refused
 
 
-def _assisted(
-    workflow: Workflow, read: dict[str, bytes] | None = None, refused: dict[str, str] | None = None
-) -> Workflow:
+def _assisted(workflow: Workflow, read: dict[str, bytes], refused: dict[str, str]) -> Workflow:
     """Return the workflow with its helper's answers at hand, where it has two servers.
 
     What is used of them is taken out of `read`; why others are not is written into `refused`.
@@ -500,25 +494,23 @@ def _assisted(
     def assist(batch: bytes, agreed: SecureAggregation) -> bytes:
         from catchment.privacy.secure_aggregation.two_servers import BATCH, answered
 
-        named, left = split(Message.from_bytes(batch), BATCH), read or {}
-        why = {} if refused is None else refused
-        for path, content in left.items():
+        named = split(Message.from_bytes(batch), BATCH)
+        for path, content in read.items():
             try:
                 answered(agreed, named, content)
             except IntegrityError as error:
-                why[path] = str(error)
+                refused[path] = str(error)
             else:
-                why.pop(path, None)
-                return left.pop(path)
+                refused.pop(path, None)
+                return read.pop(path)
         if len(named) < agreed.min_clients:
             raise FederationError(
                 f"the helper answered for all but {len(named)}, and a batch has "
                 f"{agreed.min_clients} or more; wait until so many have come late, or leave them "
                 "out with --without"
             )
-        raise AwaitedError(
-            "the sum is masked, and the helper takes the masks off", batch, suffix=".batch"
-        )
+        words = "the sum is masked, and the helper takes the masks off"
+        raise AwaitedError(words, batch, suffix=".batch")
 
     protections = list(workflow.protections)
     for k, one in enumerate(protections):

@@ -275,12 +275,12 @@ class Files(Origin):
         except (ValueError, OSError):
             if self.client is not None or self.client_by != "file":
                 raise
-            seen = {path: channels for path in paths if (channels := self._channels(path))}
+            seen = {path: channels for path in paths if (channels := self.channels_of(path))}
             how, bad, notices = self, [path for path in paths if path not in seen], list[str]()
             usual, n_alike = Counter(seen.values()).most_common(1)[0] if seen else ((), 0)
             if self.inputs is None and 2 * n_alike > len(paths):
                 how = replace(self, inputs=usual)
-                bad = [path for path in paths if path not in seen or how._channels(path) is None]
+                bad = [path for path in paths if path not in seen or how.channels_of(path) is None]
                 for path in paths:
                     own = [name for name in seen.get(path, ()) if name not in usual]
                     if own and path not in bad:
@@ -292,7 +292,7 @@ class Files(Origin):
                 raise
             return how.read([path for path in paths if path not in bad]), how, bad, notices
 
-    def _channels(self, path: Path) -> tuple[str, ...] | None:
+    def channels_of(self, path: Path) -> tuple[str, ...] | None:
         """Return the inputs of a file by itself, or None if it cannot be read."""
         try:
             return self.read([path]).channels

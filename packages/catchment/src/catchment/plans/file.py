@@ -252,8 +252,7 @@ def check_adapting(file: PlanFile, classes: tuple[str, ...] | None, *, asked: bo
     """Raise ValueError if the training leaves no sums, or rows without labels no names."""
     ridge = file.algorithm in ("ridge", "candidates")
     if asked or file.run.adapt:
-        another = not ridge or "head" in file.learn
-        refuse_adapting(classes, noisy=file.is_noisy, another=another)
+        refuse_adapting(classes, noisy=file.is_noisy, another=not ridge or "head" in file.learn)
         if file.carries:
             raise ValueError('adapt is of one training; leave it out with increments = "new"')
     if not file.origin.some_labels:

@@ -17,6 +17,7 @@ import numpy as np
 from catchment.data.frames import listed
 from catchment.data.survey.look import length
 from catchment.data.tables import kind_of
+from catchment.errors import as_toml
 from catchment.federation.learn.yule_walker import LONG as LONG_SERIES
 from catchment.federation.learn.yule_walker import LOOKBACKS
 from catchment.plans.data import FOLDS, Files
@@ -84,7 +85,7 @@ def propose(
         "preprocessing": _prepare(found, cut, why, rate, horizon)
         | {"scale": (scale, f"by {by}; or {' or '.join(scales)}")},
         "features": {
-            "map": (map_, f"or {', '.join(one for one in others if one != _toml(map_))}"),
+            "map": (map_, f"or {', '.join(one for one in others if one != as_toml(map_))}"),
         },
         "learn": {"algorithm": ("ridge", "exact: as if all rows had been in one place")},
     }
@@ -95,7 +96,7 @@ def propose(
         map_ = str(sections["features"]["map"][0])
     sections |= _limits(found)
     head = f"# Written by: {command}\n# Change what you like, then: catchment run "
-    text = written(f"{head}{shlex.quote(place.name)}\ntitle = {_toml(title)}\n", sections)
+    text = written(f"{head}{shlex.quote(place.name)}\ntitle = {as_toml(title)}\n", sections)
     tables: dict[str, object] = {"title": title}
     for name, section in sections.items():
         tables[name] = {setting: section[setting][0] for setting in section}
@@ -131,7 +132,7 @@ def written(head: str, sections: Mapping[str, Section]) -> str:
     for name, section in sections.items():
         lines.append(f"\n[{name}]\n")
         for setting, (value, comment) in section.items():
-            line = f"{setting} = {_toml(value)}"
+            line = f"{setting} = {as_toml(value)}"
             lines.append(f"{line:<38}  # {comment}\n" if comment else f"{line}\n")
     return _marked("".join(lines))
 
@@ -144,15 +145,6 @@ def is_untouched(text: str) -> bool:
     """Return whether a plan is as it was `written`."""
     body, mark, _ = text.rpartition(MARK)
     return bool(mark) and _marked(body) == text
-
-
-def _toml(value: object) -> str:
-    """Return a value as TOML writes it.
-
-    >>> _toml(["a", 'say "b"']), _toml(True), _toml(0.25)
-    ('["a", "say \\\\"b\\\\""]', 'true', '0.25')
-    """
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _data(found: Survey, files: Sequence[str], place: Path) -> Section:
@@ -352,7 +344,7 @@ def seen(file: PlanFile) -> list[str]:
     def written(**changed: Sequence[str] | None) -> str:
         instead = [f" in the place of {name}" for name, new in changed.items() if new is None]
         lines = [
-            f"{name} = {_toml(new[0] if len(new) == 1 else list(new))}"
+            f"{name} = {as_toml(new[0] if len(new) == 1 else list(new))}"
             for name, new in changed.items()
             if new is not None
         ]
@@ -367,8 +359,21 @@ def seen(file: PlanFile) -> list[str]:
             f"{found.problems[0]}; or write leave_out = {names} into [data] to go on without"
         )
     lines, n_files = summary_lines(found), len(origin.paths(file.base))
+    lines += [f"  ! {one}" for one in _read_too(origin, file.base, found)]
     some = len(found.paths)
     return [*([f"looked at {some} of {n_files:,} files"] if some < n_files else []), *lines]
+
+
+def _read_too(origin: Files, base: Path, found: Survey) -> list[str]:
+    """Return what a plan that names no inputs reads although it does not look like a channel."""
+    read = None if origin.inputs is not None else origin.channels_of(origin.paths(base)[0])
+    likely = found.roles.inputs
+    return [
+        f"column {name!r} does not look like a channel, and is read as one: name what it is in "
+        f"[data], or write inputs = {as_toml(list(likely))}"
+        for name in read or ()
+        if name not in likely
+    ]
 
 
 def oddities(file: PlanFile) -> tuple[str, ...]:
@@ -380,7 +385,7 @@ def oddities(file: PlanFile) -> tuple[str, ...]:
         return ()
     found = survey_of(file)
     assert found is not None
-    every, said = list(found.recordings), list(found.warnings)
+    every, said = list(found.recordings), [*found.warnings, *_read_too(origin, file.base, found)]
     changing = [
         client.name
         for client in found.clients

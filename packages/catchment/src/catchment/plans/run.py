@@ -53,24 +53,28 @@ from catchment.features.recipes import FeatureMap, label_of
 from catchment.federation.algorithm import Memory
 from catchment.federation.checks import Limits
 from catchment.federation.client import Elsewhere, devices_of
-from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.increments import unread
-from catchment.federation.learn.averaging import ReadoutAveraging
+from catchment.federation.learn.own_readouts import ReadoutAveraging
 from catchment.federation.learn.sums import RidgeState
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import Result, model_of
-from catchment.federation.measure.adapted import adapted_row, with_sums
 from catchment.federation.measure.baselines import (
     Dummy,
     Outcome,
     Row,
+    adapted_row,
     autoregression,
     constant_baseline,
+    with_sums,
 )
-from catchment.federation.measure.calibration import Calibration, readouts_without_each
-from catchment.federation.measure.evaluation import Evaluation, Score, Scores
+from catchment.federation.measure.evaluation import (
+    Calibration,
+    Evaluation,
+    Score,
+    Scores,
+    readouts_without_each,
+)
 from catchment.federation.plan import Plan
-from catchment.federation.protection import Protection
 from catchment.federation.runs.folder import (
     CHARGED,
     CLIENTS,
@@ -94,9 +98,12 @@ from catchment.federation.workflow import (
     EVALUATION,
     TRAINING,
     AnyPlan,
+    Delivery,
     Engines,
+    InMemory,
     StageInputs,
     Workflow,
+    sha256_of,
 )
 from catchment.plans.data import FOLDS, About, Clients, PlanData
 from catchment.plans.file import NORMAL_PLAN, PlanFile, check_adapting, own_kinds
@@ -197,8 +204,7 @@ class PlanRun:
 
     def __post_init__(self) -> None:
         had = {} if self.week is None else self.week.rounds
-        bound = replace(self.engines, settled=self._charged, had=had)
-        object.__setattr__(self, "engines", bound)
+        object.__setattr__(self, "engines", replace(self.engines, settled=self._charged, had=had))
 
     def run(self) -> Done:
         """Run all stages, or what is left of them, and keep what came of them."""
@@ -266,23 +272,19 @@ class PlanRun:
 
     def _charged(self, plan: AnyPlan) -> AnyPlan:
         """Return the plan with its ledger told of this run, which is charged once."""
-        if not any(isinstance(one, GaussianNoise) and one.budget for one in plan.protections):
-            return plan
-        if CHARGED not in self.store.facts():
-            self.store.write_facts({CHARGED: secrets.token_hex(16)})
-        # With the place: of two copies of a folder that go on, each makes a release.
-        run = f"{self.store.facts()[CHARGED]} {self.store.folder.resolve()}"
-        protections: list[Protection] = []
-        for one in plan.protections:
+        protections = list(plan.protections)
+        for k, one in enumerate(protections):
             if isinstance(one, GaussianNoise) and one.budget is not None:
+                if CHARGED not in self.store.facts():
+                    self.store.write_facts({CHARGED: secrets.token_hex(16)})
+                # With the place: of two copies of a folder that go on, each makes a release.
+                run = f"{self.store.facts()[CHARGED]} {self.store.folder.resolve()}"
                 known = self.known or one.budget.known
-                one = replace(one, budget=replace(one.budget, run=run, known=known))
-            protections.append(one)
+                protections[k] = replace(one, budget=replace(one.budget, run=run, known=known))
         return replace(plan, protections=tuple(protections))
 
     def _deliver(self, known: StageInputs, place: InMemory) -> None:
-        started = self.store.facts()["started"]
-        run = f"{self.store.folder.name} {started}"
+        run = f"{self.store.folder.name} {self.store.facts()['started']}"
         algorithm = Delivery.of(place, plan=known.workflow, run=run)
         known = replace(known, model=algorithm.sha256)
         self._after(DELIVERY, Plan(algorithm=algorithm), known, "delivered")
@@ -542,13 +544,11 @@ class Beside:
     def _contenders(self, plan: AnyPlan, done: Done) -> dict[str, AnyPlan | Dummy | Contender]:
         """Return the baselines that stand beside the plan, by name; they take prepared data."""
         file, classes, features = self.file, self.held.about.classes, done.features
-        forecast: tuple[str, ...] = ("mean",)
         ahead = file.preprocessing.horizon is not None
         season = season_of_clients(file.preprocessing, self.held.train) if ahead else None
-        if features.per_step:
-            beside = ("persistence",) if season is None else ("persistence", "seasonal")
-            forecast = (*beside, "autoregression")
-        usual: tuple[str, ...] = ("uniform", "most_frequent") if classes else forecast
+        usual: tuple[str, ...] = ("uniform", "most_frequent") if classes else ("mean",)
+        if features.per_step and not classes:
+            usual = ("persistence", *(["seasonal"] if season else []), "autoregression")
         if file.algorithm == NORMAL_PLAN and not classes:
             usual = ()  # nothing is known that a guess could be compared with
         lags = {"lags": file.run.lags, "washout": features.washout}

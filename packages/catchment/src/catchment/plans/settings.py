@@ -53,15 +53,13 @@ from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import Limits
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
 from catchment.federation.learn.automatic import Ridge
-from catchment.federation.learn.averaging import ReadoutAveraging
 from catchment.federation.learn.candidates import Candidates
-from catchment.federation.learn.personal import PersonalReadouts
+from catchment.federation.learn.own_readouts import PersonalReadouts, ReadoutAveraging
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.yule_walker import FederatedYuleWalker
 from catchment.federation.protection import LowRankUpload
 from catchment.plugins import CHOICES, Named
-from catchment.privacy.dp.clipping import Clip
-from catchment.privacy.dp.noise import GaussianNoise
+from catchment.privacy.dp.noise import Clip, GaussianNoise
 from catchment.privacy.secure_aggregation.protection import SecureAggregation
 from catchment.readout.heads import HEADS, Head
 

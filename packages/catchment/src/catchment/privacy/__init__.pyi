@@ -1,13 +1,16 @@
 from catchment.privacy.dp.budget import Budget as Budget
-from catchment.privacy.dp.clipping import Clip as Clip
 from catchment.privacy.dp.gaussian import epsilon_spent as epsilon_spent
-from catchment.privacy.dp.noise import GaussianNoise as GaussianNoise, RecordLevel as RecordLevel
-from catchment.privacy.in_the_clear import (
-    PlainStatisticsWarning as PlainStatisticsWarning,
-    networked as networked,
+from catchment.privacy.dp.noise import (
+    Clip as Clip,
+    GaussianNoise as GaussianNoise,
+    RecordLevel as RecordLevel,
 )
 from catchment.privacy.ledger import LedgerEntry as LedgerEntry, PrivacyLedger as PrivacyLedger
-from catchment.privacy.policy import Policy as Policy
+from catchment.privacy.policy import (
+    PlainStatisticsWarning as PlainStatisticsWarning,
+    Policy as Policy,
+    networked as networked,
+)
 from catchment.privacy.secure_aggregation.client_store import (
     FileMemory as FileMemory,
     forget_rounds as forget_rounds,
@@ -27,17 +30,15 @@ from catchment.privacy.secure_aggregation.two_servers import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment.privacy.in_the_clear import (
-    PlainRules as PlainRules,
-    check_floors as check_floors,
-    check_memory as check_memory,
-    policy_of as policy_of,
-)
 from catchment.privacy.ledger import HEAD as HEAD, PAGE as PAGE, PENDING as PENDING, _head as _head
 from catchment.privacy.policy import (
     NAME as NAME,
     OwnData as OwnData,
+    PlainRules as PlainRules,
+    check_floors as check_floors,
+    check_memory as check_memory,
     parse_policy as parse_policy,
+    policy_of as policy_of,
     read_policy as read_policy,
     template as template,
 )

@@ -217,31 +217,6 @@ def strided(
     return map(with_gaps, sequences)
 
 
-def fixed_point_of(
-    features: FeatureMap, window: Sequence[Recording], classes: bool | None
-) -> FixedPoint | None:
-    """Return the units of the statistics of some sequences, None if they are float64.
-
-    Parameters
-    ----------
-    classes
-        Whether targets are whole; if None they are if all are 0 or 1.
-    """
-    if features.feature_bits is None:
-        return None
-    if classes is None:
-        given = [s.y for s in window if s.y is not None]
-        known = [y if y.ndim == 1 else y.reshape(-1) for y in given]
-        # Numbers show in the first; one look at all others is quicker than one at each.
-        classes = not known or (_are_classes(known[0]) and _are_classes(np.concatenate(known)))
-    return FixedPoint.of(features, classes=classes)
-
-
-def _are_classes(y: Array) -> bool:
-    """Whether all targets are 0, 1 or missing."""
-    return bool(((y == 0) | (y == 1) | np.isnan(y)).all())
-
-
 def recording_targets(window: Sequence[Recording], *, per_step: bool) -> list[Array]:
     """Return the targets of recordings, all of one width; ValueError if they do not fit."""
     targets = []
@@ -273,7 +248,7 @@ def _window_statistics(
 ) -> RidgeStatistics:
     """Return the statistics of some sequences; their feature rows are added to `rows`."""
     n_threads = count_threads(threads)
-    fixed = fixed_point_of(features, window, classes)
+    fixed = FixedPoint.of(features, classes=classes, among=window)
     if rows is not None or not (place or features.per_step):
         made_rows = features.rows(list(map(attrgetter("u"), window)), threads=threads)
         if rows is not None:
@@ -419,7 +394,7 @@ def _alike(
     for k, group in waiting.items():
         width = recording_targets(group, per_step=features.per_step)[0].shape[-1]
         if agreed is None or classes is None:
-            agreed = fixed_point_of(features, group, classes)
+            agreed = FixedPoint.of(features, classes=classes, among=group)
         alike.setdefault((width, agreed), []).append(k)
     for (_, fixed), numbers in alike.items():
         yield fixed, numbers

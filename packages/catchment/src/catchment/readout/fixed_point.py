@@ -8,15 +8,19 @@ units of 2^-(d_i + d_j), one of Z'Y 2^-(d_i + t), and one of Y'Y 2^-2t.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from catchment.arrays import Array, Integers, check_type
 from catchment.errors import IntegrityError
 from catchment.features.base import Bits, FeatureMap, digits_after_point, handed
+
+if TYPE_CHECKING:
+    from catchment.data.recording import Recording
 
 TARGET_DIGITS = (
     36  # binary digits after the point of targets that are numbers: below 8 they are two pieces
@@ -62,16 +66,24 @@ class FixedPoint:
             raise ValueError(f"target_digits is {self.target_digits}; give 0 or {TARGET_DIGITS}")
 
     @classmethod
-    def of(cls, features: FeatureMap, *, classes: bool) -> FixedPoint | None:
+    def of(
+        cls, features: FeatureMap, *, classes: bool | None, among: Sequence[Recording] = ()
+    ) -> FixedPoint | None:
         """Return the units of a map's statistics, None if its features are plain float64.
 
         Parameters
         ----------
         classes
-            Whether targets are whole, as those of classes are.
+            Whether targets are whole, as those of classes are; if None they are if all targets
+            `among` some recordings are 0 or 1.
         """
         if features.feature_bits is None:
             return None
+        if classes is None:
+            given = [s.y for s in among if s.y is not None]
+            known = [y if y.ndim == 1 else y.reshape(-1) for y in given]
+            # Numbers show in the first; one look at all others is quicker than one at each.
+            classes = not known or (_are_classes(known[0]) and _are_classes(np.concatenate(known)))
         return _fixed_point_of(features.feature_bits, features.bounds.tobytes(), classes)
 
     @classmethod
@@ -148,6 +160,11 @@ class FixedPoint:
             return FixedPoint(bits, tuple((n, digits) for n, digits in runs), target_digits)
         except (ValueError, TypeError, RecursionError) as error:
             raise IntegrityError(f"{text[:80]!r} describes no fixed point ({error})") from error
+
+
+def _are_classes(y: Array) -> bool:
+    """Whether all targets are 0, 1 or missing."""
+    return bool(((y == 0) | (y == 1) | np.isnan(y)).all())
 
 
 @lru_cache(maxsize=16)  # asked for every client, of which a round may have a million

@@ -66,7 +66,14 @@ def forecast(
     check_type(horizon, PositiveInt, "horizon")
     past = features.checked(warm_up(model, warmup), "warm-up")
     begin, _, _ = cut_places(len(past), features.reservoir.cut, 0)[-1]
-    limits = closed_loop_limits(model, limit)
+    bounds = model.target_range if isinstance(limit, str) else limit
+    limits = np.array([-np.inf, np.inf] if bounds is None else bounds, dtype=np.float64)
+    shape = (2,) if bounds is None else (2, model.n_outputs)
+    if limits.shape != shape or not (limits[0] <= limits[1]).all():
+        raise ValueError(
+            f"limit has shape {limits.shape}; pass the lowest and the highest value of each of "
+            f"{model.n_outputs} outputs, (2, {model.n_outputs})"
+        )
     found, first_bound = _looped(model, features, past[begin:], horizon, limits)
     if first_bound is not None:
         warnings.warn(
@@ -95,23 +102,6 @@ def warm_up(model: Model, warmup: Recording | ArrayLike) -> Array:
     if not segments:
         raise ValueError("nothing of the warm-up is left after preparation; pass a longer one")
     return segments[-1].u
-
-
-def closed_loop_limits(
-    model: Model, limit: ArrayLike | Literal["training"] | None = "training"
-) -> tuple[Array | float, Array | float]:
-    """Return the lowest and the highest values (K,) that are fed back."""
-    if isinstance(limit, str):
-        limit = model.target_range
-    if limit is None:
-        return -np.inf, np.inf
-    limits = np.asarray(limit, dtype=np.float64)
-    if limits.shape != (2, model.n_outputs) or not (limits[0] <= limits[1]).all():
-        raise ValueError(
-            f"limit has shape {limits.shape}; pass the lowest and the highest value of each of "
-            f"{model.n_outputs} outputs, (2, {model.n_outputs})"
-        )
-    return limits[0], limits[1]
 
 
 def closed_loop_map(model: Model) -> EchoState:
@@ -145,7 +135,7 @@ def _looped(
     features: EchoState,
     past: Array,
     horizon: int,
-    limits: tuple[Array | float, Array | float],
+    limits: Array,
 ) -> tuple[Array, int | None]:
     """Return what the loop after prepared inputs (T, I) says, (horizon, I).
 

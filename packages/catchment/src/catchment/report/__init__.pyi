@@ -18,20 +18,18 @@ from catchment.report.charts import (
     text as text,
 )
 from catchment.report.html import (
+    DARK as DARK,
+    LIGHT as LIGHT,
     MOST_MARKS as MOST_MARKS,
     MOST_ROUNDS as MOST_ROUNDS,
     SOME_CLIENTS as SOME_CLIENTS,
+    Theme as Theme,
     _places as _places,
     client_scores as client_scores,
-    lead as lead,
-    render as render,
-)
-from catchment.report.pages import (
-    DARK as DARK,
-    LIGHT as LIGHT,
-    Theme as Theme,
     figure as figure,
+    lead as lead,
     page as page,
+    render as render,
     score as score,
     style as style,
     theme as theme,

@@ -18,6 +18,7 @@ import numpy as np
 from catchment.arrays import Array
 
 WIDTH = 400
+HEIGHT = 240  # of lines
 LETTER = 7.9  # units of a usual letter, of the widest fonts that pages use
 
 
@@ -263,7 +264,6 @@ def line_chart(
     log_y: bool = False,
     limits: tuple[float, float] = ANYWHERE,
     marks: Sequence[tuple[float, str]] = (),
-    height: int = 240,
 ) -> str:
     """Return a chart of lines.
 
@@ -289,7 +289,7 @@ def line_chart(
     y = Axis.around(np.concatenate([line.y for line in lines]), log=log_y, limits=limits)
     left = 28 + round(LETTER * max(len(number(tick)) for tick in [0.0, *y.ticks()]))
     top = 10 + 16 * bool(legend) + 16 * bool(marks)
-    box = Box(x, y, left, WIDTH - 18, top, height - 42)
+    box = Box(x, y, left, WIDTH - 18, top, HEIGHT - 42)
     parts = [*box.levels(y.ticks()), box.columns(top, box.floor, x_label, number)]
     told = []
     for line in lines:
@@ -301,9 +301,9 @@ def line_chart(
             told.append(f"{name}from {first} to {last}, least {low}, most {high}")
     for value, word in marks:
         parts += box.mark(value, word)
-    turned = text(12, height / 2, y_label, "middle", "muted")
-    parts += [*key(left, 10, legend), f'<g transform="rotate(-90 12 {height / 2})">{turned}</g>']
-    return svg(parts, height, label, f"{label}. {'; '.join(told)}.")
+    turned = text(12, HEIGHT / 2, y_label, "middle", "muted")
+    parts += [*key(left, 10, legend), f'<g transform="rotate(-90 12 {HEIGHT / 2})">{turned}</g>']
+    return svg(parts, HEIGHT, label, f"{label}. {'; '.join(told)}.")
 
 
 def dot_chart(

@@ -4,13 +4,17 @@ It reads the run's folder and nothing else. What the page says is in `run.jinja`
 Jinja, which calls the functions here: words about who trained, the figures in short and what left,
 and pictures of its rounds and of how well it serves its clients. Colors follow the reader's choice
 of light or dark.
+
+Colors of every picture: told apart by color-blind readers, on a light or a dark page. The series
+colors are those of Okabe and Ito (2008), ordered by contrast with the page.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib import resources
@@ -25,15 +29,140 @@ from catchment.arrays import Array
 from catchment.federation.measure.baselines import Row
 from catchment.federation.messages import Record, Refusal, fewest, in_turns, turns
 from catchment.federation.messages import left_out as refused_in
-from catchment.federation.runs.folder import PLAN
+from catchment.federation.runs.folder import PLAN, RunFolder
 from catchment.federation.runs.ledger import explain, map_scores, say_bytes, thin_clients
 from catchment.federation.runs.read import Run, folds_of_run, lasting, read_run
 from catchment.federation.runs.read import worst_client as worst_of
 from catchment.federation.workflow import EVALUATION, PLASTICITY, TRAINING
 from catchment.plugins import installed, plugin
 from catchment.report.charts import Line, dot_chart, line_chart
-from catchment.report.pages import figure, named, page, score, scrolling
 from catchment.wire.files import replace_file
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colors by their use, as hexadecimal strings."""
+
+    page: str
+    text: str
+    muted: str
+    grid: str
+    series: tuple[str, ...]
+    diverging: tuple[str, str, str, str, str]  # negative to positive, the middle near the page
+    warning: str  # of words
+    deepest: float  # most of the first series in a cell, in percent, on which text is still read
+
+
+LIGHT = Theme(
+    page="#ffffff",
+    text="#1f2328",
+    muted="#6b7280",
+    grid="#e3e6ea",
+    series=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
+    diverging=("#b35806", "#f1a340", "#e6e6e6", "#6ba6cd", "#08519c"),
+    warning="#b34700",
+    deepest=65,
+)
+DARK = Theme(
+    page="#14181d",
+    text="#e6e9ed",
+    muted="#9aa3ad",
+    grid="#2c333b",
+    series=("#56b4e9", "#e69f00", "#2bc499", "#e59ac0", "#f0e442", "#ff7f3f"),
+    diverging=("#ffb366", "#c7701f", "#3a424b", "#3d86bd", "#8fd0ff"),
+    warning="#f0a030",
+    deepest=40,
+)
+
+
+def theme(dark: bool) -> Theme:
+    """Return the colors for a light or a dark page.
+
+    >>> theme(dark=False).page
+    '#ffffff'
+    """
+    return DARK if dark else LIGHT
+
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def page(title: str, body: str) -> str:
+    """Return a whole page that asks no one for anything: its policy forbids it to.
+
+    >>> page("A & B", "<p>text</p>")[:35]
+    '<!doctype html><html lang="en"><hea'
+    """
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f"<title>{escape(title)}</title><style>{style()}</style></head>"
+        f"<body><main>{body}</main></body></html>\n"
+    )
+
+
+def figure(title: str, inside: str, caption: str = "", *, kind: str = "") -> str:
+    """Return a chart or a table with a heading above and a sentence below.
+
+    Parameters
+    ----------
+    kind
+        "wide" has the whole width of the page, "tall" has two others beside it.
+
+    >>> figure("A & B", "", "text")
+    '<figure><h3>A &amp; B</h3><figcaption>text</figcaption></figure>'
+    """
+    marks = f' class="{kind}"' if kind else ""
+    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f"<figure{marks}><h3>{escape(title)}</h3>{inside}{below}</figure>"
+
+
+def named(name: str) -> str:
+    """Return a name that cannot change the words around it, in whichever direction it is written.
+
+    >>> named("a<b")
+    '<bdi>a&lt;b</bdi>'
+    """
+    return f"<bdi>{escape(name)}</bdi>" if name else ""
+
+
+def score(value: float, metric: str, digits: int = 4) -> str:
+    """Return a score as people say it.
+
+    >>> score(0.5, "accuracy"), score(0.5, "NRMSE"), score(math.nan, "NRMSE")
+    ('50.0 %', '0.5', '-')
+    """
+    if math.isnan(value):
+        return "-"
+    return f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.{digits}g}"
+
+
+def style() -> str:
+    """Return the style sheet of pages, light and dark.
+
+    >>> "prefers-color-scheme: dark" in style()
+    True
+    """
+    css = (resources.files("catchment.report") / "report.css").read_text(encoding="utf-8")
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}"
+    return f":root {{ {_variables(LIGHT)} }} {dark} {css}"
+
+
+def _variables(theme: Theme) -> str:
+    series = {f"s{k}": color for k, color in enumerate(theme.series)}
+    colors = {
+        "page": theme.page,
+        "text": theme.text,
+        "muted": theme.muted,
+        "grid": theme.grid,
+        "cell": theme.grid,
+        "warn": theme.warning,
+        "deep": f"{theme.deepest:g}%",
+    }
+    return " ".join(f"--{name}: {color};" for name, color in (colors | series).items())
+
 
 MOST_NAMED = 3  # clients that were left out
 DELIVERY = "delivery"
@@ -219,7 +348,6 @@ MOST_CLIENTS = 30  # in a chart with a row each
 SOME_CLIENTS = 20  # of more than that: the worst, below a mark for each
 MOST_MARKS = 2000  # of clients without a row
 FEW_CLIENTS = 9  # in a chart no taller than others
-MOST_BESIDE = 10  # classes of a confusion that has half of the page
 SHARES, ERRORS = (0.0, 1.0), (0.0, math.inf)
 
 
@@ -315,35 +443,6 @@ def ridge_path(run: Run) -> Iterator[str]:
     yield figure("Choosing the ridge", chart, "Error on left-out data for every ridge tried.")
 
 
-def confusion(run: Run) -> Iterator[str]:
-    """Yield the table of true against predicted classes, shaded by share of the true class."""
-    if run.confusion is None:
-        return
-    counts = run.confusion
-    totals = counts.sum(axis=1)
-    head = "".join(f'<th scope="col"><span>{escape(name)}</span></th>' for name in run.classes)
-    rows = []
-    for k, (name, row, total) in enumerate(zip(run.classes, counts, totals, strict=True)):
-        cells = "".join(
-            f'<td style="--share:{count / max(total, 1):.3f}">{count}</td>' for count in row
-        )
-        right = score(row[k] / total, "accuracy") if total else "-"
-        first = f'<th scope="row" title="{escape(name)}">{escape(name)}</th>'
-        rows.append(f'<tr>{first}{cells}<td class="n">{right}</td></tr>')
-    shown = scrolling(
-        f'<table class="confusion"><thead><tr><td></td>{head}<th scope="col"><span>right</span>'
-        f"</th></tr></thead><tbody>{''.join(rows)}</tbody></table>",
-        "Confusion matrix",
-        broad=len(run.classes) > 5,
-    )
-    text = "Rows: true classes. Columns: predictions. Counts over all test clients."
-    if np.count_nonzero(totals) == 1:
-        (only,) = np.flatnonzero(totals)
-        text += f" All are of one class, {run.classes[only]}, so that a score says little."
-    kind = "wide" if len(run.classes) > MOST_BESIDE else ""
-    yield figure("Confusion matrix", shown, text, kind=kind)
-
-
 def _tick(metric: str) -> Callable[[float], str]:
     if metric == "accuracy":
         return lambda value: f"{100 * value:.3g} %"
@@ -353,13 +452,13 @@ def _tick(metric: str) -> Callable[[float], str]:
 MOST_ROUNDS = 30  # that are shown at once
 
 
-def write_report(folders: Sequence[str | Path], path: str | Path) -> Path:
+def write_report(folders: Sequence[str | Path | RunFolder], path: str | Path) -> Path:
     """Write a report about one or more runs to a file, and return its path.
 
     Parameters
     ----------
     folders
-        Folders of runs, the first one first.
+        Folders of runs, the first one first; or runs in memory.
     path
         The file; it is replaced if it exists.
     """
@@ -391,7 +490,8 @@ def _templates() -> Environment:
         "size": say_bytes,
         "nan": math.nan,
         "most_rounds": MOST_ROUNDS,
-        "pictures": _pictures,
+        "pictures": lambda run: _joined(client_scores(run), folds(run), ridge_path(run)),
+        "round_figures": lambda run: _joined(figures_by_round(run)),
         "served_section": _served,
     }
     return made
@@ -402,16 +502,9 @@ def _source(name: str) -> str:
     return "".join(map(str.strip, lines))
 
 
-def _pictures(run: Run) -> Markup:
-    """Return all pictures in two columns, so that none has an empty half beside it."""
-    figures = chain(
-        client_scores(run),
-        folds(run),
-        ridge_path(run),
-        confusion(run),
-        figures_by_round(run),
-    )
-    return Markup("".join(figures))
+def _joined(*figures: Iterable[str]) -> Markup:
+    """Return pictures one after the other, in two columns: so none has an empty half beside it."""
+    return Markup("".join(chain(*figures)))
 
 
 def _served(run: Run, number: int) -> Markup:

@@ -50,14 +50,15 @@ from catchment.sklearn.base import found_layout as found_layout
 from catchment.sklearn.base import leave_one_out as leave_one_out
 from catchment.sklearn.base import steps_of as steps_of
 from catchment.sklearn.base import time_first as time_first
-from catchment.sklearn.classifier import (
+from catchment.sklearn.estimators import (
     AdaptiveClassifier,
     AnomalyDetector,
     EchoStateClassifier,
+    EchoStateRegressor,
     TimeSeriesClassifier,
+    YuleWalkerForecaster,
 )
-from catchment.sklearn.classifier import SequenceClassifier as SequenceClassifier
-from catchment.sklearn.regressor import EchoStateRegressor, YuleWalkerForecaster
+from catchment.sklearn.estimators import SequenceClassifier as SequenceClassifier
 
 __all__ = [
     "AdaptiveClassifier",

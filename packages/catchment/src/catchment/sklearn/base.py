@@ -37,6 +37,7 @@ from catchment.arrays import (
     Booleans,
     as_matrix,
     as_numbers,
+    check_type,
     refuse_conversions,
     refuse_mask,
 )
@@ -49,7 +50,8 @@ from catchment.features.echo_state.run import Pool
 from catchment.features.echo_state.settings import MixedActivation, Uniform
 from catchment.features.pipeline import Pipeline
 from catchment.parallel import available_cores
-from catchment.readout.accumulation import accumulate, fixed_point_of
+from catchment.readout.accumulation import accumulate
+from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.model import Model, fitted_pipeline, solved_model
 from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.solve import Spectrum, checked_ridge, feature_scale, rescaled
@@ -262,11 +264,7 @@ def found_layout(
     Traceback (most recent call last):
     ValueError: X holds recordings of shape (3, 40), which may be 3 steps of 40 channels or 3 ...
     """
-    if layout not in ("auto", "time_first", "channels_first"):
-        raise ValueError(
-            f"layout is {layout!r}; pass time_first for (n, time, channels), channels_first for "
-            "(n, channels, time), or auto"
-        )
+    check_type(layout, Layout, "layout")
     if not several(X, pooled=True):
         return None
     # A frame has a row for each step, whoever made it.
@@ -611,16 +609,14 @@ class ReadoutEstimator(SequenceEstimator):
         prepared = pipeline.preprocessing.apply(recordings)
         rows: Array | None = None
         if weight is not None and not (given.pooled and features.feature_bits is None):
-            kept = given.after(features.washout)
+            kept, odd = given.after(features.washout), (weight % 1).any()
             rows = np.concatenate(features.rows([r.u for r in prepared], threads=threads))
             total = RidgeStatistics.from_states(
                 rows,
                 y[kept],
                 weight=weight[kept],
                 fingerprint=features.fingerprint,
-                fixed=None
-                if (weight % 1).any()
-                else fixed_point_of(features, prepared, is_classes),
+                fixed=None if odd else FixedPoint.of(features, classes=is_classes, among=prepared),
             )
         elif classes is None:
             total = accumulate(features, prepared, threads=threads, classes=False)

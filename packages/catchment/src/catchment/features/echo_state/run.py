@@ -181,7 +181,16 @@ def advance(
     block_steps = max(1, min(T, min(block_columns, LONE_STEPS) if B == 1 else block_columns // B))
     kept_steps, kept_type = (1, np.dtype(np.float64)) if sums else (block_steps, dtype)
     height = 1 + I + N + spare_rows
-    memory = [_block_memory(height, kept_steps, B, kept_type) for _ in range(n_buffers)]
+    memory: list[Rows] = []
+    for _ in range(n_buffers):  # few lanes are laid out step after step
+        if B <= FEW_LANES:
+            memory.append(aligned((kept_steps, B, height), kept_type).transpose(2, 0, 1))
+            continue
+        # Rows are a cache line longer than needed: with a power of two between them all rows would
+        # compete for the same few places in the cache.
+        line = LINE // kept_type.itemsize
+        part = aligned((height, kept_steps * B + line), kept_type)[:, :-line]
+        memory.append(part.reshape(height, kept_steps, B))
     inputs = SideBySide(lanes, B, block_steps, dtype)
     edges = sorted({*range(0, T, block_steps), *(cut for cut in cuts if 0 < cut < T), T})
     for number, (start, stop) in enumerate(pairwise(edges)):
@@ -201,18 +210,6 @@ def advance(
                     step(k, start, layer.X, rows[first:middle], rows[middle:last])
                 first = middle
         yield Block(start, stop, rows)
-
-
-def _block_memory(n_rows: int, steps: int, B: int, dtype: DTypeLike) -> Rows:
-    """Return (n_rows, steps, B); few lanes are laid out step after step.
-
-    Rows are a cache line longer than needed: with a power of two between them all rows would
-    compete for the same few places in the cache.
-    """
-    if B <= FEW_LANES:
-        return aligned((steps, B, n_rows), dtype).transpose(2, 0, 1)
-    line = LINE // np.dtype(dtype).itemsize
-    return aligned((n_rows, steps * B + line), dtype)[:, :-line].reshape(n_rows, steps, B)
 
 
 @dataclass(frozen=True, eq=False)

@@ -549,19 +549,13 @@ def _exact_radius(matrix: csr_array, values: Vector, vectors: Vector | None) -> 
         pairs = [_both_vectors(dense, complex(values[k])) for k in chosen]
     else:
         pairs = _with_left(matrix, values[chosen], vectors[:, chosen])
-    return max(
-        _quotient(matrix, x, y) or _cluster_mean(values, values[k])
-        for k, (x, y) in zip(chosen, pairs, strict=True)
-    )
-
-
-def _cluster_mean(values: Vector, value: complex) -> Fraction:
-    """Return the size of the mean of the values next to one.
-
-    One that is there several times is found as several, some root of the precision apart; but they
-    lie around it, and their mean is as good as a simple value.
-    """
-    return Fraction(float(abs(values[np.abs(values - value) <= CLUSTER * abs(value)].mean())))
+    found = []
+    for value, (x, y) in zip(values[chosen], pairs, strict=True):
+        # One that is there several times is found as several, some root of the precision apart; but
+        # they lie around it, and their mean is as good as a simple value.
+        near = values[np.abs(values - value) <= CLUSTER * abs(value)]
+        found.append(_quotient(matrix, x, y) or Fraction(float(abs(near.mean()))))
+    return max(found)
 
 
 def _both_vectors(A: Array, value: complex) -> tuple[Vector, Vector]:

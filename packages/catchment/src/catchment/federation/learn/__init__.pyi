@@ -1,12 +1,8 @@
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector as FederatedAnomalyDetector
-from catchment.federation.learn.averaging import ReadoutAveraging as ReadoutAveraging
 from catchment.federation.learn.candidates import Candidates as Candidates
-from catchment.federation.learn.classes import (
-    UnknownThreshold as UnknownThreshold,
-    state_without_class as state_without_class,
-)
-from catchment.federation.learn.personal import (
+from catchment.federation.learn.own_readouts import (
     PersonalReadouts as PersonalReadouts,
+    ReadoutAveraging as ReadoutAveraging,
     own_readout as own_readout,
     towards as towards,
 )
@@ -15,6 +11,8 @@ from catchment.federation.learn.scaling import FederatedScaling as FederatedScal
 from catchment.federation.learn.sums import group_of as group_of
 from catchment.federation.learn.unlearning import (
     Certificate as Certificate,
+    UnknownThreshold as UnknownThreshold,
+    state_without_class as state_without_class,
     unlearn as unlearn,
     unlearn_rows as unlearn_rows,
 )
@@ -22,7 +20,6 @@ from catchment.federation.learn.yule_walker import FederatedYuleWalker as Federa
 
 # For the other packages and the tests; may change without notice.
 from catchment.federation.learn.automatic import automatic_ridge as automatic_ridge
-from catchment.federation.learn.averaging import read_readouts as read_readouts
 from catchment.federation.learn.candidates import (
     PathErrors as PathErrors,
     Race as Race,
@@ -30,9 +27,10 @@ from catchment.federation.learn.candidates import (
     clearly_less as clearly_less,
     nrmse_of as nrmse_of,
 )
-from catchment.federation.learn.personal import (
+from catchment.federation.learn.own_readouts import (
     STRENGTHS as STRENGTHS,
     personalize as personalize,
+    read_readouts as read_readouts,
     smallest_good_step as smallest_good_step,
 )
 from catchment.federation.learn.scaling import SentMoments as SentMoments

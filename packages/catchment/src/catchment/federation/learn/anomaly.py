@@ -237,7 +237,7 @@ class FederatedAnomalyDetector(Algorithm[DetectorState, Tally[RidgeStatistics | 
                 n_targets=1 if self.score == "features" else self.features.n_inputs,
                 state_bound=None if noisy else self.features.bounds,
                 constant=self.features.constant and not noisy,
-                fixed="any" if noisy else None if context.changed else self._fixed_point,
+                fixed="any" if noisy else self._fixed_point,
             )
         return Tally.of(value, context.client if self.store_per_client else "")
 

@@ -5,6 +5,17 @@ Every client sends its ridge statistics; the server adds them up, adds the ridge
 see `catchment.readout.statistics`). Further rounds add further statistics (eqs. 11-12).
 
 The server sees each client's statistics unless a protection hides them; they are not anonymous.
+
+Where some clients have labels, the others' rows are named by a model. Those with labels are summed
+as ever. In one further round everybody is sent the readout and the sum that it was solved from;
+whoever has rows without a label adapts the readout to them (`catchment.readout.adapt`), names them,
+and sends their sums as if the names were labels. These are sums as any: they are hidden by secure
+aggregation, checked, kept by client where the server keeps clients apart, and taken off again when
+a client is to be forgotten. Under secure aggregation each round is of those who have rows for it,
+so that its floors hold for them; who takes part in which tells who has labels.
+
+What a client learns by it is the sum over those with labels. Where one of these is forgotten later,
+the names that others gave by a model it was part of stay.
 """
 
 from __future__ import annotations
@@ -15,7 +26,10 @@ from functools import partial
 from itertools import starmap
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from catchment.arrays import PositiveInt, Probability
+from catchment.errors import UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import (
     Algorithm,
@@ -27,7 +41,6 @@ from catchment.federation.algorithm import (
     added_by_key,
 )
 from catchment.federation.checks import check_classes, check_statistics
-from catchment.federation.learn import some_labels
 from catchment.federation.learn.sums import (
     APART,
     RidgeState,
@@ -36,10 +49,13 @@ from catchment.federation.learn.sums import (
     group_sums,
     learned,
     left_out,
+    read_shared,
     readout_figures,
+    shared_message,
 )
 from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drift_figures, drifts
-from catchment.federation.rows import segment
+from catchment.federation.messages import TURN
+from catchment.federation.rows import segment, targets_of
 from catchment.readout.accumulation import accumulate, accumulate_each
 from catchment.readout.device import group_size, statistics_name
 from catchment.readout.fixed_point import FixedPoint
@@ -94,7 +110,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         one in eight of a reservoir's tells nearly what all do, and costs an eighth.
     labels
         "some" if clients, or some of their recordings, may have none: these are named by a model of
-        the others and summed in one more round (`catchment.federation.learn.some_labels`).
+        the others and summed in one more round.
     """
 
     sent: ClassVar[str] = "statistics"
@@ -121,8 +137,12 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             raise ValueError(
                 f"ridge={self.ridge!r} needs store_per_client={kept}; or pass 'gcv' or a number"
             )
-        if self.labels == "some":
-            some_labels.check_some_labels(self)
+        classes = self.classes is not None and self.head is None and self.increments == 1
+        if self.labels == "some" and not classes:
+            raise ValueError(
+                'labels is "some", which takes classes, no other head, and one round of sums; '
+                "leave out head and increments"
+            )
         if self.carries and not self.deterministic:
             raise ValueError(
                 f"deterministic is False with increments {self.increments!r}; pass True, or a "
@@ -181,13 +201,13 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
 
     def check_turn(self, data: Data, context: RoundContext) -> None:
         if self.labels == "some":
-            some_labels.check_turn(data, context)
+            _check_turn(data, context)
 
     def client_update(
         self, received: Message, data: Data, context: RoundContext
     ) -> RidgeStatistics:
         if self.labels == "some" and context.round > 0:
-            return some_labels.named_sums(self, received, data, context)
+            return _named_sums(self, received, data, context)
         if self.increments == "new":
             from catchment.federation.increments import Increments
 
@@ -204,7 +224,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def broadcast(self, state: RidgeState, context: RoundContext) -> Message:
         """Return which sum increments are added to, where clients carry their state."""
         if self.labels == "some":
-            return some_labels.letter(state, context)
+            return _letter(state, context)
         if not self.carries:
             return NOTHING
         from catchment.federation.increments import asked_after
@@ -228,7 +248,6 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             if self.classes is not None:
                 check_classes(statistics, len(self.classes))
             return
-        planned = None if context.changed else FixedPoint.of(self.features, classes=classes)
         check_statistics(
             statistics,
             fingerprint=self.statistics_name,
@@ -237,7 +256,7 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
             state_bound=None if noisy else self.features.bounds,
             constant=self.features.constant and not noisy,
             one_hot=classes and not noisy,
-            fixed="any" if noisy else planned,
+            fixed="any" if noisy else FixedPoint.of(self.features, classes=classes),
         )
 
     def server_update(
@@ -297,3 +316,47 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def alone(self, state: RidgeState) -> FederatedRidge:
         """Return the algorithm with the ridge that was chosen: alone, nobody can be left out."""
         return self if state.choice is None else replace(self, ridge=state.choice.best)
+
+
+def _check_turn(data: Data, context: RoundContext) -> None:
+    """Raise UploadError unless a client has rows with labels, and after the first round without.
+
+    Who has none sits out: a sum of zeros would count among the clients that a sum must be of.
+    """
+    targets = (np.array([[np.nan]]) if one.y is None else one.y for one in data())
+    found = {bool(k) for y in targets for k in np.isnan(np.atleast_2d(y)).any(axis=1)}
+    if (context.round > 0) not in found:
+        which = "without" if context.round else "with"
+        raise UploadError(TURN, f"the client has no row {which} a label; it sits this round out")
+
+
+def _letter(state: RidgeState, context: RoundContext) -> Message:
+    """Return what clients are told: nothing at first, then the readout and its sum."""
+    if context.round == 0 or state.readout is None or state.total is None:
+        return NOTHING
+    return shared_message(state.readout, state.total)
+
+
+def _named_sums(
+    ridge: FederatedRidge, received: Message, data: Data, context: RoundContext
+) -> RidgeStatistics:
+    """Return the sums of a client's rows without labels, with the classes that the model names."""
+    from catchment.readout.adapt import self_train
+
+    features, K = ridge.features, len(ridge.classes or ())
+    shared, total = read_shared(received, summed=True)
+    assert total is not None
+    prepared = list(data())
+    rows = features.rows([one.u for one in prepared], threads=1)
+    washout = features.washout if features.per_step else None
+    z = [np.zeros((0, features.n_features))]
+    for k, (recording, own) in enumerate(zip(prepared, rows, strict=True)):
+        z.append(own[np.isnan(targets_of(recording, len(own), washout, k)).any(axis=1)])
+    unlabeled = np.concatenate(z)
+    found = self_train(total, shared, unlabeled, standardize=ridge.standardized)
+    return RidgeStatistics.from_states(
+        unlabeled,
+        np.eye(K)[found.after],
+        fingerprint=ridge.statistics_name,
+        fixed=FixedPoint.of(features, classes=True),
+    )

@@ -252,8 +252,7 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[Autocovariances]:
         value = Autocovariances.from_message(parts)
-        changed = context.changed or not context.client  # by a protection, or within a sum of it
-        noisy = changed and value.products.dtype == np.float64
+        noisy = not context.client and value.products.dtype == np.float64
         value.check(self.zero(), noisy=noisy, goes_on=self.increments is not None)
         return Tally.of(value, context.client if self.store_per_client else "")
 

@@ -6,8 +6,8 @@ from catchment.federation.measure.baselines import (
     autoregression as autoregression,
     constant_baseline as constant_baseline,
 )
-from catchment.federation.measure.calibration import Calibration as Calibration
 from catchment.federation.measure.evaluation import (
+    Calibration as Calibration,
     Evaluation as Evaluation,
     Score as Score,
     Scores as Scores,

@@ -11,24 +11,27 @@ Ways to learn, side by side: what each scores, on whom it does worst, and what i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
 from catchment.arrays import Array, NonNegativeInt, PositiveInt, refuse_nonfinite
 from catchment.data.recording import Recording
-from catchment.errors import UploadError
+from catchment.errors import FederationError, UploadError
 from catchment.features.base import FeatureMap
 from catchment.features.echo_state.reservoir import Reservoir
-from catchment.federation.algorithm import Algorithm, Data, RoundContext, Tally
+from catchment.federation.algorithm import Data, RoundContext, Tally
+from catchment.federation.learn.candidates import Race
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.sums import RidgeState
-from catchment.federation.measure.evaluation import Score, Scores
+from catchment.federation.measure.evaluation import Score, Scores, Scoring
 from catchment.federation.messages import Record
 from catchment.federation.plan import Plan
+from catchment.readout.adapt import adaptable
 from catchment.readout.model import Model
-from catchment.readout.statistics import RidgeStatistics
+from catchment.readout.predictor import Predictor
+from catchment.readout.statistics import RidgeStatistics, StatisticsSet
 from catchment.readout.yule_walker import autocovariances
 from catchment.wire import Message
 
@@ -108,7 +111,7 @@ def constant_baseline(features: FeatureMap, *, classes: tuple[str, ...] | None =
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dummy(Algorithm[Scores, Tally[Score], Scores]):
+class Dummy(Scoring):
     """The score of predictions that no model makes; the server learns error sums, nothing else.
 
     Parameters
@@ -143,9 +146,6 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
     def horizons(self) -> tuple[int, ...]:
         return (self.horizon,) if isinstance(self.horizon, int) else self.horizon
 
-    def start(self) -> Scores:
-        return Scores()
-
     def client_update(self, received: Message, data: Data, context: RoundContext) -> Score:
         rng = context.rng()
         pairs = [self._pair(sequence, rng) for sequence in data()]
@@ -177,15 +177,6 @@ class Dummy(Algorithm[Scores, Tally[Score], Scores]):
 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[Score]:
         return Tally.of(Score.from_message(parts).checked(), context.client)
-
-    def server_update(self, state: Scores, total: Tally[Score], context: RoundContext) -> Scores:
-        return Scores(total.total, total.by_client)
-
-    def result(self, state: Scores) -> Scores:
-        return state
-
-    def figures(self, state: Scores) -> dict[str, float]:
-        return state.figures
 
 
 ADAPTED_ROW = "adapted, no labels"
@@ -314,3 +305,35 @@ class Comparison:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+def with_sums(model: Predictor, state: object) -> Model:
+    """Return a trained model that carries the sums its readout was solved from."""
+    total: RidgeStatistics | None = None
+    match state:
+        case RidgeState():
+            total = state.total
+        case Race(best=int(best), total=StatisticsSet(members=members)):
+            total = members[best]
+    if not isinstance(model, Model) or total is None:
+        raise FederationError(
+            f"{type(state).__name__} keeps no sum of statistics to adapt with; leave out adapt"
+        )
+    return adaptable(model, total)
+
+
+def adapted_row(scores: Scores) -> Row | None:
+    """Return the adapted models as a row of a comparison; None unless clients scored both."""
+    total = scores.total
+    if total is None or total.adapted is None:
+        return None
+    whole = replace(total, counts=total.adapted.counts)
+    after, gains = dict[str, Score](), list[float]()
+    for name, one in scores.by_client.items():
+        if one.adapted is not None and one.errors.n:
+            after[name] = replace(one, counts=one.adapted.counts)
+            gains.append(100 * (after[name].value - one.value))
+    of, worst = (f" of {len(gains)}", f", {min(gains):+.1f} at worst") if gains else ("", "")
+    gain = 100 * (whole.value - total.value)
+    note = f"{gain:+.1f} points; {total.adapted.lost}{of} lose more than one{worst}"
+    return Row.of(ADAPTED_ROW, Outcome(Scores(whole, after), note=note), 0.0)

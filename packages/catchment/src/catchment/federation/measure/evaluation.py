@@ -1,4 +1,15 @@
-"""Evaluation is an algorithm too: clients send error sums, the server adds, then divides."""
+"""Evaluation is an algorithm too: clients send error sums, the server adds, then divides.
+
+Counting a model's errors on clients, one round: what its intervals are made of.
+
+Like an evaluation, with counts of errors in the place of their sums. Counts are integers, so a
+secure aggregation of them is exact, and the server needs no more than that sum.
+
+Clients that trained can be asked, too: the server solves a readout without each group of clients
+from the sums that it has (`without_each`), sends all of these, and every client takes the one that
+it has no part in. Coverage is then no theorem, as the readouts are not the model's own (jackknife+
+and CV+ promise 2 p - 1: Barber et al. 2021), and in practice about what is asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +17,38 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from itertools import islice
+from itertools import chain, islice
 from operator import add
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import numpy as np
 
-from catchment.arrays import Array
+from catchment.arrays import Array, PositiveInt
 from catchment.data.recording import Recording
-from catchment.errors import IntegrityError, UploadError
+from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
+from catchment.federation.learn.sums import RidgeState, V, group_of, group_sums, learned
+from catchment.federation.learn.yule_walker import YuleWalkerState
+from catchment.federation.loop import Result
 from catchment.federation.rows import targets_of
 from catchment.readout.device import device_for
+from catchment.readout.intervals import Counts, Intervals, error_counts, increasing
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
 from catchment.readout.predictor import Predictor
+from catchment.readout.ridge_choice import chosen_readout
 from catchment.readout.statistics import Readout
 from catchment.readout.storage import to_bytes
 from catchment.wire import LATER, NOTHING, Fact, Kind, Message, Structure, Summable
 
 if TYPE_CHECKING:
-    from catchment.federation.delivery import Place
+    from catchment.federation.workflow import Place
+
 
 GROUP = 256  # clients whose recordings are on a device together...
 STEPS = 4_000_000  # ...unless they are long
 MOST_SHOWN = 30  # clients in a printed table
+LOSS = 0.01  # of accuracy: who loses more by adapting is counted
 KEPT_APART = "it keeps clients apart; pass store_per_client=False"
 
 
@@ -160,8 +178,24 @@ class Scores(Structure):
         return self.total.figures | worst
 
 
+class Scoring(Algorithm[Scores, Tally[Score], Scores]):
+    """What ends in scores: clients send theirs, the server adds them and keeps each by its name."""
+
+    def start(self) -> Scores:
+        return Scores()
+
+    def server_update(self, state: Scores, total: Tally[Score], context: RoundContext) -> Scores:
+        return Scores(total.total, total.by_client)
+
+    def result(self, state: Scores) -> Scores:
+        return state
+
+    def figures(self, state: Scores) -> dict[str, float]:
+        return state.figures
+
+
 @dataclass(frozen=True, kw_only=True)
-class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
+class Evaluation(Scoring):
     """How well a model, or whatever else predicts, does on each client's data and on all together.
 
     Clients prepare their raw recordings as the model says. A model's readout is sent with the
@@ -181,7 +215,8 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
         A client's own, told the model's SHA-256 and the score before the score leaves; it raises
         if it must not.
     adapted
-        Whether each client adapts the model to its own recordings, and scores that, too.
+        Whether each client adapts the model to its own recordings, whose targets that does not
+        look at, and compares both models with the targets: two scores leave it.
     """
 
     model_under_test: Predictor | None = None
@@ -204,9 +239,6 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
     @property
     def requirements(self) -> Requirements:
         return Requirements(each_client=KEPT_APART if self.store_per_client else "")
-
-    def start(self) -> Scores:
-        return Scores()
 
     def broadcast(self, state: Scores, context: RoundContext) -> Message:
         tested = self.model_under_test
@@ -232,9 +264,13 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
         score = evaluate(model, data, client, device=self.device)
         if not self.adapted:
             return score
-        from catchment.federation.measure.adapted import scored_adapted
-
-        return scored_adapted(model, data, score)
+        if not isinstance(model, Model) or score.counts is None:
+            raise IntegrityError("this client was given no model that adapts")
+        recordings = list(data())
+        after = evaluate(model.adapt(recordings), lambda: recordings).counts
+        assert after is not None
+        lost = after.accuracy - score.counts.accuracy < -LOSS
+        return replace(score, adapted=AdaptedCounts(after, int(lost)))
 
     def group_size(self, n_clients: int, n_threads: int) -> int:
         """Return how many clients to serve side by side: many on a device, which wants them."""
@@ -261,15 +297,6 @@ class Evaluation(Algorithm[Scores, Tally[Score], Scores]):
         score = Score.from_message(parts).checked()
         return Tally.of(score, context.client if self.store_per_client else "")
 
-    def server_update(self, state: Scores, total: Tally[Score], context: RoundContext) -> Scores:
-        return Scores(total.total, total.by_client)
-
-    def result(self, state: Scores) -> Scores:
-        return state
-
-    def figures(self, state: Scores) -> dict[str, float]:
-        return state.figures
-
 
 def evaluate(model: Predictor, data: Data, client: str = "", *, device: str | None = None) -> Score:
     """Return the score of a model on one client's raw recordings."""
@@ -281,23 +308,15 @@ def evaluate_each(
     model: Model, clients: Sequence[Data], *, device: str | None = None
 ) -> list[Score]:
     """Return each client's score; recordings of several clients are run side by side."""
-    found: list[Score] = []
-    waiting: list[list[Recording]] = []
-    n_steps = 0
-    for data in clients:
+    found, waiting, n_steps = list[Score](), list[list[Recording]](), 0
+    for k, data in enumerate(clients, start=1):
         waiting.append(_prepared(model, data))
         n_steps += sum(recording.n_steps for recording in waiting[-1])
-        if n_steps >= STEPS:
-            found += _scored_together(model, waiting, device)
+        if n_steps >= STEPS or k == len(clients):
+            outputs = iter(model.outputs_of([*chain(*waiting)], device=device))
+            found += [_score(model, each, [*islice(outputs, len(each))]) for each in waiting]
             waiting, n_steps = [], 0
-    return found + _scored_together(model, waiting, device)
-
-
-def _scored_together(
-    model: Model, prepared: Sequence[list[Recording]], device: str | None
-) -> list[Score]:
-    outputs = iter(model.outputs_of([one for each in prepared for one in each], device=device))
-    return [_score(model, each, list(islice(outputs, len(each)))) for each in prepared]
+    return found
 
 
 def _prepared(model: Predictor, data: Data) -> list[Recording]:
@@ -309,12 +328,10 @@ def _prepared(model: Predictor, data: Data) -> list[Recording]:
     return list(map(model.labeled, model.preprocessing.apply(raw)))
 
 
-def targets_and_outputs(
-    model: Predictor, data: Data, client: str = "", *, device: str | None = None
-) -> tuple[Array, Array]:
+def targets_and_outputs(model: Predictor, data: Data, client: str = "") -> tuple[Array, Array]:
     """Return targets (n, K), NaN where they are missing, and outputs (n, K) of a client's rows."""
     prepared = _prepared(model, data)
-    return _compared(model, prepared, model.outputs_of(prepared, client, device=device))
+    return _compared(model, prepared, model.outputs_of(prepared, client))
 
 
 def _compared(
@@ -331,3 +348,148 @@ def _score(model: Predictor, prepared: Sequence[Recording], outputs: Sequence[Ar
     y, guess = _compared(model, prepared, outputs)
     known = ~np.isnan(y).any(axis=1)
     return Score.of(y[known], guess[known], classes=bool(model.classes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration(Algorithm[Counts, Counts, Intervals]):
+    """How far a model's outputs lie from the targets of clients that it did not learn from.
+
+    Clients prepare their raw recordings as the model says. A model's readout is sent with the
+    request; of anything else clients are told which it is, and use what they were given. The server
+    learns how each client's errors are distributed, or only their sum under secure aggregation.
+
+    Parameters
+    ----------
+    model
+        What predicts numbers.
+    edges
+        Of the bins in which errors are counted.
+    cuts
+        Outputs at which a band ends that has a width of its own.
+    rows
+        How many rows are drawn of each client, so that all count alike; all rows if None.
+    left_out
+        By group of clients, the readout of all others, for clients that trained the model.
+    """
+
+    model: Predictor
+    edges: tuple[float, ...]
+    cuts: tuple[float, ...] = ()
+    rows: PositiveInt | None = None
+    left_out: Mapping[int, Readout] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "cuts", increasing(self.cuts))
+        if self.model.classes is not None:
+            raise ValueError(
+                "the model predicts classes, which have probabilities and no intervals; use "
+                "Model.calibrated"
+            )
+
+    def start(self) -> Counts:
+        return Counts.zero(self.edges, self.model.n_outputs * (len(self.cuts) + 1))
+
+    def broadcast(self, state: Counts, context: RoundContext) -> Message:
+        if self.left_out:
+            groups = sorted(self.left_out)
+            W = np.stack([self.left_out[g].weights for g in groups])
+            b = np.stack([self.left_out[g].intercept for g in groups])
+            return Message("left-out-readouts", {"groups": groups}, (W, b))
+        if isinstance(self.model, Model):
+            return self.model.readout.parts()
+        return Message("calibrated", {"sha256": self._sha256})
+
+    def client_update(self, received: Message, data: Data, context: RoundContext) -> Counts:
+        model = self.model
+        if isinstance(model, Model):
+            sent = self._without(received, context.client) if self.left_out else None
+            model = replace(model, readout=sent or Readout.from_message(received), statistics=None)
+        elif received.facts.get("sha256") != self._sha256:
+            raise IntegrityError("the server calibrates another model than this client was given")
+        targets, outputs = targets_and_outputs(model, data, context.client)
+        chosen = self._drawn(targets, context)
+        return error_counts(outputs[chosen], targets[chosen], self.edges, self.cuts)
+
+    @staticmethod
+    def _without(received: Message, client: str) -> Readout:
+        """Return the readout of a request that the client has no part in."""
+        W, b = received.expect("left-out-readouts", 2).arrays
+        groups, own = received.facts.get("groups"), group_of(client)
+        if not isinstance(groups, list) or own not in groups or not len(groups) == len(W) == len(b):
+            raise IntegrityError(f"no readout came without the group {own} of this client")
+        return Readout(W[groups.index(own)], b[groups.index(own)])
+
+    def _drawn(
+        self, targets: Array, context: RoundContext
+    ) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+        known = np.flatnonzero(~np.isnan(targets).all(axis=1))
+        if not len(known):
+            raise ValueError("no row has a target; calibrate on clients with targets")
+        if self.rows is None or len(known) <= self.rows:
+            return known
+        return context.rng().choice(known, self.rows, replace=False)
+
+    def read_update(self, parts: Message, context: RoundContext) -> Counts:
+        counts = Counts.from_message(parts)
+        expected = self.start()
+        if counts.edges != expected.edges or counts.counts.shape != expected.counts.shape:
+            raise UploadError(
+                "shape",
+                f"counts of shape {counts.counts.shape} came, not {expected.counts.shape} over the "
+                "agreed edges",
+            )
+        return counts
+
+    def server_update(self, state: Counts, total: Counts, context: RoundContext) -> Counts:
+        return state + total
+
+    def result(self, state: Counts) -> Intervals:
+        return Intervals(state, self.cuts)
+
+    @cached_property
+    def _sha256(self) -> str:
+        return hashlib.sha256(to_bytes(self.model)).hexdigest()
+
+
+def readouts_without_each(result: Result[Any, Any]) -> dict[int, Readout]:
+    """Return, by group of clients, the readout of everybody else in a training."""
+    state, plan = result.state, result.plan
+    if not isinstance(state, YuleWalkerState):
+        return without_each(state)
+    learn: Any = plan.algorithm
+    total: Any = state.total
+    found = {}
+    for group, own in _apart(group_sums(state.by_client)).items():
+        made = learn.result(replace(state, total=total - own))
+        found[group] = made.prepared_by(plan.preprocessing, plan.channels).readout
+    return found
+
+
+def without_each(state: RidgeState) -> dict[int, Readout]:
+    """Return, by group of clients, the readout of everybody else's statistics.
+
+    The ridge is the one that all clients chose together. The statistics of the others are their
+    sum, so that nothing of a group is in its readout.
+
+    Parameters
+    ----------
+    state
+        What a training ended with, the statistics of clients or of groups of them kept.
+    """
+    by_group, ridge = _apart(state.by_group or group_sums(state.by_client)), learned(state.readout)
+    found = {}
+    for group in by_group:
+        others = reduce(add, (s for other, s in by_group.items() if other != group))
+        found[group] = chosen_readout(others, ridge.ridge, standardize=state.standardized)[1]
+    return found
+
+
+def _apart(by_group: Mapping[int, V]) -> Mapping[int, V]:
+    """Return sums of groups, of which one can be left out."""
+    if len(by_group) < 2:
+        raise FederationError(
+            f"the server keeps the sums of {len(by_group)} groups of clients apart, and two are "
+            "needed to leave one out; calibrate on clients that did not train"
+        )
+    return by_group

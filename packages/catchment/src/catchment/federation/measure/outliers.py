@@ -48,11 +48,11 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from catchment.arrays import Array
+from catchment.arrays import Array, Probability, check_type
 from catchment.readout.solve import feature_scale, path_errors, rescaled, scale_of, solve_readout
 from catchment.readout.statistics import Readout, RidgeStatistics, unpack
 
-THRESHOLD = 4.0
+THRESHOLD = 4.0  # robust deviations of a logarithm above the median
 FEWEST = 5  # clients of which a median and a spread say something
 # Log losses closer than this are alike, however little the others differ.
 LEAST_SPREAD = 0.05
@@ -97,48 +97,44 @@ class RowsFlag:
 AnyFlag = Flag | RowsFlag
 
 
-def rows_flags(rows: Mapping[str, int], *, threshold: float = THRESHOLD) -> tuple[RowsFlag, ...]:
+def rows_flags(rows: Mapping[str, int]) -> tuple[RowsFlag, ...]:
     """Return the clients that say they have far more rows than the others, the worst first.
 
     Parameters
     ----------
     rows
         Of each client; fewer than five with any flag no one.
-    threshold
-        Robust deviations of the log rows above the median.
 
     >>> [str(one) for one in rows_flags({"a": 40, "b": 50, "c": 60, "d": 45, "e": 4000})]
     ['e: 4000 rows, 8.8 robust deviations above the median on a logarithmic scale']
     """
     filled = {name: n for name, n in sorted(rows.items()) if n > 0}
-    found = _standing_out(filled, threshold, LEAST_ROWS_SPREAD)
+    found = _standing_out(filled, LEAST_ROWS_SPREAD)
     return tuple(RowsFlag(name, filled[name], z) for name, z in found)
 
 
-def loss_flags(losses: Mapping[str, float], *, threshold: float = THRESHOLD) -> tuple[Flag, ...]:
+def loss_flags(losses: Mapping[str, float]) -> tuple[Flag, ...]:
     """Return the clients whose loss stands out among these, the worst first.
 
     Parameters
     ----------
     losses
         Of each client, as `left_out_losses` has them; fewer than five of them flag no one.
-    threshold
-        Robust deviations of the log loss above the median.
 
     >>> [one.client for one in loss_flags({"a": 1.0, "b": 1.1, "c": 0.9, "d": 1.0, "e": 9e9})]
     ['e']
     """
-    return tuple(Flag(name, losses[name], z) for name, z in _standing_out(losses, threshold))
+    return tuple(Flag(name, losses[name], z) for name, z in _standing_out(losses))
 
 
 def _standing_out(
-    values: Mapping[str, float], threshold: float, least: float = LEAST_SPREAD
+    values: Mapping[str, float], least: float = LEAST_SPREAD
 ) -> list[tuple[str, float]]:
     """Return whose log values stand out and by how many deviations, the worst first."""
     if len(values) < FEWEST:
         return []
     scores = robust_scores(np.log(np.maximum(list(values.values()), 1e-300)), least=least)
-    found = filter(lambda pair: pair[1] > threshold, zip(values, scores.tolist(), strict=True))
+    found = filter(lambda pair: pair[1] > THRESHOLD, zip(values, scores.tolist(), strict=True))
     return sorted(found, key=lambda pair: -pair[1])
 
 
@@ -316,10 +312,7 @@ def drifts(
     >>> [str(one) for one in drifts([*quiet, last])]
     ["b's errors are 7.39 times what was usual before (time 31, p = 0.017)"]
     """
-    if not 0 < false_positive_rate < 1:
-        raise ValueError(
-            f"false_positive_rate is {false_positive_rate}; pass a chance between 0 and 1"
-        )
+    check_type(false_positive_rate, Probability, "false_positive_rate")
     found = []
     for kind in KINDS:
         earlier = np.empty(0)

@@ -297,8 +297,7 @@ class RunFolder:
     def close(self) -> None:
         """Write what is left and let go of the folder."""
         try:
-            with self.transaction():
-                pass
+            self.flush()
             if self.in_memory:
                 self.content = self.database.serialize()
                 return

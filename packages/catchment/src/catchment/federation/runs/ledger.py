@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -208,8 +209,6 @@ def bounds_of(run: Run) -> tuple[Bound, ...]:
 
 
 STATISTICS = (RidgeStatistics.KIND.name, LOW_RANK, "ridge-factors")
-MOST_REFUSED = 100  # listed
-UNDESCRIBED = "  This kind of message has no description: assume that all of it can be read."
 
 REFUSAL = Kind(
     "refusal",
@@ -305,53 +304,20 @@ def in_words(run: Run, messages: list[SentMessage], *, more: bool = False) -> st
     more
         Whether there are more messages than these.
     """
-    explained = explain(run)
-    lines = [f"What left the clients of {run.facts.get('title') or run.folder.name}", ""]
-    for said in (map_sentence(run.facts), headline(run.rounds), thin_clients(run)):
-        lines += [said, ""] if said else []
-    for one in explained.up:
-        lines += [f"{one.stage}: {one.purpose}", f"  {one.sentence()}"]
-        if one.kind is None:
-            lines.append(UNDESCRIBED)
-        else:
-            lines += [f"  It holds {one.kind.holds}.", "  Anyone who reads it learns:"]
-            lines += [f"    - {text};" for text in one.kind.tells]
-        lines += [f"  Note: {note}" for note in one.notes]
-        lines.append("")
-    if not explained.up:
-        lines += ["Nothing has left any client yet.", ""]
-    if run.facts.get("upload"):
-        lines += ["Why the training sent this", "", f"  - {run.facts['upload']}", ""]
-    lines += ["What is bounded by differential privacy", ""]
-    lines += [f"  - {text}" for text in explained.bounded] + [""]
-    lines += ["What the clients received", ""]
-    lines += [f"  - {text}" for text in explained.down] + [""]
-    lines += ["What never left", ""]
-    lines += [f"  - {text}" for text in explained.never]
-    if explained.unknown:
-        lines.append(f"  - not known: there are messages of kind {', '.join(explained.unknown)}")
-    lines.append("")
-    if explained.kept:
-        lines += ["What this folder has of clients, beside their messages", ""]
-        lines += [f"  - {text}" for text in explained.kept] + [""]
-    lines += ["Statistics are not anonymous. Only differential privacy gives a bound.", ""]
-    refused = left_out(run.rounds)
-    if refused:
-        lines += ["Answers that were not used", ""]
-        lines += [f"  {r.client}  {r.stage}  {r.code}: {r.reason}" for r in refused[:MOST_REFUSED]]
-        if len(refused) > MOST_REFUSED:
-            lines.append(f"  ... and {len(refused) - MOST_REFUSED} more, in the ledger")
-        lines.append("")
-    if messages:
-        lines += ["Messages by client", ""]
-        lines += [
-            f"  {m.client}  {m.stage} round {m.round + 1}  {m.purpose}  {say_bytes(m.n_bytes)}  "
-            f"sha256 {m.sha256}" + (f"  sent {m.times} times" if m.times > 1 else "")
-            for m in messages
-        ]
-        if more:
-            lines.append("  ... and more; name a client to see all of its messages")
-    return "\n".join(lines).rstrip() + "\n"
+    from jinja2 import Environment, StrictUndefined
+
+    text = (resources.files("catchment.federation.runs") / "ledger.jinja").read_text("utf-8")
+    made = Environment(trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    said = made.from_string(text).render(
+        run=run,
+        explained=explain(run),
+        first=[*filter(None, (map_sentence(run.facts), headline(run.rounds), thin_clients(run)))],
+        refused=left_out(run.rounds),
+        messages=messages,
+        more=more,
+        size=say_bytes,
+    )
+    return said.rstrip() + "\n"
 
 
 def thin_clients(run: Run) -> str:

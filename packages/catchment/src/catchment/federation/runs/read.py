@@ -65,12 +65,10 @@ class Traffic:
     direction: str
     purpose: str
     shapes: tuple[tuple[int, ...], ...]
-    messages: int
     sent: int
     clients: int
     rounds: int
     total_bytes: int
-    epsilon: float | None = None
 
     @property
     def n_numbers(self) -> int:
@@ -89,7 +87,6 @@ class SentMessage:
     n_bytes: int
     sha256: str
     times: int
-    epsilon: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +213,7 @@ def messages_of(
     """Return what one client sent, or the first messages of all, by client and round."""
     with reading(folder) as database:
         rows = database.execute(
-            "SELECT stage, round, client, purpose, bytes, sha256, times, epsilon "
+            "SELECT stage, round, client, purpose, bytes, sha256, times "
             "FROM messages JOIN stages USING (stage) "
             "WHERE direction = 'up' AND (client = ? OR ? IS NULL) "
             "ORDER BY client, position, round LIMIT ?",
@@ -293,8 +290,8 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
 
 def _traffic(database: sqlite3.Connection) -> tuple[Traffic, ...]:
     rows = database.execute(
-        "SELECT stage, direction, purpose, shapes, count(*), sum(times), count(DISTINCT client), "
-        "count(DISTINCT round), sum(bytes * times), max(epsilon) FROM messages "
+        "SELECT stage, direction, purpose, shapes, sum(times), count(DISTINCT client), "
+        "count(DISTINCT round), sum(bytes * times) FROM messages "
         "JOIN stages USING (stage) GROUP BY stage, direction, purpose, shapes "
         "ORDER BY position, direction, purpose, count(*) DESC"
     )
@@ -522,18 +519,12 @@ def read_progress(folder: str | Path) -> Progress | None:
     >>> read_progress("no/such/run") is None
     True
     """
+    from pydantic import TypeAdapter
+
     try:
         with (Path(folder) / PROGRESS).open("rb") as file:
-            found = json.loads(file.read(MOST_BYTES))
-        return Progress(
-            str(found["stage"]),
-            int(found["round"]),
-            int(found["done"]),
-            int(found["asked"]),
-            float(found["at"]),
-            str(found["ended"]),
-        )
-    except (OSError, ValueError, TypeError, KeyError):
+            return TypeAdapter(Progress).validate_json(file.read(MOST_BYTES))
+    except (OSError, ValueError):
         return None
 
 

@@ -1,12 +1,5 @@
 # For the other packages and the tests; may change without notice.
 from catchment.privacy.dp.budget import data_keys as data_keys
-from catchment.privacy.dp.clipping import (
-    Clipped as Clipped,
-    square_length as square_length,
-    square_steps as square_steps,
-    step_name as step_name,
-    whole_steps as whole_steps,
-)
 from catchment.privacy.dp.gaussian import (
     _heads as _heads,
     concentrated_delta as concentrated_delta,
@@ -19,6 +12,13 @@ from catchment.privacy.dp.gaussian import (
     gaussian_multiplier as gaussian_multiplier,
     rounded_normal as rounded_normal,
 )
-from catchment.privacy.dp.noise import Records as Records
+from catchment.privacy.dp.noise import (
+    Clipped as Clipped,
+    Records as Records,
+    square_length as square_length,
+    square_steps as square_steps,
+    step_name as step_name,
+    whole_steps as whole_steps,
+)
 
 __all__ = []

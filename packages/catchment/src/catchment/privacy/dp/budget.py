@@ -28,6 +28,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from heapq import nsmallest
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ class Budget:
                 "ON release = id WHERE federation = ? GROUP BY key",
                 (self.federation,),
             )
-            return self._epsilon([Cost(*row) for row in rows])
+            return self._epsilon(starmap(Cost, rows))
 
     def releases(self) -> list[LedgerEntry]:
         """Return every release of the federation so far."""
@@ -309,18 +310,12 @@ def _link(before: str, line: Sequence[Any], keys: Sequence[str]) -> str:
 
 def _spent(book: sqlite3.Connection, keys: Sequence[str]) -> Cost:
     """Return what all releases cost that any of these keys is in."""
-    found = {
-        release
-        for key in keys
-        for (release,) in book.execute("SELECT release FROM accounts WHERE key = ?", (key,))
-    }
-    cost = Cost()
-    for release in sorted(found):
-        row = book.execute(
-            "SELECT gaussian, concentrated FROM releases WHERE id = ?", (release,)
-        ).fetchone()
-        cost = cost + Cost(*row)
-    return cost
+    rows = book.execute(
+        "SELECT gaussian, concentrated FROM releases WHERE id IN (SELECT release FROM accounts "
+        f"WHERE key IN ({', '.join('?' * len(keys))})) ORDER BY id",
+        keys,
+    )
+    return sum(starmap(Cost, rows), start=Cost())
 
 
 def _damaged(path: Path) -> IntegrityError:
