@@ -32,6 +32,7 @@ from typing import Any
 from benchmarks.million_data import CLASSES, INPUTS, make
 from benchmarks.million_naive import CONNECTIONS, LEAK, PEER_CLIENTS, UNITS, WASHOUT, naive
 from benchmarks.record import RESULTS, machine
+from benchmarks.two_commits import HERE, commit
 
 TESTED = 2_000  # clients
 PLAN = """
@@ -198,7 +199,10 @@ def merged(path: Path, clients: int, about: dict[str, Any], runs: list[dict[str,
         on = row["machine"]
         return on["processor"], on["cores"], row["clients"], row["engine"], row["workers"]
 
-    rows = [{"machine": here, "clients": clients, "data": about, **run} for run in runs]
+    code = commit(HERE) if (HERE / ".git").exists() else ""
+    rows = [
+        {"machine": here, "commit": code, "clients": clients, "data": about, **run} for run in runs
+    ]
     kept = {key(row): row for row in [*told["runs"], *rows]}
     told |= {"runs": [kept[k] for k in sorted(kept)]}
     told["task"] = (

@@ -327,14 +327,18 @@ def test_what_a_client_costs_a_worker_is_what_was_measured() -> None:
 def test_runs_of_many_clients_have_one_sum_and_one_model() -> None:
     runs = json.loads(million_tables.FILE.read_text("utf-8"))["runs"]
     ours = [run for run in runs if run["engine"] in million_tables.OURS]
-    keys = [(run["clients"], run["machine"]["processor"], run["machine"]["cores"]) for run in ours]
+    of = [(run["clients"], run.get("commit", "")) for run in ours]
+    keys = [
+        (*one, run["machine"]["processor"], run["machine"]["cores"])
+        for one, run in zip(of, ours, strict=True)
+    ]
     assert len(set(keys)) < len(keys)
     for name in ("sha256 of the sum", "sha256 of the model"):
         made = {(*key, run[name]) for key, run in zip(keys, ours, strict=True)}
         assert len(made) == len(set(keys))
-    # What is chosen from the sums is the same to the last digit, whoever built the map.
-    chosen = {(run["clients"], run["ridge"], run["accuracy"]) for run in ours}
-    assert len(chosen) == len({run["clients"] for run in ours})
+    # What one code chooses from the sums is the same to the last digit, whoever built the map.
+    chosen = {(*one, run["ridge"], run["accuracy"]) for one, run in zip(of, ours, strict=True)}
+    assert len(chosen) == len(set(of))
 
 
 def test_figures_of_a_gpu_are_those_that_were_measured() -> None:

@@ -72,6 +72,7 @@ NAMES = [
     # Letters of an alphabet stay, and keys of journals and messages.
     (r"\b(?:[Tt]he|[Aa]|[Aa]nother|[Ee]very|its|own) letters?\b(?!,)", "request", SENT),
     (r"\b[Ii]nvented\b", "synthetic", ""),
+    (r"catchment\[(?:\w+,)*secure\b|extra `secure`", "no extra: the core has cryptography", ""),
     (
         r"\bThinned\b|\bEchoStateMap\b|devices\"? ?= ?\"(?:same|any)\"",
         "row_stride, EchoState, ...",

@@ -24,7 +24,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = tuple(sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")))
 LONG = "long"
-COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+COLOR = re.compile(r"\x1b\[[0-9;]*m")
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -102,7 +102,7 @@ def joined(outputs: Sequence[NotebookNode]) -> list[NotebookNode]:
             whole.append(output)
     for output in whole:
         if output.output_type == "stream":
-            output.text = COLOUR.sub("", output.text)
+            output.text = COLOR.sub("", output.text)
     return whole
 
 

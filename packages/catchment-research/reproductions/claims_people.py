@@ -271,5 +271,5 @@ FEDIP = Paper(
         ),
     ),
     "WESAD and HHAR in the same forms as above. An earlier run on six sets, in which IncFed chose "
-    "from 60 recipes and FedIP from 5 or 20 of at most 200 units, is in the page on experiments.",
+    "from 60 recipes and FedIP from 5 or 20 of at most 200 units, is on the page on FedIP.",
 )

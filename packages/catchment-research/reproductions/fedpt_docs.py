@@ -27,7 +27,8 @@ from reproductions.grids import grid
 from reproductions.intervals import deviation
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = tuple(ROOT / "docs" / "research" / name for name in ("fedpt.md", "fedpt-private.md"))
+NAMES = ("fedpt.md", "fedpt-private.md", "fedpt-rounds.md")
+PAGES = tuple(ROOT / "docs" / "research" / name for name in NAMES)
 RESULT = ROOT / "results" / "fedpt.json"
 BEYOND = (
     "The whole network's rate is the smallest or largest that was tried for it: it may do better "

@@ -17,7 +17,6 @@ from typing import Any
 
 from catchment.engine.local import AnySource, all_classes, placed, run_locally
 from catchment.errors import FederationError
-from catchment.federation.delivery import sha256_of
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.sums import RidgeState
 from catchment.federation.learn.unlearning import (
@@ -35,6 +34,7 @@ from catchment.federation.protection import LowRankUpload, Protection
 from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_results
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.verify import CERTIFICATE, TRAINING, described
+from catchment.federation.workflow import sha256_of
 from catchment.readout.heads import Shrinkage
 from catchment.readout.model import Model, OpenSetModel
 from catchment.readout.storage import load, to_bytes

@@ -798,7 +798,7 @@ def _local(
 
 def _deliver(made: Run, engines: LocalClients) -> None:
     """Send the model to whom it is for; who does not take it is named."""
-    from catchment.federation.delivery import Delivery, InMemory
+    from catchment.federation.workflow import Delivery, InMemory
 
     algorithm = Delivery.of(InMemory(to_bytes(made.model)))
     plan = Plan(algorithm=algorithm, limits=replace(made.workflow.limits, min_usable=0.0))

@@ -54,14 +54,6 @@ from catchment.federation.client import (
     answer_together as answer_together,
     refusal as refusal,
 )
-from catchment.federation.delivery import (
-    Delivery as Delivery,
-    InMemory as InMemory,
-    Place as Place,
-    Receipt as Receipt,
-    not_given as not_given,
-    sha256_of as sha256_of,
-)
 from catchment.federation.increments import Asked as Asked, Increments as Increments
 from catchment.federation.loop import (
     BlockSum as BlockSum,
@@ -88,11 +80,17 @@ from catchment.federation.rows import (
 from catchment.federation.workflow import (
     AnyPlan as AnyPlan,
     DELIVERY as DELIVERY,
+    Delivery as Delivery,
     EVALUATION as EVALUATION,
     Engines as Engines,
+    InMemory as InMemory,
     LEARNING as LEARNING,
+    Place as Place,
+    Receipt as Receipt,
     StageInputs as StageInputs,
     TRAINING as TRAINING,
+    not_given as not_given,
+    sha256_of as sha256_of,
 )
 
 __all__ = [

@@ -53,7 +53,6 @@ from catchment.features.recipes import FeatureMap, label_of
 from catchment.federation.algorithm import Memory
 from catchment.federation.checks import Limits
 from catchment.federation.client import Elsewhere, devices_of
-from catchment.federation.delivery import Delivery, InMemory, sha256_of
 from catchment.federation.increments import unread
 from catchment.federation.learn.own_readouts import ReadoutAveraging
 from catchment.federation.learn.sums import RidgeState
@@ -99,9 +98,12 @@ from catchment.federation.workflow import (
     EVALUATION,
     TRAINING,
     AnyPlan,
+    Delivery,
     Engines,
+    InMemory,
     StageInputs,
     Workflow,
+    sha256_of,
 )
 from catchment.plans.data import FOLDS, About, Clients, PlanData
 from catchment.plans.file import NORMAL_PLAN, PlanFile, check_adapting, own_kinds

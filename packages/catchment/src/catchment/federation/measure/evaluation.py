@@ -42,7 +42,7 @@ from catchment.readout.storage import to_bytes
 from catchment.wire import LATER, NOTHING, Fact, Kind, Message, Structure, Summable
 
 if TYPE_CHECKING:
-    from catchment.federation.delivery import Place
+    from catchment.federation.workflow import Place
 
 
 GROUP = 256  # clients whose recordings are on a device together...
