@@ -47,7 +47,7 @@ def work_of(problem: Problem, *, classes: bool, in_fixed_point: bool) -> tuple[W
         bias=problem.bias,
         leak_rate=LEAK,
         bits=bits if in_fixed_point else None,
-        input_range=largest,
+        range=largest,
     )
     features = EchoState.of(
         reservoir,

@@ -81,6 +81,8 @@ NAMES = [
     (r"catchment explain\b|\bcatchment\", \"explain\"", "catchment ledger, catchment diagnose", ""),
     (r"\b[Ll]earnt\b|[Cc]olour|[Bb]ehaviour|[Ff]avour|[Nn]eighbour", "American spelling", ""),
     (r"\bwhole numbers?\b", "integers", ""),
+    # As a name; models and plan files of the release before have it as a word.
+    (r"\binput_range\b(?!\")", "range", r".*src/.*\.pyi?|docs/.*\.md|.*README"),
     (
         r"\bon_(?:a_)?grid\b|\bgrid_(?:digits|sigmoid|linear|sin|tanh)\b"
         r"|on (?:the|a|its|their) grids?\b",
@@ -137,6 +139,7 @@ def test_no_name_that_was_given_up_is_left() -> None:
         ("majority", 'baselines = ["local", "majority"]'),
         ("Thinned", "model = Thinned(map, 8)"),
         ("explain", "$ catchment explain runs/plan"),
+        ("input_range", "MiniRocket(504, input_range=8.0)"),
         ("olour", "a colour of its own"),
     ],
 )

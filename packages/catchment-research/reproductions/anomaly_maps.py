@@ -74,9 +74,7 @@ def window_statistics(steps: int) -> Make:
     """Return what makes statistics of the last so many steps, for each step."""
 
     def make(inputs: Sequence[Array], seed: int) -> list[Array]:
-        built = WindowStatistics(bits=None, input_range=64.0).build(
-            inputs[0].shape[1], per_step=False
-        )
+        built = WindowStatistics(bits=None, range=64.0).build(inputs[0].shape[1], per_step=False)
         found = []
         for u in inputs:
             padded = np.concatenate([np.repeat(u[:1], steps - 1, axis=0), u])

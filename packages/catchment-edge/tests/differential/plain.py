@@ -130,7 +130,7 @@ def states(features: EchoState, u: Array) -> Array:
 def echo_state(features: EchoState, u: Array) -> Array:
     reservoir = features.reservoir
     if reservoir.bits is not None:
-        top = reservoir.input_range
+        top = reservoir.range
         u = np.clip(to(u, reservoir.bits), -top, top)
     parts = [np.ones((len(u), 1)), u, states(features, u)]
     chosen = (features.bias, features.input, features.state)
@@ -217,7 +217,7 @@ def minirocket(own: MiniRocket, u: Array) -> Array:
     listed = feature_list(own.features, nominal)
     subsets = channel_subsets(own.features, own.seed, I)
     biases = noise_biases(listed, subsets, nominal, own.seed, I, scale)
-    x = np.rint(np.clip(u, -own.input_range, own.input_range) * scale).astype(np.int64)
+    x = np.rint(np.clip(u, -own.range, own.range) * scale).astype(np.int64)
     row = []
     for f in range(own.features):
         d = min(int(listed.dilation[f]), max(1, (T - 1) // 8))
@@ -234,8 +234,8 @@ def hydra_rows(own: hydra.Hydra, u: Array) -> Array:
     T, I = u.shape
     channels = hydra.group_channels(own.n_groups, own.seed, I)
     W = hydra.weights(own.n_groups, own.seed).astype(np.int64)
-    scale = 2.0 ** hydra.input_digits(own.input_range, channels.shape[1])
-    x = np.rint(np.clip(u, -own.input_range, own.input_range) * scale).astype(np.int64)
+    scale = 2.0 ** hydra.input_digits(own.range, channels.shape[1])
+    x = np.rint(np.clip(u, -own.range, own.range) * scale).astype(np.int64)
     row = []
     for g, (d, differs) in enumerate(hydra.group_list(own.n_groups, T, own.length or T)):
         line = x[:, channels[g]].sum(axis=1)

@@ -102,7 +102,7 @@ def echo_state(rng: Random, per_step: bool, grid: int | None) -> Any:
         washout=rng.choice([0, 3]),
         bits=grid,
         feature_bits=None if grid is None else rng.choice([8, min(grid, 12)]),
-        input_range="auto" if grid is None else 8,
+        range="auto" if grid is None else 8,
     )
 
 
@@ -118,7 +118,7 @@ def cut_reservoir(rng: Random, per_step: bool, channels: int) -> Any:
         activation=rng.choice(ACTIVATIONS),
         bits=rng.choice([15, 20]),
         cut=(L, rng.randint(1, L)),
-        input_range=8,
+        range=8,
     )
     pool = None if per_step else rng.choice(POOLS)
     return EchoState.of(reservoir, pool=pool, feature_bits=8, washout=rng.choice([0, 9]))

@@ -24,14 +24,14 @@ LENGTHS = st.none() | st.integers(1, 300)
 ACTIVATIONS = st.sampled_from(["cos", "relu"])
 
 WINDOWS = st.one_of(
-    st.builds(ct.MiniRocket, st.integers(1, 120), SEEDS, LENGTHS, input_range=RANGES, bits=GRIDS),
+    st.builds(ct.MiniRocket, st.integers(1, 120), SEEDS, LENGTHS, range=RANGES, bits=GRIDS),
     st.builds(
         ct.WindowStatistics,
         st.booleans(),
         st.sampled_from([0.3, 1.0, 5.3, 8.0, 64.0]),
         GRIDS,
     ),
-    st.builds(ct.Hydra, st.integers(1, 60), SEEDS, LENGTHS, input_range=RANGES, bits=GRIDS),
+    st.builds(ct.Hydra, st.integers(1, 60), SEEDS, LENGTHS, range=RANGES, bits=GRIDS),
 )
 EITHER = st.one_of(
     st.builds(

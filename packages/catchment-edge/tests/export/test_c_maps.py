@@ -46,9 +46,9 @@ def series(n: int = 3, steps: int = 40, channels: int = 2) -> list[ct.Recording]
 
 PER_WINDOW: dict[str, Any] = {
     "minirocket": ct.MiniRocket(100),
-    "minirocket of another length": ct.MiniRocket(84, length=200, input_range=8.0, bits=20),
+    "minirocket of another length": ct.MiniRocket(84, length=200, range=8.0, bits=20),
     "window statistics": ct.WindowStatistics(),
-    "window statistics, odd range": ct.WindowStatistics(input_range=5.3, bits=24),
+    "window statistics, odd range": ct.WindowStatistics(range=5.3, bits=24),
     "hydra": ct.Hydra(50),
     "default": ct.DefaultMap(260),
     "default, convolutions only": ct.DefaultMap(100),
@@ -188,7 +188,7 @@ def test_what_cannot_be_written_says_what_can() -> None:
         c_code(ct.fit(ct.MiniRocket(20), data))
     with pytest.raises(ValueError, match="is not in fixed point, which its form in C needs"):
         c_code(ct.fit(ct.MiniRocket(20, bits=None), data), steps=STEPS)
-    apart = ct.FeatureUnion(ct.MiniRocket(20), ct.MiniRocket(20, input_range=2.0**16))
+    apart = ct.FeatureUnion(ct.MiniRocket(20), ct.MiniRocket(20, range=2.0**16))
     with pytest.raises(ValueError, match="do not fit a word of 32 bits; train with input ranges"):
         c_code(ct.fit(apart, data), steps=STEPS)
 

@@ -143,9 +143,7 @@ def _with_cut(model: Any, cut: tuple[int, int]) -> Any:
 
     features = model.features
     drawn = features.reservoir
-    reservoir = Reservoir.of_layers(
-        drawn.layers, bits=drawn.bits, input_range=drawn.input_range, cut=cut
-    )
+    reservoir = Reservoir.of_layers(drawn.layers, bits=drawn.bits, range=drawn.range, cut=cut)
     return replace(model, before=Pipeline(model.preprocessing, features.reading(reservoir)))
 
 

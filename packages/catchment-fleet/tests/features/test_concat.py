@@ -267,8 +267,6 @@ def test_a_plan_file_names_it_and_nodes_restore_it(tmp_path: Path) -> None:
 def test_a_feature_may_be_rounded_beyond_an_inner_bound() -> None:
     # 5.3 is 169.6 steps of the grid, and 170 steps are 5.3125.
     u = np.full((20, 2), 30.0)
-    built = ct.AppendNorm(ct.WindowStatistics(input_range=5.3)).build(
-        2, per_step=False, classes=True
-    )
+    built = ct.AppendNorm(ct.WindowStatistics(range=5.3)).build(2, per_step=False, classes=True)
     assert built.rows([u])[0][0, 0] == 5.3125
     assert built.bounds[0] == 5.3125

@@ -160,7 +160,7 @@ DESCRIPTIONS: dict[str, Callable[[int], FeatureMap]] = {
     "echo state": lambda n: EchoState(n),
     "two layers": lambda n: EchoState((n, n)),
     "nvar": lambda n: NVAR(n),
-    "statistics": lambda n: WindowStatistics(input_range=float(n)),
+    "statistics": lambda n: WindowStatistics(range=float(n)),
     "concat": lambda n: FeatureUnion(EchoState(n), NVAR(2)),
     "with norm": lambda n: AppendNorm(EchoState(n)),
     "fourier": lambda n: RandomFourierFeatures(EchoState(5), features=n),

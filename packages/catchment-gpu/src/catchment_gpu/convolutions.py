@@ -68,7 +68,7 @@ class MiniRocketForm(DeviceForm):
         _, T, n_inputs = u.shape
         scale = 2.0**self.features.digits
         schedule = _schedule(self.features, T, n_inputs)
-        x = whole_inputs(u, scale, self.features.input_range * scale)
+        x = whole_inputs(u, scale, self.features.range * scale)
         counts = self._counts(x, schedule) if self.fused else counts_above(x, schedule)
         positions = torch.from_numpy(schedule.positions.astype(np.float64)).to(self.device)
         return (counts.to(torch.float64) / positions).T
@@ -125,8 +125,8 @@ class HydraForm(DeviceForm):
         settings = self.features
         channels = group_channels(settings.n_groups, settings.seed, n_inputs)
         groups = group_list(settings.n_groups, T, settings.length or T)
-        scale = 2.0 ** input_digits(settings.input_range, channels.shape[1])
-        x = whole_inputs(u, scale, settings.input_range * scale)
+        scale = 2.0 ** input_digits(settings.range, channels.shape[1])
+        x = whole_inputs(u, scale, settings.range * scale)
         W = weights(settings.n_groups, settings.seed)
         if self.fused:
             found = torch.zeros((n, len(groups), 2, KERNELS), dtype=torch.int64, device=x.device)

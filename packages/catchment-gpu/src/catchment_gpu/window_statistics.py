@@ -51,7 +51,7 @@ class WindowStatisticsForm(DeviceForm):
         center, sums, steps = moments(x)
         x -= center[..., None]
         pairs = bool(self.features.correlations) and self.features.known_inputs > 1
-        products = _products(x, math.floor(self.features.input_range * unit), pairs=pairs)
+        products = _products(x, math.floor(self.features.range * unit), pairs=pairs)
         squares = products.diagonal(dim1=1, dim2=2) if pairs else products
         variance = quotient(squares - quotient((sums * sums).double(), T), T)
         one = torch.empty((n, I, len(KINDS)), dtype=torch.float64, device=self.device)
@@ -76,10 +76,10 @@ class WindowStatisticsForm(DeviceForm):
 
     def _whole(self, u: Tensor) -> Tensor:
         """Return inputs (n, T, I) as integers (n, I, T) of 2^-DIGITS, cut off; int64."""
-        most = math.floor(self.features.input_range * 2.0**DIGITS)
+        most = math.floor(self.features.range * 2.0**DIGITS)
         value = (u * 2.0**DIGITS).round_()
         clipped = int((value.abs() > most).sum())
-        warn_of_clipping(clipped, u.numel(), self.features.input_range, OR_WIDER)
+        warn_of_clipping(clipped, u.numel(), self.features.range, OR_WIDER)
         return value.clamp_(-most, most).transpose(1, 2).contiguous().to(torch.int64)
 
 

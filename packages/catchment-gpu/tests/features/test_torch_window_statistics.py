@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::catchment.errors.ClippingWarnin
     lengths=LENGTHS,
     n_inputs=st.integers(1, 4),
     size=st.sampled_from([0.0, 0.1, 1.0, 30.0]),
-    input_range=st.sampled_from([5.3, 8.0, 64.0]),
+    range=st.sampled_from([5.3, 8.0, 64.0]),
     correlations=st.booleans(),
     grid=st.sampled_from([8, 24, None]),
     seed=st.integers(0, 9),
@@ -40,12 +40,12 @@ def test_window_statistics(
     lengths: list[int],
     n_inputs: int,
     size: float,
-    input_range: float,
+    range: float,
     correlations: bool,
     grid: int | None,
     seed: int,
 ) -> None:
-    recipe = WindowStatistics(correlations=correlations, input_range=input_range, bits=grid)
+    recipe = WindowStatistics(correlations=correlations, range=range, bits=grid)
     inputs = some_inputs(lengths, n_inputs, size, seed)
     inputs[0][:, -1] = np.sign(inputs[0][:, -1])
     assert_same_rows(recipe.build(n_inputs, per_step=False), inputs)
@@ -78,7 +78,7 @@ def test_the_norm(n_inputs: int, size: float, seed: int) -> None:
 
 
 def test_sums_of_products_too_large_for_float64(monkeypatch: pytest.MonkeyPatch) -> None:
-    features = WindowStatistics(input_range=8.0, bits=None).build(3, per_step=False)
+    features = WindowStatistics(range=8.0, bits=None).build(3, per_step=False)
     inputs = some_inputs([100, 100], 3, 1.0, 0)
     monkeypatch.setattr(getmodule(log2_of), "EXACT", 7 << 32)  # so that seven steps fit
     assert_same_rows(features, inputs)

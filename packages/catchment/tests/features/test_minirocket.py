@@ -222,7 +222,7 @@ def test_outputs_of_the_widest_range_do_not_wrap() -> None:
     T, most = 64, 2**16
     signs = np.where(np.isin(np.arange(T) % 9, (0, 1, 2)), 1.0, -1.0)
     u = np.repeat(signs[:, None] * most * 2, 9, axis=1)
-    features = built(9, features=84, input_range=float(most), biases=(2**28,) * 84, bits=None)
+    features = built(9, features=84, range=float(most), biases=(2**28,) * 84, bits=None)
     (z,) = features.rows([u])
     subsets = channel_subsets(84, 0, 9)
     assert max(map(len, subsets)) == 9
@@ -263,7 +263,7 @@ def test_biases_split_noise_of_the_same_kind_evenly() -> None:
         ({"features": 0}, "integer, 1 or more"),
         ({"seed": -1}, "0 or more"),
         ({"length": 0}, "1 or more, or None"),
-        ({"input_range": 3.0}, "power of two"),
+        ({"range": 3.0}, "power of two"),
         ({"biases": "data"}, "give 'noise'"),
         ({"biases": (1, 2)}, "each of 504"),
         ({"features": 1, "biases": (2**31,)}, r"below 2\^31"),

@@ -130,7 +130,7 @@ def test_inputs_beyond_the_range_are_cut_off_with_a_warning() -> None:
 
 def test_the_largest_inputs_stay_whole_numbers_and_within_bounds() -> None:
     loud = np.where(np.arange(1024)[:, None] % np.array([2, 64, 256]) == 0, 64.0, -64.0)
-    features = statistics(3, input_range=64.0)
+    features = statistics(3, range=64.0)
     z = features.rows([loud])[0][0]
     assert (np.abs(z) <= features.bounds).all()
     expected = np.minimum(by_numpy(loud), features.bounds)
@@ -167,8 +167,8 @@ def test_logarithms_of_whole_numbers() -> None:
 
 
 def test_wrong_settings_are_refused_with_a_remedy() -> None:
-    with pytest.raises(ValueError, match="input_range is 65; give a number, more than 0"):
-        WindowStatistics(input_range=65)
+    with pytest.raises(ValueError, match="range is 65; give a number, more than 0"):
+        WindowStatistics(range=65)
     with pytest.raises(ValueError, match="correlations is 'some'; give true or false, or 'auto'"):
         WindowStatistics(correlations="some")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="here every step has a target"):

@@ -42,7 +42,7 @@ CUT = Reservoir.from_matrices(
     leak_rate=0.5,
     bits=15,
     cut=(24, 9),
-    input_range=8,
+    range=8,
 )
 SCALER = Scaler(np.array([0.1, -0.2]), np.array([1.5, 1.2]))
 STEPWISE: dict[str, FeatureMap] = {

@@ -393,13 +393,22 @@ grid = 18
 feature_grid = 7""",
             "0ab03ad63075c7fa",
         ),
+        (
+            """map = "feature_union"
+maps = [{ map = "hydra", input_range = 8.0 }, { map = "window_statistics", input_range = 5.3 }]""",
+            "377f116b4dbbce19",
+        ),
     ],
 )
-def test_bits_were_a_grid_and_plans_of_then_are_the_same(maps: str, fingerprint: str) -> None:
+def test_bits_were_a_grid_and_ranges_of_inputs_and_plans_of_then_are_the_same(
+    maps: str, fingerprint: str
+) -> None:
     then = parse_plan(f'[data]\nsource = "wearables"\n[features]\n{maps}\n')
-    now = parse_plan(then.text.replace("grid", "bits"))
+    now = parse_plan(then.text.replace("grid", "bits").replace("input_range", "range"))
     assert (then.features, then.candidates) == (now.features, now.candidates)
-    assert "grid" not in str((then.features, then.candidates))
+    words = str((then.features, then.candidates))
+    assert "grid" not in words
+    assert "input_range" not in words
     assert then.protections == now.protections
     assert then.fingerprint == now.fingerprint
     assert now.fingerprint.startswith(fingerprint)

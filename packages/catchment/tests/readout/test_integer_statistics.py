@@ -368,7 +368,7 @@ def test_digests_differ_where_values_do() -> None:
 def echo_state(bits: int | None, *, per_step: bool, units: int = 20) -> EchoState:
     """Return a map whose features lie in fixed point of so many bits, or in float64."""
     states = None if bits is None else 24
-    described = EchoState(units, seed=1, washout=5, bits=states, feature_bits=bits, input_range=8.0)
+    described = EchoState(units, seed=1, washout=5, bits=states, feature_bits=bits, range=8.0)
     built = described.build(2, per_step=per_step)
     assert isinstance(built, EchoState)
     return built

@@ -80,12 +80,12 @@ class _Maker:
         names = (ACTIVATIONS[k] for one in self.programs for k in one.activation)
         self.activations = frozenset(names)
         self.digits = known_bits(features.reservoir.bits)
-        self.reach = int(np.ldexp(features.reservoir.input_range, self.digits))
+        self.reach = int(np.ldexp(features.reservoir.range, self.digits))
         if self.reach >= 1 << 31 or self.n_units >= MOST_ENTRIES:
             raise ValueError(
                 f"{self.n_units} units and an input range of "
-                f"{features.reservoir.input_range:g} do not fit the C form; use fewer units or a "
-                "smaller input_range"
+                f"{features.reservoir.range:g} do not fit the C form; use fewer units or a "
+                "smaller range"
             )
         length = features.reservoir.cut[0]
         self.cut = length > 0 and (setting.steps is None or setting.steps > length)

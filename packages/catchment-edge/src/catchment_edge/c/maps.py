@@ -79,8 +79,8 @@ class Reading:
             case WindowStatistics():
                 digits = DIGITS
             case Hydra():
-                digits = input_digits(one.input_range, _hydra_channels(one).shape[1])
-        return cls(digits, int(np.floor(one.input_range * 2.0**digits)))
+                digits = input_digits(one.range, _hydra_channels(one).shape[1])
+        return cls(digits, int(np.floor(one.range * 2.0**digits)))
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ def _statistics(one: WindowStatistics, reader: Reader) -> Leaf:
     blocks = -(-T // BLOCK)
     L = T // blocks
     first, last = band_ends(L)
-    range_bits = -int(digits_after_point(np.array([one.input_range]), 0)[0])
+    range_bits = -int(digits_after_point(np.array([one.range]), 0)[0])
     pairs = int(bool(one.correlations))
     text = f"""
 static const struct statistics {p}_map = {{
@@ -352,7 +352,7 @@ def _hydra(one: Hydra, reader: Reader) -> Leaf:
     channels = _hydra_channels(one)
     together = channels.shape[1]
     pad = 4 * int(groups[:, 0].max())
-    unit = 2.0 ** (input_digits(one.input_range, together) + WEIGHT_BITS) * together
+    unit = 2.0 ** (input_digits(one.range, together) + WEIGHT_BITS) * together
     text = f"""
 static const struct hydra {p}_map = {{
     {T}, {reader.stride}, {pad}, {one.n_groups}, {together}, {reader.shift}, {reader.bits},

@@ -225,7 +225,7 @@ def rows(features: EchoState, given: Sequences) -> Value:
     """Return the feature rows (B, T - washout, F), or (B, F) if pooled."""
     u, reservoir = given.u, features.reservoir
     if reservoir.bits is not None:
-        cut = u.clip(-reservoir.input_range, reservoir.input_range)
+        cut = u.clip(-reservoir.range, reservoir.range)
         u = rounded(cut, np.ldexp(ROUND, -reservoir.bits).item())
     builder, layers = u.builder, [Layer.of(program) for program in features.programs]
     L, M = reservoir.cut

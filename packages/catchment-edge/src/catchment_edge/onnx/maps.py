@@ -91,7 +91,7 @@ def shares(settings: MiniRocket, given: Sequences) -> Value:
     u, steps = given.u, given.known_steps(settings)
     schedule = _schedule(settings, steps, settings.known_inputs)
     scale = 2.0**settings.digits
-    x = whole_inputs(u, scale, settings.input_range * scale, schedule.pad)
+    x = whole_inputs(u, scale, settings.range * scale, schedule.pad)
     weights, dilation, is_padded = _kernels(schedule, settings.known_inputs)
     counts, order = [], []
     for d, pads in sorted(set(zip(dilation.tolist(), is_padded.tolist(), strict=True))):
@@ -131,8 +131,8 @@ def competitions(settings: hydra.Hydra, given: Sequences) -> Value:
     channels = hydra.group_channels(n, settings.seed, settings.known_inputs)
     groups = hydra.group_list(n, steps, settings.length or steps)
     W = hydra.weights(n, settings.seed)
-    scale = 2.0 ** hydra.input_digits(settings.input_range, channels.shape[1])
-    x = whole_inputs(u, scale, settings.input_range * scale, 0)
+    scale = 2.0 ** hydra.input_digits(settings.range, channels.shape[1])
+    x = whole_inputs(u, scale, settings.range * scale, 0)
     found, order = [], []
     for d, differs in sorted({(int(a), int(b)) for a, b in groups}):
         some = np.flatnonzero((groups[:, 0] == d) & (groups[:, 1] == differs))
@@ -172,11 +172,11 @@ def statistics(settings: WindowStatistics, given: Sequences) -> Value:
     """Return the features (B, F) of windows (B, T, I)."""
     u, T, channels = given.u, given.known_steps(settings), given.channels
     builder, unit = u.builder, 2.0**WINDOW_DIGITS
-    most = float(np.floor(settings.input_range * unit))
+    most = float(np.floor(settings.range * unit))
     if 2 * np.log2(most + 1) + np.log2(T) >= 53:
         raise ValueError(
-            f"sums over windows of {T} steps with input_range {settings.input_range:g} take more "
-            "than 53 binary digits; use shorter windows, or a smaller input_range"
+            f"sums over windows of {T} steps with range {settings.range:g} take more "
+            "than 53 binary digits; use shorter windows, or a smaller range"
         )
     x = (u * unit).rint().clip(-most, most).transpose(0, 2, 1)  # (B, I, T)
     total = x.sum(axis=2, keep=True)

@@ -184,7 +184,7 @@ def test_more_bits_come_closer_to_float64() -> None:
 
 
 def test_clipped_inputs_are_counted_over_the_whole_call() -> None:
-    reservoir = deep(20, input_range=4.0)
+    reservoir = deep(20, range=4.0)
     few, many = np.zeros((2000, 2)), np.zeros((40, 2))
     few[5, 0] = many[3, 1] = 5.0
     reservoir.run([few] + 9 * [np.zeros((100, 2))])
@@ -197,14 +197,14 @@ def test_clipped_inputs_are_counted_over_the_whole_call() -> None:
 def test_recipes_in_fixed_point_travel_and_old_ones_stay_as_they_were() -> None:
     old = Reservoir(units=20, inputs=2).prepared()
     assert "grid" not in old.to_json()
-    assert "input_range" not in old.to_json()
+    assert "range" not in old.to_json()
     recipe = Reservoir(units=20, inputs=2, bits=20)
     assert Reservoir.from_json(recipe.to_json()) == recipe
     prepared = recipe.prepared()
     assert prepared.scale == old.scale
     assert prepared.cut[0] >= 1536
     assert Reservoir.from_json(prepared.to_json()) == prepared
-    others = [old, prepared, recipe_of(15), recipe_of(20, input_range=4.0)]
+    others = [old, prepared, recipe_of(15), recipe_of(20, range=4.0)]
     assert len({other.fingerprint for other in others}) == 4
     with pytest.raises(FingerprintError, match="its weights have"):
         replace(prepared, known_cut=(4096, 64)).layers  # noqa: B018
@@ -260,8 +260,8 @@ def test_opposite_starts_come_together_within_some_steps_of_fixed_point() -> Non
     [
         ({"bits": 7}, "give an integer, 8 or more, at most 24"),
         ({"bits": 25}, "give an integer, 8 or more, at most 24"),
-        ({"bits": 20, "input_range": 3.0}, "power of two"),
-        ({"input_range": 4.0}, "in float64"),
+        ({"bits": 20, "range": 3.0}, "power of two"),
+        ({"range": 4.0}, "in float64"),
         ({"bits": 20, "known_cut": (100, 10)}, "cut, scale and fingerprint together"),
     ],
 )
@@ -290,14 +290,14 @@ def test_bits_that_do_not_go_together_are_refused() -> None:
 
 
 def test_a_description_says_both_bits() -> None:
-    described = EchoState(10, bits=18, feature_bits=8, input_range=4.0)
+    described = EchoState(10, bits=18, feature_bits=8, range=4.0)
     built = described.build(2, per_step=True, classes=True)
-    assert (built.reservoir.bits, built.feature_bits, built.reservoir.input_range) == (18, 8, 4.0)
+    assert (built.reservoir.bits, built.feature_bits, built.reservoir.range) == (18, 8, 4.0)
     assert described.describes(built.parts(), 2, per_step=True, classes=True)
-    assert not EchoState(10, bits=18, feature_bits=9, input_range=4.0).describes(
+    assert not EchoState(10, bits=18, feature_bits=9, range=4.0).describes(
         built.parts(), 2, per_step=True
     )
-    assert not EchoState(10, bits=19, feature_bits=8, input_range=4.0).describes(
+    assert not EchoState(10, bits=19, feature_bits=8, range=4.0).describes(
         built.parts(), 2, per_step=True
     )
     single = EchoState(10, precision="float32").build(2, per_step=True, classes=True)
@@ -307,7 +307,7 @@ def test_a_description_says_both_bits() -> None:
 def test_auto_follows_the_table() -> None:
     for classes, expected in ((True, (20, 8, 8.0)), (False, (24, 24, 64.0))):
         built = EchoState(10).build(2, per_step=True, classes=classes)
-        assert (built.reservoir.bits, built.feature_bits, built.reservoir.input_range) == expected
+        assert (built.reservoir.bits, built.feature_bits, built.reservoir.range) == expected
     assert EchoState(10, bits=16).build(2, per_step=True).bits == 16
     assert EchoState(10, bits=None).build(2, per_step=True).bits is None
     assert ct.EchoState(10, precision="float32").build(2, per_step=True).bits is None

@@ -180,7 +180,7 @@ def aligned_reservoir(own: Reservoir, target: Reservoir, alpha: float) -> Reserv
         W = SparseRows.from_dense((1 - alpha) * mine.W.to_dense() + alpha * layer.W.to_dense())
         radius, wanted = common_radius(W)[0], common_radius(layer.W)[0]
         layers.append(replace(layer, W=W.times(wanted / radius) if radius > 0 else W))
-    return Reservoir.of_layers(layers, bits=target.bits, input_range=target.input_range)
+    return Reservoir.of_layers(layers, bits=target.bits, range=target.range)
 
 
 def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
@@ -208,13 +208,13 @@ def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
                 f"the reservoirs have {', '.join(map(str, sorted(found)))} {name}; "
                 f"only reservoirs of equally many {name} stand side by side"
             )
-    pairs = {(reservoir.bits, reservoir.input_range) for reservoir in reservoirs}
+    pairs = {(reservoir.bits, reservoir.range) for reservoir in reservoirs}
     if len(pairs) > 1:
         raise ValueError(
             f"the reservoirs have {len(pairs)} different pairs of bits and input range; only "
             "reservoirs of one pair stand side by side"
         )
-    ((bits, input_range),) = pairs
+    ((bits, range),) = pairs
     cuts = [reservoir.cut for reservoir in reservoirs]
     # Long enough for all, and none if one member has none.
     cut = (0, 0) if (0, 0) in cuts else (max(L for L, _ in cuts), max(M for _, M in cuts))
@@ -222,7 +222,7 @@ def side_by_side(reservoirs: Sequence[Reservoir]) -> Reservoir:
     return Reservoir.of_layers(
         [_joined(stack, first=k == 0) for k, stack in enumerate(stacks)],
         bits=bits,
-        input_range=input_range,
+        range=range,
         cut=cut,
     )
 

@@ -247,7 +247,7 @@ class ReservoirEnsemble(Algorithm[Members, Members, Ensemble]):
             own = self.recipes[client]
             if own.bits is not None or reservoir.bits is None:
                 return own
-            return replace(own.unprepared(), bits=reservoir.bits, input_range=reservoir.input_range)
+            return replace(own.unprepared(), bits=reservoir.bits, range=reservoir.range)
         if not reservoir.is_drawn:
             raise ValueError(
                 f"there is no recipe for {client}, and the features' reservoir has none; "

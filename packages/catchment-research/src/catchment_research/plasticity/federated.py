@@ -300,7 +300,7 @@ class _Run:
             raise ValueError(
                 f"gains is {rule.gains!r}; in fixed point gains stay above 0, use bits=None"
             )
-        programs = programs_in_fixed_point(_bare(reservoir), reservoir.bits, reservoir.input_range)
+        programs = programs_in_fixed_point(_bare(reservoir), reservoir.bits, reservoir.range)
         mean = float(rounded(np.array(rule.target_mean), reservoir.bits))
         slowness = 1.0 / eta if eta > 0 else 0.0
         target = (mean, variance, rule.exponential_mean, slowness, printed)

@@ -116,7 +116,7 @@ def reference(
         replace(layer, gain=np.ones(layer.n_units), shift=np.zeros(layer.n_units))
         for layer in reservoir.layers
     ]
-    programs = programs_in_fixed_point(bare, bits, reservoir.input_range)
+    programs = programs_in_fixed_point(bare, bits, reservoir.range)
     gain, shift = plasticity_of(reservoir)
     units, first = [], 0
     for program in programs:

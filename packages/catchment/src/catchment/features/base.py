@@ -75,7 +75,7 @@ AT_ONCE = 2**15  # features that are checked and rounded at a time
 LEAST_BITS, MOST_BITS = 4, 24
 Bits = Annotated[int, Ge(LEAST_BITS), Le(MOST_BITS)]  # of features in fixed point
 MANY_CLIPPED = 0.01  # share of values beyond the range that is worth a warning
-OR_WIDER = ", or pass a larger input_range"
+OR_WIDER = ", or pass a larger range"
 BLOCK = 2048  # rows of a block that sums of products take
 TOGETHER = 1 << 25  # bytes of the rows of short recordings that are asked for together
 Arrays = tuple[Array, ...]
@@ -522,7 +522,7 @@ class FeatureMap(ABC):
         hangs on stays the same.
 
         >>> from catchment import WindowStatistics
-        >>> built = WindowStatistics(input_range=5.3).build(1, per_step=False, classes=True)
+        >>> built = WindowStatistics(range=5.3).build(1, per_step=False, classes=True)
         >>> float(built.bounds[0]), float(built.reached_bounds[0])
         (5.3, 5.3125)
         """

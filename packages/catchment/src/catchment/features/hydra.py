@@ -50,7 +50,7 @@ class Hydra(FeatureMap):
     length
         None: dilations are spread over the length of each recording. A number of steps: they are
         those of a recording of this length for all, cut off where a recording is too short.
-    input_range
+    range
         A power of two at which inputs are cut off, after preparation. The inputs' digits after the
         point are as many as 32-bit responses leave room for: 15 for one channel with a range of 16.
     bits
@@ -68,7 +68,7 @@ class Hydra(FeatureMap):
     features: PositiveInt = 1024
     seed: Seed = 0
     length: PositiveInt | None = None
-    input_range: Range = 16.0
+    range: Range = 16.0
     bits: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
@@ -77,7 +77,7 @@ class Hydra(FeatureMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        power_of_two(self.input_range, "input_range")
+        power_of_two(self.range, "range")
 
     @property
     def n_groups(self) -> int:
@@ -109,12 +109,12 @@ class Hydra(FeatureMap):
         n_inputs = inputs[0].shape[1]
         channels = group_channels(self.n_groups, self.seed, n_inputs)
         W = weights(self.n_groups, self.seed)
-        scale = 2.0 ** input_digits(self.input_range, channels.shape[1])
+        scale = 2.0 ** input_digits(self.range, channels.shape[1])
 
         def work(us: list[Array]) -> Array:
             T, together = len(us[0]), np.stack(us)
             groups = group_list(self.n_groups, T, self.length or T)
-            found = raw_features(together, groups, channels, W, scale, self.input_range * scale)
+            found = raw_features(together, groups, channels, W, scale, self.range * scale)
             unit = scale * channels.shape[1] * 2.0**WEIGHT_BITS
             steps = np.maximum(1, T - groups[:, 1])
             shares = found / (steps[:, None, None] * np.array([unit, 1.0])[:, None])
@@ -134,7 +134,7 @@ def raw_features(
     return out
 
 
-def input_digits(input_range: float, n_channels: int) -> int:
+def input_digits(reach: float, n_channels: int) -> int:
     """Return the digits after the point of inputs, so that no response leaves 30 bits.
 
     >>> input_digits(16.0, 1), input_digits(16.0, 8)
@@ -142,7 +142,7 @@ def input_digits(input_range: float, n_channels: int) -> int:
     """
     # A first difference has one bit more than the inputs.
     room = RESPONSE_BITS - WEIGHT_BITS - 1 - (n_channels - 1).bit_length()
-    return room - (int(np.frexp(input_range)[1]) - 1)
+    return room - (int(np.frexp(reach)[1]) - 1)
 
 
 def group_list(n_groups: int, length: int, nominal: int) -> Integers:

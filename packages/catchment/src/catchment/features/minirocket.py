@@ -72,7 +72,7 @@ class MiniRocket(FeatureMap):
     biases
         "noise": quantiles of outputs on noise from the seed, which no data enter. Or an integer
         for every feature, in units of the rounded inputs (2^-16 where the range is 64 or less).
-    input_range
+    range
         A power of two at which inputs are cut off, after preparation.
     bits
         Bits of the features; "auto" is 8 for classes and 24 for numbers, None leaves the quotients.
@@ -90,7 +90,7 @@ class MiniRocket(FeatureMap):
     seed: Seed = 0
     length: PositiveInt | None = None
     biases: Literal["noise"] | tuple[int, ...] = "noise"
-    input_range: Range = 64.0
+    range: Range = 64.0
     bits: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
@@ -99,7 +99,7 @@ class MiniRocket(FeatureMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        power_of_two(self.input_range, "input_range")
+        power_of_two(self.range, "range")
         if isinstance(self.biases, str):
             return
         given = np.asarray(self.biases)
@@ -117,7 +117,7 @@ class MiniRocket(FeatureMap):
     @property
     def digits(self) -> int:
         """Binary digits after the point of the rounded inputs."""
-        return min(MOST_DIGITS, INPUT_BITS + 1 - int(np.frexp(self.input_range)[1]))
+        return min(MOST_DIGITS, INPUT_BITS + 1 - int(np.frexp(self.range)[1]))
 
     @property
     def bounds(self) -> Array:
@@ -140,7 +140,7 @@ class MiniRocket(FeatureMap):
         def work(us: list[Array]) -> Array:
             one = _schedule(self, *us[0].shape)
             counts = np.empty((len(us), self.features), dtype=np.int32)
-            features, most = (one.kinds, one.biases, one.places, POSITIONS), self.input_range
+            features, most = (one.kinds, one.biases, one.places, POSITIONS), self.range
             how = (one.scale, most * one.scale, one.pad, one.groups, one.channels, features)
             counts_above(np.stack(us), *how, counts)
             shares: Array = counts / one.positions

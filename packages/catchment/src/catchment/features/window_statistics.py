@@ -4,7 +4,7 @@ The plain baseline that any other map has to beat, and a good companion of maps 
 needs no data, no seed and no weights. Whatever a feature is, up to one last division or root it is
 a sum of integers, so every machine gets the same bits:
 
-    x = round(4096 u), cut off at 4096 input_range                   integers
+    x = round(4096 u), cut off at 4096 range                   integers
     mean, sd, correlation: sums of x, x^2 and x x' about an integer near the mean
     order:   the sorted x, at (T - 1) k / 4, between neighbors by quarters (as numpy.quantile)
     step:    log2(mean |u_t+1 - u_t| + 2^-7)
@@ -59,14 +59,14 @@ class WindowStatistics(FeatureMap):
 
     One row per recording: 17 numbers for each channel, and one for each pair of channels. There is
     nothing to draw and nothing to learn. Inputs should have a standard deviation of about 1; they
-    are rounded to 2^-12 and cut off at `input_range`.
+    are rounded to 2^-12 and cut off at `range`.
 
     Parameters
     ----------
     correlations
         Whether pairs of channels have their correlation; "auto": up to 12 channels. It is 0 where a
         channel is constant.
-    input_range
+    range
         Where inputs are cut off, at most 64.
     bits
         Bits of the features; "auto" for 8 where targets are classes, 24 where they are numbers;
@@ -83,7 +83,7 @@ class WindowStatistics(FeatureMap):
     """
 
     correlations: bool | Literal["auto"] = "auto"
-    input_range: Annotated[float, Gt(0), Le(WIDEST)] = 8.0
+    range: Annotated[float, Gt(0), Le(WIDEST)] = 8.0
     bits: int | Literal["auto"] | None = "auto"
     n_inputs: int | None = None
 
@@ -102,7 +102,7 @@ class WindowStatistics(FeatureMap):
 
     @property
     def bounds(self) -> Array:
-        one = [float(self.input_range)] * (2 + len(ORDER)) + [8.0] + [16.0] * N_BANDS
+        one = [float(self.range)] * (2 + len(ORDER)) + [8.0] + [16.0] * N_BANDS
         alone = one * self.known_inputs
         return np.array(alone + [1.0] * (self.n_features - len(alone)))
 
@@ -128,7 +128,7 @@ class WindowStatistics(FeatureMap):
         work = partial(self._batch_rows, clipped)
         rows = in_batches(work, us, threads, BATCH // self.known_inputs)
         if any(clipped):
-            warn_of_clipping(sum(clipped), sum(map(np.size, us)), self.input_range, OR_WIDER)
+            warn_of_clipping(sum(clipped), sum(map(np.size, us)), self.range, OR_WIDER)
         return rows
 
     def _batch_rows(self, clipped: list[int], us: list[Array]) -> Array:
@@ -139,7 +139,7 @@ class WindowStatistics(FeatureMap):
         unit = 2.0**DIGITS
         center, sums, logs = np.empty((3, n, I), dtype=np.int64)
         products = np.empty((n, I + n_pairs), dtype=np.int64)
-        most = np.floor(self.input_range * unit)
+        most = np.floor(self.range * unit)
         clipped.append(moments(np.stack(us), unit, most, x, center, sums, logs, products))
         one = np.empty((n, I, len(KINDS)))
         one[..., 0] = (center * T + sums) / (T * unit)

@@ -457,7 +457,7 @@ class EchoStateEstimator(SequenceEstimator):
     precision: Literal["float64", "float32"] = EchoState.precision
     bits: int | Literal["auto"] | None = EchoState.bits
     feature_bits: int | Literal["auto"] | None = EchoState.feature_bits
-    input_range: float | Literal["auto"] = EchoState.input_range
+    range: float | Literal["auto"] = EchoState.range
     random_state: int | np.random.RandomState | None = 0
     pool: Pool | Literal["auto"] | None = EchoState.pool
     segments: int = EchoState.segments

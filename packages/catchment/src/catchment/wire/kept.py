@@ -49,7 +49,7 @@ SETTINGS = {
 KEPT = CLASSES | MAPS | RIDGES | SETTINGS
 KEPT |= {"client_fraction": "share", "standardized": "standardised"}
 # Settings of maps and reservoirs only: `bits` is also one of what is rounded on its way.
-KEPT_SETTINGS = KEPT | {"bits": "grid"}
+KEPT_SETTINGS = KEPT | {"bits": "grid", "range": "input_range"}
 # Settings that are gone, and what was meant where they were not set: as fingerprints have them.
 GONE: Mapping[str, Mapping[str, Any]] = {
     "FederatedRidge": {"per_output": False, "forgetting": 1.0, "window": None},
@@ -63,6 +63,7 @@ OLD_WORDS = {
     **{f"map={old}": new for new, old in MAPS.items()},
     **{f"ridge={old}": new for new, old in RIDGES.items()},
     **dict.fromkeys(("features.grid", "maps.grid", "of.grid", "candidates.grid"), "bits"),
+    ".input_range": "range",
     ".protect": "protections",
     "run.share": "client_fraction",
     "algorithm=normal": "anomaly",

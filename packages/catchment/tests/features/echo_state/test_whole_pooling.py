@@ -17,7 +17,7 @@ from catchment.features.echo_state import Pool, Totals
 LENGTHS = (9, 39, 40, 41, 100, 203)
 
 
-def reservoir(bits: int, input_range: float = 8.0) -> Reservoir:
+def reservoir(bits: int, range: float = 8.0) -> Reservoir:
     rng = np.random.default_rng(1)
     return Reservoir.from_matrices(
         0.3 * rng.normal(size=(6, 6)),
@@ -25,7 +25,7 @@ def reservoir(bits: int, input_range: float = 8.0) -> Reservoir:
         leak_rate=[0.3, 1.0, 0.5, 0.1, 0.7, 0.2],
         activation=["tanh", "sin", "sigmoid", "relu", "identity", "tanh"],
         bits=bits,
-        input_range=input_range,
+        range=range,
         cut=(40, 20),
     )
 
@@ -49,12 +49,10 @@ def pooled(part: Array, pool: Pool, bits: int) -> list[list[float]]:
 
 @pytest.mark.parametrize("pool", ["last", "mean", "mean_std", "max"])
 @pytest.mark.parametrize(
-    ("bits", "input_range", "segments"), [(8, 8.0, 1), (15, 0.5, 3), (20, 8.0, 1), (24, 256.0, 3)]
+    ("bits", "reach", "segments"), [(8, 8.0, 1), (15, 0.5, 3), (20, 8.0, 1), (24, 256.0, 3)]
 )
-def test_pooled_rows_are_exact_sums(
-    bits: int, input_range: float, segments: int, pool: Pool
-) -> None:
-    network = reservoir(bits, input_range)
+def test_pooled_rows_are_exact_sums(bits: int, reach: float, segments: int, pool: Pool) -> None:
+    network = reservoir(bits, reach)
     us = [0.1 * np.random.default_rng(k).normal(size=(T, 2)) for k, T in enumerate(LENGTHS)]
     steps = EchoState.of(network, bias=True, washout=5).rows(us)
     features = EchoState.of(network, bias=True, washout=5, pool=pool, segments=segments)

@@ -138,8 +138,8 @@ def layer_states(
     return states
 
 
-def inputs(u: Array, b: int, input_range: float) -> list[list[Fraction]]:
-    R = Fraction(input_range)
+def inputs(u: Array, b: int, range: float) -> list[list[Fraction]]:
+    R = Fraction(range)
     return [
         [to_digits(min(max(Fraction(float(v)), -R), R), b) for v in row] for row in np.asarray(u)
     ]
@@ -161,8 +161,8 @@ def whole_states(reservoir: Reservoir, u: Array, *, cut: bool = True) -> list[li
 
 
 def _from_rest(reservoir: Reservoir, u: Array, b: int) -> list[list[Fraction]]:
-    below = inputs(u, b, reservoir.input_range)
-    bounds = [Fraction(reservoir.input_range)] * reservoir.n_inputs
+    below = inputs(u, b, reservoir.range)
+    bounds = [Fraction(reservoir.range)] * reservoir.n_inputs
     found: list[list[Fraction]] = [[] for _ in below]
     for layer in reservoir.layers:
         below = layer_states(layer, below, bounds, b)

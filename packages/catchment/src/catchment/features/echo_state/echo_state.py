@@ -127,7 +127,7 @@ class EchoState(FeatureMap):
         Steps at the start of each recording that give no features.
     precision
         Of the states. Statistics are float64 always.
-    bits, input_range
+    bits, range
         As in `Reservoir`. "auto" follows `AUTO_GRID`, and is None with precision "float32".
     feature_bits
         Bits to which features are rounded, which makes their statistics integers; it needs
@@ -167,7 +167,7 @@ class EchoState(FeatureMap):
     precision: Literal["float64", "float32"] = "float64"
     bits: int | Literal["auto"] | None = "auto"
     feature_bits: int | Literal["auto"] | None = "auto"
-    input_range: float | Literal["auto"] = "auto"
+    range: float | Literal["auto"] = "auto"
     n_inputs: int | None = field(default=None, repr=False, metadata={"later": True})
     matrices: Reservoir | None = field(default=None, repr=False, metadata={"later": True})
 
@@ -186,9 +186,9 @@ class EchoState(FeatureMap):
         if self.segments > 1 and self.pool is None:
             raise ValueError(f"segments is {self.segments}; pass a pool with more than 1")
         check_type(self.bits, StateBits | Literal["auto"] | None, "bits")
-        check_type(self.input_range, InputRange | Literal["auto"], "input_range")
-        if self.input_range != "auto":
-            power_of_two(self.input_range, "input_range")
+        check_type(self.range, InputRange | Literal["auto"], "range")
+        if self.range != "auto":
+            power_of_two(self.range, "range")
         check_type(self.feature_bits, Bits | Literal["auto"] | None, "feature_bits")
         if isinstance(self.feature_bits, int) and self.bits is None:
             raise ValueError(
@@ -220,7 +220,7 @@ class EchoState(FeatureMap):
             self,
             units=units if units[1:] else units[0],
             bits=reservoir.bits,
-            input_range=reservoir.input_range,
+            range=reservoir.range,
             n_inputs=None,
             matrices=reservoir,
         )
@@ -235,14 +235,14 @@ class EchoState(FeatureMap):
     def settled(self, n_inputs: int, *, per_step: bool, classes: bool) -> dict[str, Any]:
         """Return what "auto" is."""
         most, bits, largest = AUTO_GRID["classes" if classes else "numbers"]
-        auto: dict[str, Any] = {**(PER_STEP if per_step else PER_RECORDING), "input_range": largest}
+        auto: dict[str, Any] = {**(PER_STEP if per_step else PER_RECORDING), "range": largest}
         auto["bits"] = None if self.precision == "float32" else most
         auto["pool"] = None if per_step else "mean_std"
         states = auto["bits"] if self.bits == "auto" else self.bits
         auto["feature_bits"] = None if states is None else min(bits, states)
         filled = {name: value for name, value in auto.items() if getattr(self, name) == "auto"}
         if states is None:
-            filled["input_range"] = DEFAULT_RANGE
+            filled["range"] = DEFAULT_RANGE
         if filled.get("pool", self.pool) is None:
             filled["segments"] = 1
         return filled
@@ -339,7 +339,7 @@ class EchoState(FeatureMap):
     @cached_property
     def step_bounds(self) -> Array:
         """Largest absolute value (n_base,) of each feature of one step."""
-        largest = np.inf if self.bits is None else self.input_range
+        largest = np.inf if self.bits is None else self.range
         base = [
             np.ones(int(self.bias)),
             np.full(self.known_inputs * self.input, largest),
@@ -388,7 +388,7 @@ class EchoState(FeatureMap):
         if reservoir.bits is not None:  # what of it no settings say
             facts["cut"] = list(reservoir.cut)
             if reservoir.base is None:
-                facts |= {"grid": reservoir.bits, "input_range": reservoir.input_range}
+                facts |= {"grid": reservoir.bits, "input_range": reservoir.range}
         return Message(KIND, facts, tuple(arrays))
 
     @classmethod
@@ -398,9 +398,9 @@ class EchoState(FeatureMap):
         grid: Any = facts.get("grid"), facts.get("input_range", DEFAULT_RANGE), facts.get("cut")
         try:
             if facts.get("recipe") is None:
-                bits, input_range, cut = grid
+                bits, reach, cut = grid
                 layers = layers_of(arrays)
-                reservoir = Reservoir.of_layers(layers, bits=bits, input_range=input_range, cut=cut)
+                reservoir = Reservoir.of_layers(layers, bits=bits, range=reach, cut=cut)
             else:
                 reservoir = Reservoir.from_json(str(facts["recipe"]))
                 if not reservoir.is_prepared:

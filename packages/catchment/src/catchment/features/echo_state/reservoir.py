@@ -206,10 +206,10 @@ class Program:
 
 
 def programs_in_fixed_point(
-    layers: Sequence[LayerWeights], bits: int, input_range: float
+    layers: Sequence[LayerWeights], bits: int, reach: float
 ) -> tuple[Program, ...]:
     """Return the programs of layers whose states have this many digits after the point."""
-    programs, bounds = [], np.full(layers[0].n_inputs, input_range)
+    programs, bounds = [], np.full(layers[0].n_inputs, reach)
     for layer in layers:
         programs.append(Program.of(layer, bits=bits, input_bounds=bounds))
         bounds = state_bounds(layer.activation)
@@ -219,7 +219,7 @@ def programs_in_fixed_point(
 def fingerprint(
     layers: Sequence[LayerWeights],
     bits: int | None = None,
-    input_range: float = DEFAULT_RANGE,
+    range: float = DEFAULT_RANGE,
     cut: tuple[int, int] | None = None,
 ) -> str:
     """Return the SHA-256, in hexadecimal, of all numbers of all layers, and of fixed point.
@@ -229,7 +229,7 @@ def fingerprint(
     """
     sha = hashlib.sha256(b"".join(layer.digest() for layer in layers))
     if bits is not None:
-        sha.update(json.dumps(["grid", bits, input_range, cut]).encode())
+        sha.update(json.dumps(["grid", bits, range, cut]).encode())
     return sha.hexdigest()
 
 
@@ -355,7 +355,7 @@ class Reservoir:
     bits
         Binary digits b (8 to 24) of states, which are then integers times 2^-b: the same bits
         on every processor. None for float64.
-    input_range
+    range
         With bits: inputs are cut off at minus and plus this power of two.
     scale, known_fingerprint
         Filled in by `prepared`.
@@ -390,7 +390,7 @@ class Reservoir:
     scale: tuple[Finite, ...] | None = None
     known_fingerprint: str | None = None
     bits: StateBits | None = None
-    input_range: InputRange = DEFAULT_RANGE
+    range: InputRange = DEFAULT_RANGE
     known_cut: tuple[int, int] | None = None
     weights: tuple[LayerWeights, ...] | None = None
     base: Reservoir | None = None
@@ -400,7 +400,7 @@ class Reservoir:
         check_fields(self)
         check_type(self.topology, Topologies, "topology")
         check_type(self.activation, Activations, "activation")
-        set_("input_range", power_of_two(self.input_range, "input_range"))
+        set_("range", power_of_two(self.range, "range"))
         if self.known_cut is not None:
             set_("known_cut", cut_of(self.known_cut, "cut"))
         if self.weights is not None:
@@ -435,10 +435,8 @@ class Reservoir:
             raise ValueError(
                 f"fingerprint is {self.known_fingerprint!r}; give the 64 hexadecimal digits"
             )
-        if self.bits is None and self.input_range != DEFAULT_RANGE:
-            raise ValueError(
-                f"input_range is {self.input_range} in float64; give bits=20, or leave it out"
-            )
+        if self.bits is None and self.range != DEFAULT_RANGE:
+            raise ValueError(f"range is {self.range} in float64; give bits=20, or leave it out")
         if (self.known_cut is not None) != (self.bits is not None and self.is_prepared):
             raise ValueError(
                 "a reservoir in fixed point carries cut, scale and fingerprint together; clear all "
@@ -451,7 +449,7 @@ class Reservoir:
         layers: Sequence[LayerWeights],
         *,
         bits: int | None = None,
-        input_range: float = DEFAULT_RANGE,
+        range: float = DEFAULT_RANGE,
         cut: tuple[int, int] | None = None,
     ) -> Reservoir:
         """Return the reservoir with these weights; in fixed point its cut is found if not given."""
@@ -462,7 +460,7 @@ class Reservoir:
             units if units[1:] else units[0],
             inputs=layers[0].n_inputs,
             bits=bits,
-            input_range=input_range,
+            range=range,
             known_cut=cut,
             weights=tuple(layers),
         )
@@ -477,7 +475,7 @@ class Reservoir:
         leak_rate: ArrayLike = 1.0,
         activation: str | Sequence[str] = "tanh",
         bits: int | None = None,
-        input_range: float = DEFAULT_RANGE,
+        range: float = DEFAULT_RANGE,
         cut: tuple[int, int] | None = None,
     ) -> Reservoir:
         """Return a one-layer reservoir with the given matrices.
@@ -494,7 +492,7 @@ class Reservoir:
             One number or (N,), above 0 and at most 1.
         activation
             One name, or one per unit.
-        bits, input_range, cut
+        bits, range, cut
             As in `Reservoir`; the cut is found if it is not given.
 
         >>> Reservoir.from_matrices([[0.5]], [[1.0]]).states([1.0, 0.0]).round(3).ravel()
@@ -523,7 +521,7 @@ class Reservoir:
             np.zeros(N),
             np.array([ACTIVATIONS.index(name) for name in names], dtype=np.uint8),
         )
-        return cls.of_layers([layer], bits=bits, input_range=input_range, cut=cut)
+        return cls.of_layers([layer], bits=bits, range=range, cut=cut)
 
     @property
     def n_layers(self) -> int:
@@ -559,7 +557,7 @@ class Reservoir:
             return self.weights
         known = self.prepared()
         layers = tuple(map(_drawn, self.layer_settings, known.scale or ()))
-        found = fingerprint(layers, self.bits, self.input_range, known.known_cut)
+        found = fingerprint(layers, self.bits, self.range, known.known_cut)
         if found != known.known_fingerprint:
             raise FingerprintError(
                 f"the reservoir says fingerprint {known.known_fingerprint}, its weights have "
@@ -612,7 +610,7 @@ class Reservoir:
             if value is not None:
                 settings[name] = plain(value)
         if self.bits is None:
-            del settings["input_range"]
+            del settings[KEPT_SETTINGS["range"]]
         if self.scale is not None:
             settings["scale"] = [factor.hex() for factor in self.scale]
         return json.dumps(settings, sort_keys=True, separators=(",", ":"))
@@ -655,7 +653,7 @@ class Reservoir:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of every weight and of fixed point, in hexadecimal."""
-        return fingerprint(self.layers, self.bits, self.input_range, self.cut)
+        return fingerprint(self.layers, self.bits, self.range, self.cut)
 
     @cached_property
     def cut(self) -> tuple[int, int]:
@@ -690,7 +688,7 @@ class Reservoir:
             if self.bits is None:
                 self._programs[dtype] = tuple(Program.of(layer, dtype) for layer in self.layers)
             else:
-                in_fixed_point = programs_in_fixed_point(self.layers, self.bits, self.input_range)
+                in_fixed_point = programs_in_fixed_point(self.layers, self.bits, self.range)
                 self._programs[dtype] = in_fixed_point
         return self._programs[dtype]
 
@@ -771,8 +769,8 @@ class Reservoir:
         if not is_finite(joined):
             for k, u in enumerate(us):
                 refuse_nonfinite(u, name.format(k))
-        n_clipped = inputs_in_fixed_point(joined, self.bits, self.input_range)
-        warn_of_clipping(n_clipped, joined.size, self.input_range, OR_WIDER)
+        n_clipped = inputs_in_fixed_point(joined, self.bits, self.range)
+        warn_of_clipping(n_clipped, joined.size, self.range, OR_WIDER)
         return [joined[first:last] for first, last in pairwise(edges)]
 
     def with_plasticity(
@@ -806,12 +804,12 @@ _IN_JSON = {
 @lru_cache(maxsize=256)
 def _found(reservoir: Reservoir) -> tuple[tuple[float, ...], str, tuple[int, int] | None]:
     """Return the scales of a reservoir's layers, its fingerprint, and its cut in fixed point."""
-    bits, input_range, cut = reservoir.bits, reservoir.input_range, None
+    bits, reach, cut = reservoir.bits, reservoir.range, None
     scale = tuple(map(_scale, reservoir.layer_settings))
     layers = tuple(map(_drawn, reservoir.layer_settings, scale))
     if bits is not None:
-        cut = found_cut(programs_in_fixed_point(layers, bits, input_range))
-    return scale, fingerprint(layers, bits, input_range, cut), cut
+        cut = found_cut(programs_in_fixed_point(layers, bits, reach))
+    return scale, fingerprint(layers, bits, reach, cut), cut
 
 
 @lru_cache(maxsize=8)

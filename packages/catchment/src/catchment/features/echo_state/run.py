@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from catchment.features.echo_state.reservoir import Program
 
 
-def inputs_in_fixed_point(u: Array, bits: int, input_range: float) -> int:
+def inputs_in_fixed_point(u: Array, bits: int, reach: float) -> int:
     """Cut inputs (T, I), in one piece, off at the range and round them; return how many were.
 
     >>> u = np.array([[0.3, 9.0]])
@@ -58,7 +58,7 @@ def inputs_in_fixed_point(u: Array, bits: int, input_range: float) -> int:
     """
     from catchment.features.echo_state.kernels import round_inputs
 
-    return int(round_inputs(u.reshape(-1), np.ldexp(ROUND, -bits), input_range))
+    return int(round_inputs(u.reshape(-1), np.ldexp(ROUND, -bits), reach))
 
 
 BLOCK_COLUMNS = 512  # steps times lanes of a block: it should stay in the cache

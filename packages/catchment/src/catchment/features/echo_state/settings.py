@@ -75,7 +75,7 @@ InputRange = Annotated[float, Ge(2**-8), Le(2**8)]  # a power of two
 def power_of_two(value: float, name: str) -> float:
     """Return the value if it is a power of two.
 
-    >>> power_of_two(8, "input_range")
+    >>> power_of_two(8, "range")
     8.0
     """
     if math.frexp(value)[0] != 0.5:
