@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -106,9 +107,8 @@ def read(
     predicted = listed(target if label is None else label)
     by_name = {"client": client, "recording": recording, "time": time}
     named = {*predicted, *filter(None, by_name.values())}
-    for table in tables:
-        for name in named:
-            table.column(name)
+    for table, name in product(tables, named):
+        table.column(name)
     chosen = inputs_of(tables, named) if inputs is None else listed(inputs)
     found: tuple[Any, ...] | None = None
     if label is not None:
@@ -120,10 +120,9 @@ def read(
         per_step = targets_change(tables, predicted, client, recording)
     held: dict[str, list[Recording]] = {}
     for table in tables:
-        read_here = table.recordings(
+        for name, recordings in table.recordings(
             inputs=chosen, target=predicted or None, classes=found, per_step=per_step, **by_name
-        )
-        for name, recordings in read_here.items():
+        ).items():
             if client is None and client_by == "file" and name in held:
                 raise SettingError(
                     f"{table.path} gives client {name!r}, and so does a file in another folder",

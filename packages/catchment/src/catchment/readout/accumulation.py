@@ -140,16 +140,6 @@ def accumulate_each(
     found: dict[int, RidgeStatistics] = {}
     waiting: dict[int, list[Recording]] = {}
 
-    def side_by_side() -> None:
-        for fixed, numbers in _alike(features, waiting, classes):
-            held = [waiting[k] for k in numbers]
-            if place is None:
-                made = _each_short(features, [one for (one,) in held], fixed)
-            else:
-                made = torch_form().statistics_of_each(place, features, held, fixed)
-            found.update(zip(numbers, made, strict=True))
-        waiting.clear()
-
     with single_blas_thread():
         for k, group in enumerate(groups):
             sequences = iter(group if row_stride == 1 else strided(features, group, row_stride))
@@ -169,15 +159,29 @@ def accumulate_each(
                 continue
             waiting[k], steps = begin, steps + size
             if place is not None and steps >= TOGETHER_STEPS:
-                side_by_side()
-                steps = 0
-        if waiting:
-            side_by_side()
+                found |= _side_by_side(features, waiting, classes, place)
+                waiting, steps = {}, 0
+        found |= _side_by_side(features, waiting, classes, place)
     made, name = [], statistics_name(features, device, deterministic, row_stride)
     for k in sorted(found):
         own = found[k]
         made.append(own if name == own.fingerprint else replace(own, fingerprint=name))
     return made
+
+
+def _side_by_side(
+    features: FeatureMap, waiting: Mapping[int, list[Recording]], classes: bool | None, place: Any
+) -> dict[int, RidgeStatistics]:
+    """Return the statistics of small groups by their numbers."""
+    found: dict[int, RidgeStatistics] = {}
+    for fixed, numbers in _alike(features, waiting, classes):
+        held = [waiting[k] for k in numbers]
+        if place is None:
+            made = _each_short(features, [one for (one,) in held], fixed)
+        else:
+            made = torch_form().statistics_of_each(place, features, held, fixed)
+        found.update(zip(numbers, made, strict=True))
+    return found
 
 
 def in_windows(

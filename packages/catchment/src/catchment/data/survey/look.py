@@ -264,12 +264,8 @@ def survey(
     >>> found.roles.time, found.rate, [str(problem) for problem in found.problems]
     ('t', 10.0, ["cy.csv: column 'ax' is not numeric: it has 'fast' in row 2; mend it"])
     """
-    paths, opened, problems = find_files(files), list[Table](), list[Problem]()
-    for path in paths:
-        try:
-            opened.append(Table(path, read_columns(path), client_by))
-        except (ValueError, OSError) as error:
-            problems.append(_problem(path, error))
+    paths = find_files(files)
+    opened, problems = _opened(paths, client_by)
     tables = {one.path: {n: facts_of(v) for n, v in one.columns.items()} for one in opened}
     by: ClientBy = "column" if client is not None else client_by
     roles = Roles(tuple(listed(inputs)), label, tuple(listed(target)), client, by, recording, time)
@@ -303,9 +299,19 @@ def survey(
     if named is None and label is not None:
         named = _in_order({name for one in clients for name in one.labels})
     problems.sort(key=lambda problem: problem.file)
-    return Survey(
-        tuple(paths), roles, tables, clients, tuple(problems), tuple(unsorted), named, per_step
-    )
+    about = (tuple(problems), tuple(unsorted), named, per_step)
+    return Survey(tuple(paths), roles, tables, clients, *about)
+
+
+def _opened(paths: Iterable[Path], client_by: ClientBy) -> tuple[list[Table], list[Problem]]:
+    """Return the files that could be read, and what is wrong with the others."""
+    opened, problems = list[Table](), list[Problem]()
+    for path in paths:
+        try:
+            opened.append(Table(path, read_columns(path), client_by))
+        except (ValueError, OSError) as error:
+            problems.append(_problem(path, error))
+    return opened, problems
 
 
 def _problem(path: Path, error: Exception) -> Problem:

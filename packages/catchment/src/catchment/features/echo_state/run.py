@@ -180,17 +180,8 @@ def advance(
             layer.X[: len(x), : x.shape[1]] = x
     block_steps = max(1, min(T, min(block_columns, LONE_STEPS) if B == 1 else block_columns // B))
     kept_steps, kept_type = (1, np.dtype(np.float64)) if sums else (block_steps, dtype)
-    height = 1 + I + N + spare_rows
-    memory: list[Rows] = []
-    for _ in range(n_buffers):  # few lanes are laid out step after step
-        if B <= FEW_LANES:
-            memory.append(aligned((kept_steps, B, height), kept_type).transpose(2, 0, 1))
-            continue
-        # Rows are a cache line longer than needed: with a power of two between them all rows would
-        # compete for the same few places in the cache.
-        line = LINE // kept_type.itemsize
-        part = aligned((height, kept_steps * B + line), kept_type)[:, :-line]
-        memory.append(part.reshape(height, kept_steps, B))
+    shape = (1 + I + N + spare_rows, kept_steps, B)
+    memory = [_room(shape, kept_type) for _ in range(n_buffers)]
     inputs = SideBySide(lanes, B, block_steps, dtype)
     edges = sorted({*range(0, T, block_steps), *(cut for cut in cuts if 0 < cut < T), T})
     for number, (start, stop) in enumerate(pairwise(edges)):
@@ -210,6 +201,17 @@ def advance(
                     step(k, start, layer.X, rows[first:middle], rows[middle:last])
                 first = middle
         yield Block(start, stop, rows)
+
+
+def _room(shape: tuple[int, int, int], dtype: np.dtype[Any]) -> Rows:
+    """Return memory for rows, steps and lanes; few lanes are laid out step after step."""
+    height, steps, B = shape
+    if B <= FEW_LANES:
+        return aligned((steps, B, height), dtype).transpose(2, 0, 1)
+    # Rows are a cache line longer than needed: with a power of two between them all rows would
+    # compete for the same few places in the cache.
+    line = LINE // dtype.itemsize
+    return aligned((height, steps * B + line), dtype)[:, :-line].reshape(shape)
 
 
 @dataclass(frozen=True, eq=False)
