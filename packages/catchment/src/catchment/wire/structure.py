@@ -286,8 +286,7 @@ def _bound(hint: Any, bound: Mapping[Any, Any]) -> Any:
     """Return a type with what its parameters stand for in their place."""
     if isinstance(hint, TypeVar):
         return bound.get(hint, hint)
-    open_ = getattr(hint, "__parameters__", ())  # only generic types have any
-    known = tuple(bound.get(parameter, parameter) for parameter in open_)
+    known = tuple(bound.get(one, one) for one in getattr(hint, "__parameters__", ()))
     return hint[known] if known else hint
 
 
