@@ -198,11 +198,9 @@ def test_what_the_core_could_do_without_is_what_was_measured() -> None:
     counted = json.loads((results / "install.json").read_text())
     core, left = counted["core"], counted["extras"][""]["megabytes"]
     seconds = json.loads((results / "first_prediction.json").read_text())["seconds"]
-    first = seconds["predict, precompiled"]["cpu"]
-    assert first < 5
     clock = [seconds[f"predict, {how}"]["wall"] for how in ("precompiled", "nothing compiled")]
-    assert f"then takes {first:g} CPU seconds" in " ".join(text.split())
-    assert "{:g} s instead of {:g} s".format(*clock) in " ".join(text.split())
+    assert max(clock) < 5
+    assert "then takes {:g} s instead of {:g} s by".format(*clock) in " ".join(text.split())
     steps = (("llvmlite", "numba"), "shrink the core to"), (("pyarrow",), "would leave")
     for names, words in steps:
         left -= sum(core[name] for name in names)

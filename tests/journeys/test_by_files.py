@@ -16,9 +16,7 @@ ROOT = Path(__file__).parents[2]
 def test_the_guide_says_the_seconds_of_the_record() -> None:
     found = json.loads((ROOT / "benchmarks/results/by_files.json").read_text(encoding="utf-8"))
     guide = (ROOT / "docs/guides/by-files.md").read_text(encoding="utf-8")
-    said = re.search(
-        r"take (\d+) seconds on two cores, (\d+) of them .* take (\d+)\.", guide, re.S
-    )
+    said = re.search(r"take (\d+) seconds on two cores, (\d+) of them .* take (\d+)\.", guide, re.S)
     names = ("kit to contribution", "contribute, first", "contribute, later")
     assert said is not None
     assert [int(one) for one in said.groups()] == [round(found[name]) for name in names]
