@@ -213,7 +213,7 @@ def ahead() -> list[str]:
     for name, words in SHORT.items():
         best = families.activity(people(), name)[families.POOLED_DATA].value
         if 100 * best - ours[name] > 0.05:
-            found.append(f"{100 * best - ours[name]:.1f} points ahead of our default on {words}")
+            found.append(f"{100 * best - ours[name]:.1f} points on {words}")
     return found
 
 
