@@ -536,8 +536,6 @@ def is_held(folder: str | Path) -> bool:
         address = f"{path.resolve().as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=0)) as lock:
             lock.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError as error:
-        return "locked" in str(error)
-    except sqlite3.DatabaseError:
-        return False
+    except sqlite3.DatabaseError as error:
+        return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
     return False
