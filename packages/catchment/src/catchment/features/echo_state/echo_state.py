@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, NonNegativeInt, PositiveInt, check_type
 from catchment.errors import IntegrityError
-from catchment.features.base import Arrays, Bits, FeatureMap, Part, handed, in_fixed_point
+from catchment.features.base import Arrays, Bits, FeatureMap, Part, in_fixed_point
 from catchment.features.echo_state.reservoir import Program, Reservoir, shared
 from catchment.features.echo_state.run import (
     Batch,
@@ -315,7 +315,10 @@ class EchoState(FeatureMap):
         by_step = rows.shape[2] == 1
         round_block(Z.T if by_step else Z, self._rounder, by_step)
 
-    constant = handed("bias")
+    @property
+    def constant(self) -> bool:
+        """Whether the first feature is one in every row."""
+        return self.bias
 
     def title(self) -> str:
         return f"echo_state ({self.n_units} units)" if self.is_bound else "echo_state"
