@@ -33,7 +33,7 @@ from catchment.federation.runs.folder import PLAN, RunFolder
 from catchment.federation.runs.ledger import explain, map_scores, say_bytes, thin_clients
 from catchment.federation.runs.read import Run, folds_of_run, lasting, read_run
 from catchment.federation.runs.read import worst_client as worst_of
-from catchment.federation.workflow import EVALUATION, PLASTICITY, TRAINING
+from catchment.federation.workflow import DELIVERY, EVALUATION, PLASTICITY, TRAINING
 from catchment.plugins import installed, plugin
 from catchment.report.charts import Line, dot_chart, line_chart
 from catchment.wire.files import replace_file
@@ -152,20 +152,12 @@ def style() -> str:
 
 def _variables(theme: Theme) -> str:
     series = {f"s{k}": color for k, color in enumerate(theme.series)}
-    colors = {
-        "page": theme.page,
-        "text": theme.text,
-        "muted": theme.muted,
-        "grid": theme.grid,
-        "cell": theme.grid,
-        "warn": theme.warning,
-        "deep": f"{theme.deepest:g}%",
-    }
+    colors = {name: getattr(theme, name) for name in ("page", "text", "muted", "grid")}
+    colors |= {"cell": theme.grid, "warn": theme.warning, "deep": f"{theme.deepest:g}%"}
     return " ".join(f"--{name}: {color};" for name, color in (colors | series).items())
 
 
 MOST_NAMED = 3  # clients that were left out
-DELIVERY = "delivery"
 
 
 def title_of(run: Run) -> str:
