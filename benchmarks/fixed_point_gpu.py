@@ -133,7 +133,7 @@ def numpy_rows(features: EchoState, inputs: list[Array]) -> list[Array]:
     )
     found = []
     for u in inputs:
-        z = numpy_states(features, features.checked(u))[features.washout :, chosen]
+        z = numpy_states(features, features.checked_all([u])[0])[features.washout :, chosen]
         if not features.per_step:
             z = mean_and_deviation(z, features.reservoir.bits or 0)[None]
         found.append(features.rounded(z))
@@ -225,7 +225,7 @@ def compare() -> Results:
     """Yield digests of rows and statistics of every case on every device."""
     for name, (features, classes) in small_cases().items():
         data = recordings(11, 150, 3, 3, classes=classes, per_step=features.per_step)
-        us = [features.checked(s.u) for s in data]
+        us = features.checked_all([s.u for s in data])
         targets = [s.y for s in data if s.y is not None]
         units = FixedPoint.of(features, classes=classes)
         assert units is not None

@@ -128,7 +128,7 @@ class IntegerSequence:
         bits = features.reservoir.bits
         if bits is None:
             raise ValueError("the reservoir has no bits; set bits")
-        return cls(whole(features.checked(u), bits), y)
+        return cls(whole(features.checked_all([u])[0], bits), y)
 
 
 @dataclass(frozen=True, eq=False)

@@ -202,7 +202,7 @@ def outcome_of(
             raise
         return failure(one, task, freeze, str(error))
     # By whom a rate was judged is of no use later.
-    return replace(row, right="", by_client=()) if one.search else row
+    return replace(row, right="", by_client=(), classes=()) if one.search else row
 
 
 def paces(

@@ -326,6 +326,7 @@ def _rows(plain: Iterable[Any]) -> tuple[Row, ...]:
             row,
             curve=tuple((k, a) for k, a in row.curve),
             by_client=tuple((name, right, n) for name, right, n in row.by_client),
+            classes=tuple(map(tuple, row.classes)),
         )
         for row in rows
     )

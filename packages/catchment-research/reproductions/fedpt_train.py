@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from catchment import Integers
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import Limits, Plan, Result
@@ -34,6 +35,7 @@ from reproductions.fedpt_keep import PAUSE, Keeping, taken_part
 from reproductions.fedpt_simulate import simulate
 from reproductions.fedpt_tasks import Task
 from reproductions.fedpt_values import FedptSettings, PrivateSettings, Row
+from reproductions.map_values import counted
 
 UNEVEN = Limits(over_median=1e9)  # authors differ by far more than ten, and all of them are honest
 SIMULATED = (
@@ -94,7 +96,8 @@ def run(
     result, peak = _fitted(plan, task, keeper, simulated=part in SIMULATED)
     if rule is not None and any(record.n_used != rule.clients for record in result.records):
         raise FederationError(f"epsilon is for {rule.clients} answers a round; some had fewer")
-    right = answers(algorithm.result(result.state), task.test)
+    label, said = guesses(algorithm.result(result.state), task.test)
+    right = said == label
     made = _row(plan, task, result, rule, cohorts, settings.noisy(part))
     if path is not None:
         path.unlink(missing_ok=True)
@@ -103,6 +106,7 @@ def run(
         part=part,
         accuracy=float(right.mean()),
         right="".join("01"[int(one)] for one in right) if task.test.y.ndim == 1 else "",
+        classes=counted(label, said) if task.test.y.ndim == 1 else (),
         by_client=by_client(task, right),
         peak_mebibytes=peak,
         noise=noise,
@@ -232,13 +236,21 @@ def training(
 
 def answers(module: torch.nn.Module, test: Examples) -> NDArray[np.bool_]:
     """Return for all targets that count, one after the other, whether their output is largest."""
+    label, said = guesses(module, test)
+    right: NDArray[np.bool_] = label == said
+    return right
+
+
+def guesses(module: torch.nn.Module, test: Examples) -> tuple[Integers, Integers]:
+    """Return all targets that count, one after the other, and what the network says they are."""
     device = next(module.parameters()).device
     found = []
     with torch.no_grad():
         for x, y in batches(test, 250):
             guess = module(torch.from_numpy(x).to(device)).argmax(-1).cpu().numpy()
-            found.append((guess == y)[y != IGNORED])
-    return np.concatenate(found)
+            found.append((y[y != IGNORED], guess[y != IGNORED]))
+    labels, said = zip(*found, strict=True)
+    return np.concatenate(labels), np.concatenate(said)
 
 
 def by_client(task: Task, right: NDArray[np.bool_]) -> tuple[tuple[str, float, float], ...]:

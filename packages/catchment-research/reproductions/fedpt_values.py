@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from reproductions.arena import macro_f1
 from reproductions.study import Value
 
 PAPER_NOISES = (0.0, 1.13, 2.33, 4.03, 6.21, 8.83)
@@ -317,7 +318,8 @@ class Row:
     many there are (of clients of images dealt out, who have none of their own: shares of the test
     part in the proportions of their own classes); `curve` is the accuracy after some of the rounds.
     `failed` says why a training that a rate was to be chosen by came to nothing, such as values
-    that are no longer finite.
+    that are no longer finite. `classes` counts the answers on test images by class, as
+    `class_counts` has them; rows of earlier runs, and of words, have none.
     """
 
     part: str
@@ -340,6 +342,12 @@ class Row:
     rounds: int | None = None
     curve: tuple[tuple[int, float], ...] = ()
     failed: str = ""
+    classes: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def macro_f1(self) -> float:
+        """Mean over classes of F1 on the test examples, NaN if it was not counted."""
+        return macro_f1(self.classes) if self.classes else float("nan")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from catchment import Integers
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import Limits, Plan
@@ -48,6 +49,7 @@ from reproductions.freeze_values import (
     choices,
     chosen,
     freeze_of,
+    scored,
     searches,
 )
 from reproductions.places import find
@@ -196,8 +198,8 @@ def digits_row(settings: FreezeSettings, directory: Path | None, job: Job) -> Ro
         row,
         bytes_up=sum(record.bytes_up for record in result.records) / answers,
         bytes_down=sum(record.bytes_down for record in result.records) / answers,
-        accuracy=accuracy(algorithm.result(result.state), task.test),
         seconds=time.perf_counter() - started,
+        **scored(task.test.y, said(algorithm.result(result.state), task.test)),
     )
 
 
@@ -212,15 +214,12 @@ def digits(settings: FreezeSettings, directory: Path | None, *, search: bool) ->
     return held_out_clients(task, settings.held_out) if search else task.tested_on(settings.n_test)
 
 
-def accuracy(module: torch.nn.Module, test: Examples, *, at_once: int = 1000) -> float:
-    """Return the share of examples whose own output is the largest."""
-    device, right = next(module.parameters()).device, 0
+def said(module: torch.nn.Module, test: Examples, *, at_once: int = 1000) -> Integers:
+    """Return the class of each example whose output is the largest."""
+    device = next(module.parameters()).device
     with torch.no_grad():
-        for k in range(0, len(test.x), at_once):
-            x = torch.from_numpy(test.x[k : k + at_once]).to(device)
-            guess = module(x).argmax(-1).cpu().numpy()
-            right += int((guess == test.y[k : k + at_once]).sum())
-    return right / len(test.x)
+        parts = (torch.from_numpy(test.x[k : k + at_once]) for k in range(0, len(test.x), at_once))
+        return np.concatenate([module(x.to(device)).argmax(-1).cpu().numpy() for x in parts])
 
 
 def described(row: Row) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from catchment import Array
+from catchment import Array, Integers
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import Plan, Record
@@ -33,7 +33,7 @@ from catchment_research.partial import (
     PartialNetwork,
     examples_of,
 )
-from reproductions.freeze_values import ECHO, RIDGE, FreezeSettings, Job, Row
+from reproductions.freeze_values import ECHO, RIDGE, FreezeSettings, Job, Row, scored
 from reproductions.networks import ECHO_FREEZE, EchoState
 from reproductions.people import SYNTHETIC, recorded, split, synthetic_people
 from reproductions.places import find
@@ -106,7 +106,7 @@ def trained(settings: FreezeSettings, data: Movements, job: Job) -> dict[str, An
     steps = LocalSteps(optimizer=job.optimizer, learning_rate=job.rate, batch_size=32)
     algorithm = FederatedTraining(network=network, steps=steps)
     held = data.validation if job.search else data.test
-    curve = _Curve(lambda state: accuracy(algorithm.result(state), held))
+    curve = _Curve(lambda state: float((said(algorithm.result(state), held) == held.y).mean()))
     plan = Plan(algorithm=algorithm, rounds=job.rounds, seed=job.seed)
     clients = {name: [own] for name, own in data.train.items()}
     found: dict[str, Any] = {"total": share.total, "numbers": share.trainable}
@@ -120,8 +120,8 @@ def trained(settings: FreezeSettings, data: Movements, job: Job) -> dict[str, An
     return found | {
         "bytes_up": sum(record.bytes_up for record in result.records) / answers,
         "bytes_down": sum(record.bytes_down for record in result.records) / answers,
-        "accuracy": curve.points[-1],
         "curve": tuple(curve.points),
+        **scored(held.y, said(algorithm.result(result.state), held)),
     }
 
 
@@ -170,15 +170,15 @@ def ridge(settings: FreezeSettings, data: Movements, job: Job) -> dict[str, Any]
     z = mean_states(module, data.validation.x)
     scores = [np.mean(readout(z).argmax(1) == data.validation.y) for readout in readouts]
     best = readouts[int(np.argmax(scores))]
-    right = best(mean_states(module, data.test.x)).argmax(1) == data.test.y
+    found = scored(data.test.y, best(mean_states(module, data.test.x)).argmax(1))
     share = network.share()
     return {
         "total": share.total,
         "numbers": share.trainable,
         "bytes_up": float(np.mean([len(one.parts().to_bytes()) for one in sums])),
         "bytes_down": 0.0,
-        "accuracy": float(right.mean()),
-        "curve": (float(right.mean()),),
+        "curve": (found["accuracy"],),
+        **found,
     }
 
 
@@ -199,12 +199,12 @@ def mean_states(module: torch.nn.Module, x: NDArray[Any], *, at_once: int = 4000
     return np.concatenate(found).astype(np.float64)
 
 
-def accuracy(module: torch.nn.Module, test: Examples) -> float:
-    """Return the share of windows whose own output is the largest."""
+def said(module: torch.nn.Module, test: Examples) -> Integers:
+    """Return the class of each window whose output is the largest."""
     device = next(module.parameters()).device
     with torch.no_grad():
-        guess = module(torch.from_numpy(test.x).to(device)).argmax(-1).cpu().numpy()
-    return float((guess == test.y).mean())
+        found: Integers = module(torch.from_numpy(test.x).to(device)).argmax(-1).cpu().numpy()
+    return found
 
 
 @dataclass(eq=False)

@@ -9,8 +9,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
+from catchment import Integers
 from catchment.wire import replace_file
 from catchment_research.partial import Freeze
+from reproductions.arena import macro_f1
+from reproductions.map_values import counted
 from reproductions.study import Value
 
 LAYERS = ("conv1", "conv2", "hidden", "out")
@@ -163,7 +166,8 @@ class Row:
     """What came of a training; of a search, the accuracy is on who was held out.
 
     `bytes_up` and `bytes_down` are of one client in one round, on average. `curve` is the accuracy
-    after every round, where it was taken.
+    after every round, where it was taken. `classes` counts the answers of a test by class, as
+    `class_counts` has them; rows of earlier runs have none.
     """
 
     job: Job
@@ -178,6 +182,17 @@ class Row:
     seconds: float
     curve: tuple[float, ...] = ()
     failed: str = ""
+    classes: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def macro_f1(self) -> float:
+        """Mean over classes of F1 on the test examples, NaN if it was not counted."""
+        return macro_f1(self.classes) if self.classes else float("nan")
+
+
+def scored(label: Integers, said: Integers) -> dict[str, Any]:
+    """Return the accuracy and the counts by class of what was said, as a row has them."""
+    return {"accuracy": float((said == label).mean()), "classes": counted(label, said)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +224,8 @@ def load_freeze(path: Path) -> FreezeResult:
     rows = []
     for one in content["rows"]:
         job = Job(**{**one["job"], "shares": tuple(one["job"]["shares"])})
-        rows.append(Row(**{**one, "job": job, "curve": tuple(one["curve"])}))
+        classes = tuple(map(tuple, one.get("classes", ())))
+        rows.append(Row(**{**one, "job": job, "curve": tuple(one["curve"]), "classes": classes}))
     return FreezeResult(**{**content, "rows": tuple(rows)})
 
 

@@ -106,6 +106,16 @@ def class_counts(label: Integers, said: Integers, n_classes: int) -> Integers:
     return np.stack([np.bincount(part, minlength=n_classes) for part in parts], axis=1)
 
 
+def counted(label: Integers, said: Integers) -> tuple[tuple[int, ...], ...]:
+    """Return `class_counts` of as many classes as there are or were said, as results keep them.
+
+    >>> counted(np.array([0, 0, 1]), np.array([0, 1, 1]))
+    ((1, 1, 2), (1, 2, 1))
+    """
+    n_classes = int(max(label.max(), said.max())) + 1
+    return tuple(map(tuple, class_counts(label, said, n_classes).tolist()))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """The cells of one method on one set, one for each seed, as one line of a table."""

@@ -19,16 +19,19 @@ from typing import Any
 import numpy as np
 
 import catchment as ct
-from catchment import Array, Recording
+from catchment import Array, Integers, Recording
 from catchment.features import FeatureMap
 from catchment.readout import Readout, accumulate, scale_of, solve_readout
 from catchment.wire import replace_file
+from reproductions.arena import macro_f1
 from reproductions.data.values import Bytes, Images
+from reproductions.map_values import counted
 from reproductions.study import environment
 
 ORDERS = ("in order", "permuted")
 STATES, COSINES = "states at the end", "random cosines of states at the end"
 Option = tuple[float, float, float]  # memory from and to, and how narrow the cosines' kernel is
+Counts = tuple[tuple[int, ...], ...]  # of every class, as `class_counts` has them
 LONG = ((300.0, 1000.0), (1000.0, 3000.0), (3000.0, 10_000.0))
 OPTIONS: dict[str, tuple[Option, ...]] = {
     STATES: tuple((*memory, 1.0) for memory in LONG),
@@ -47,7 +50,10 @@ MEASURED = 500  # images whose states say how far images are apart
 
 @dataclass(frozen=True, kw_only=True)
 class PixelCell:
-    """One map with one seed; a search has shares right for every option, and no test."""
+    """One map with one seed; a search has shares right for every option, and no test.
+
+    `classes` counts the test's answers by class; cells of earlier runs have none.
+    """
 
     data: str
     order: str
@@ -59,6 +65,12 @@ class PixelCell:
     ridge: float
     test: float | None = None
     seconds: float = 0.0
+    classes: Counts = ()
+
+    @property
+    def macro_f1(self) -> float:
+        """Mean over classes of F1 on the test images, NaN if it was not counted."""
+        return macro_f1(self.classes) if self.classes else float("nan")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +84,7 @@ class Together:
     bytes_up: int
     same: bool
     test: float
+    classes: Counts = ()
 
 
 @dataclass(frozen=True)
@@ -97,10 +110,17 @@ class PixelResult:
 def load_pixels(path: Path) -> PixelResult:
     """Return a result that was saved."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    cells = [PixelCell(**{**one, "option": tuple(one["option"])}) for one in content["cells"]]
+    cells = [
+        PixelCell(**{**one, "option": tuple(one["option"]), "classes": _counts(one)})
+        for one in content["cells"]
+    ]
     images = {name: (pair[0], pair[1]) for name, pair in content["images"].items()}
-    together = tuple(Together(**one) for one in content["together"])
+    together = tuple(Together(**{**one, "classes": _counts(one)}) for one in content["together"])
     return PixelResult(**{**content, "cells": tuple(cells), "together": together, "images": images})
+
+
+def _counts(content: dict[str, Any]) -> Counts:
+    return tuple(map(tuple, content.get("classes", ())))
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,19 +180,31 @@ def map_of(contender: str, width: int, seed: int, option: Option, series: Series
     return built.build(1, per_step=False, classes=True)
 
 
-def shares_right(
+def named(
     features: FeatureMap, readouts: Sequence[Readout], some: list[Recording], device: str | None
-) -> Array:
-    """Return how many of some recordings each readout names rightly, as a share."""
+) -> Integers:
+    """Return the class (n, R) that each readout names for each of some recordings."""
     many = Readout(
         np.hstack([one.weights for one in readouts]),
         np.concatenate([one.intercept for one in readouts]),
     )
     said = ct.Model(features, many).predict([one.u for one in some], device=device)
     scores = np.concatenate(said).reshape(len(some), len(readouts), -1)
-    true = np.array([np.argmax(one.y) for one in some if one.y is not None])
-    right: Array = (scores.argmax(axis=2) == true[:, None]).mean(axis=0)
-    return right
+    best: Integers = scores.argmax(axis=2)
+    return best
+
+
+def true(some: list[Recording]) -> Integers:
+    """Return the class (n,) of each of some recordings."""
+    return np.array([np.argmax(one.y) for one in some if one.y is not None])
+
+
+def tested(
+    features: FeatureMap, readout: Readout, series: Series, device: str | None
+) -> tuple[float, Counts]:
+    """Return the share of test images that are named rightly, and the counts of every class."""
+    said, label = named(features, [readout], series.test, device)[:, 0], true(series.test)
+    return float((said == label).mean()), counted(label, said)
 
 
 def measured(cell: PixelCell, series: Series, device: str | None, *, test: bool) -> PixelCell:
@@ -182,14 +214,23 @@ def measured(cell: PixelCell, series: Series, device: str | None, *, test: bool)
     total = accumulate(features, series.fit, classes=True, device=device)
     scale = scale_of(total, features.standardize)
     readouts = [solve_readout(total.floats, r * total.weight, scale=scale) for r in RIDGES]
-    right = shares_right(features, readouts, series.held_out, device)
+    said = named(features, readouts, series.held_out, device)
+    right: Array = (said == true(series.held_out)[:, None]).mean(axis=0)
     best = int(np.flatnonzero(right == right.max())[-1])
     cell = replace(cell, ridge=RIDGES[best], held_out=float(right[best]))
     if test:
         total = total + accumulate(features, series.held_out, classes=True, device=device)
-        readout = _solved(features, total, cell.ridge)
-        cell = replace(cell, test=float(shares_right(features, [readout], series.test, device)[0]))
+        share, classes = tested(features, _solved(features, total, cell.ridge), series, device)
+        cell = replace(cell, test=share, classes=classes)
     return replace(cell, seconds=time.perf_counter() - start)
+
+
+def counted_again(cell: PixelCell, series: Series, device: str | None) -> PixelCell:
+    """Return a cell tested with the option and the ridge that it has, for what was not counted."""
+    features = map_of(cell.contender, cell.width, cell.seed, cell.option, series)
+    total = accumulate(features, [*series.fit, *series.held_out], classes=True, device=device)
+    share, classes = tested(features, _solved(features, total, cell.ridge), series, device)
+    return replace(cell, test=share, classes=classes)
 
 
 def _solved(features: FeatureMap, total: ct.RidgeStatistics, ridge: float) -> Readout:
@@ -210,6 +251,7 @@ def together(cell: PixelCell, series: Series, device: str | None) -> Together:
         upload="statistics",
     )
     mine = run.model.readout
+    share, classes = tested(features, mine, series, device)
     return Together(
         data=cell.data,
         order=cell.order,
@@ -217,7 +259,8 @@ def together(cell: PixelCell, series: Series, device: str | None) -> Together:
         rounds=len(run.records),
         bytes_up=sum(record.bytes_up for record in run.records),
         same=bool(np.array_equal(mine.weights, readout.weights)),
-        test=float(shares_right(features, [mine], series.test, device)[0]),
+        test=share,
+        classes=classes,
     )
 
 

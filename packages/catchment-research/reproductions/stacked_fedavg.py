@@ -9,7 +9,8 @@ trained on all training people, and only then looks at the test people, once.
     python -m reproductions.stacked_fedavg windows.npz --out FOLDER
 
 needs torch and numpy alone; `reproductions.map_sets` writes windows.npz. Results are written after
-every set and network, and those that the folder has already are not computed again.
+every set and network, and those that the folder has already are not computed again. With `--chosen
+FILE` the choices are those of a file of such results, and nothing is searched.
 """
 
 from __future__ import annotations
@@ -308,13 +309,21 @@ def rests(data: Windows) -> list[tuple[int, ...]]:
     return [tuple(p for p in range(len(data.names)) if p not in fold) for fold in data.folds]
 
 
-def cell(data: Windows, kind: str, settings: Settings) -> dict[str, Any]:
-    """Return what a network does on a set: the choices, and every test person's counts by seed."""
+def cell(
+    data: Windows, kind: str, settings: Settings, known: dict[int, dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Return what a network does on a set: the choices, and every test person's counts by seed.
+
+    Parameters
+    ----------
+    known
+        The choices of every fold, where they need no search.
+    """
     if data.x.is_cuda:
         torch.backends.cuda.matmul.allow_tf32 = True
     start = time.perf_counter()
     net = Network(kind, data.x.shape[2], data.classes, settings.depth)
-    best = tuned(data, net, settings)
+    best = tuned(data, net, settings) if known is None else known
     searched = time.perf_counter() - start
     correct = {name: [0] * settings.seeds for name in data.names}
     classes = np.zeros((settings.seeds, data.classes, 3), dtype=np.int64)
@@ -351,6 +360,20 @@ def cell(data: Windows, kind: str, settings: Settings) -> dict[str, Any]:
     }
 
 
+def chosen_of(
+    results: Sequence[dict[str, Any]],
+) -> dict[tuple[str, str, bool], tuple[Settings, dict[int, dict[str, Any]]]]:
+    """Return the settings and choices of results, by set, network and whether data were pooled."""
+    return {
+        (one["set"], one["network"], settings.pooled): (
+            settings,
+            {int(fold): choice for fold, choice in one["folds"].items()},
+        )
+        for one in results
+        for settings in (Settings(**one["settings"]),)
+    }
+
+
 def main() -> None:
     """Compute the cells that the folder does not have, as far as the time goes."""
     parser = argparse.ArgumentParser()
@@ -367,6 +390,7 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=Settings.depth)
     parser.add_argument("--pooled", action="store_true", help="All training windows together.")
     parser.add_argument("--tiny", action="store_true", help="A few epochs, to see that it runs.")
+    parser.add_argument("--chosen", type=Path, help="A file of results: their choices again.")
     given = parser.parse_args()
     settings = Settings(
         rates=tuple(map(float, given.rates.split(","))),
@@ -386,12 +410,13 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     sets = [d for d in read(given.windows, device) if not given.sets or d.name in given.sets]
     sets.sort(key=lambda d: given.sets.find(d.name))
+    chosen = {} if given.chosen is None else chosen_of(json.loads(given.chosen.read_text()))
     for kind in given.networks.split(","):
         for data in sets:
             path = given.out / f"{data.name}-{kind}{'-pooled' if given.pooled else ''}.json"
             if path.exists() or time.perf_counter() - start > given.seconds:
                 continue
-            found = cell(data, kind, settings)
+            found = cell(data, kind, *chosen.get((data.name, kind, given.pooled), (settings,)))
             path.write_text(json.dumps(found, indent=1) + "\n")
             share = sum(map(sum, found["correct"].values())) / settings.seeds
             accuracy = share / sum(found["windows"].values())

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
+from catchment import Integers
 from catchment.engine import run_locally
 from catchment.errors import FederationError
 from catchment.federation import Plan, Record
@@ -189,7 +189,7 @@ def test_a_training_that_was_killed_goes_on_to_the_same_bits(
             "cifar", task(), freeze, 5, settings=QUICK, every=2, keep=keep, pause=0.0, rate=0.1
         )
 
-    measure = fedpt_train.answers
+    measure = fedpt_train.guesses
     whole = trained(None)
     close = Keeping.close_round
 
@@ -206,14 +206,16 @@ def test_a_training_that_was_killed_goes_on_to_the_same_bits(
     assert file.suffix == ".npz"
     asked = list[int]()
 
-    def counted(module: nn.Module, test: Examples) -> NDArray[np.bool_]:
+    def counted(module: nn.Module, test: Examples) -> tuple[Integers, Integers]:
         asked.append(1)
         return measure(module, test)
 
-    monkeypatch.setattr(fedpt_train, "answers", counted)
+    monkeypatch.setattr(fedpt_train, "guesses", counted)
     again = trained(tmp_path)
     assert again.curve == whole.curve
     assert (again.accuracy, again.right) == (whole.accuracy, whole.right)
+    right, said, are = np.array(again.classes).sum(axis=0)
+    assert (right, said, are) == (again.right.count("1"), len(again.right), len(again.right))
     assert len(asked) == 2  # after round 6, and at the end: what was done is not done again
     assert not list(tmp_path.iterdir())
 

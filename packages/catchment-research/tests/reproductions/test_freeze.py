@@ -150,6 +150,9 @@ def test_a_run_is_kept_cell_by_cell_and_goes_on_where_it_stopped(tmp_path: Path)
         quick=True,
     )
     assert load_freeze(path) == first
+    for row in first.rows:
+        right, named, are = np.sum(row.classes, axis=0)
+        assert (row.accuracy, named) == (right / are, are)
     assert len(first.rows) == len(said) == 2 + 3
     again = freeze(quick, parts=("echo",), directory=NOWHERE, earlier=first, began=said.append)
     assert again.rows == first.rows

@@ -16,6 +16,7 @@ from reproductions.pixels import (
     PixelResult,
     Series,
     chosen,
+    counted_again,
     load_pixels,
     pixels,
     synthetic,
@@ -54,6 +55,17 @@ def test_clients_make_the_readout_of_all_images_and_what_is_there_is_kept(tmp_pa
         assert [c.seed for c in by_width(cells)[20]] == [0, 1]
         right = [c.test for c in cells if c.test is not None]
         assert min(right) > 0.5  # of three classes
+    series = Series.of(synthetic(), "permuted")
+    one = result.of("synthetic", "permuted", COSINES)[-1]
+    assert counted_again(replace(one, test=None, classes=()), series, None) == one
+    right, said, are = np.sum(one.classes, axis=0)
+    assert (one.test, said) == (right / are, len(series.test))
+    assert (
+        result.together[0].classes
+        == counted_again(
+            by_width(result.of("synthetic", "permuted", COSINES))[20][0], series, None
+        ).classes
+    )
     kept[2].save(tmp_path / "pixels.json")
     calls: list[str] = []
     again = pixels(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import replace
 from itertools import pairwise
 
@@ -19,12 +20,15 @@ from reproductions.stacked_fedavg import (  # noqa: E402
     Settings,
     Windows,
     cell,
+    chosen_of,
     left_out,
     trained,
 )
 from reproductions.stacked_networks import Network, Stack, stacked  # noqa: E402
 
 CHANNELS, CLASSES, STEPS = 3, 4, 24
+
+COUNTED = ("numbers", "rounds", "bytes_up", "windows", "correct", "classes")
 
 
 def windows(counts: tuple[int, ...], folds: tuple[tuple[int, ...], ...] = ((0,),)) -> Windows:
@@ -169,6 +173,11 @@ def test_a_cell_learns_and_its_choice_sees_no_test_person() -> None:
     )
     for a, b in pairwise(found["folds"]["0"]["tried"]):
         assert a[3] >= b[3]
+    ((name, given),) = chosen_of(json.loads(json.dumps([found]))).items()
+    assert name == (data.name, "cnn", False)
+    again = cell(data, "cnn", *given)  # with the choices as they are, nothing is searched
+    assert [again[key] for key in COUNTED] == [found[key] for key in COUNTED]
+    assert np.sum(again["classes"], axis=1).tolist() == [[right, len(data.x), len(data.x)]]
 
 
 def test_people_left_out_are_training_people() -> None:

@@ -245,7 +245,9 @@ def _limited(kind: type) -> tuple[tuple[str, Any], ...]:
     """
     found = []
     for one in fields(kind):
-        (of, *_) = filter(partial(_declares, field=one), reversed(kind.__mro__))
+        for of in reversed(kind.__mro__):  # the class that declares it
+            if one in vars(of).get("__dataclass_fields__", {}).values():
+                break
         alone = types.SimpleNamespace(__annotations__={one.name: one.type})
         with suppress(NameError):
             known = vars(sys.modules[of.__module__])
@@ -253,10 +255,6 @@ def _limited(kind: type) -> tuple[tuple[str, Any], ...]:
             if one.init and _is_limited(hints[one.name]):
                 found.append((one.name, hints[one.name]))
     return tuple(found)
-
-
-def _declares(kind: type, field: object) -> bool:
-    return field in vars(kind).get("__dataclass_fields__", {}).values()
 
 
 def _is_limited(hint: Any) -> bool:

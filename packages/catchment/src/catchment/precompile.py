@@ -40,16 +40,12 @@ def compile_kernels() -> int:
         _learn(described, width)
     unpacked(memoryview(packed(np.arange(600))), 600)  # as messages are
     import_module("catchment.data.csv_kernels")  # is compiled as it is imported
-    _check_and_add()
-    return compilations.count - before
-
-
-def _check_and_add() -> None:
-    """Read the statistics of a client in fixed point as a server does, and add them."""
+    # The statistics of a client in fixed point, as a server reads and adds them.
     rows, targets = np.ones((2, 3)), np.eye(2)
     statistics = RidgeStatistics.from_states(rows, targets, fixed=FixedPoint(8, ((3, 8),)))
     check_statistics(statistics, fingerprint="", state_bound=np.ones(3))
     statistics + statistics
+    return compilations.count - before
 
 
 def _cases() -> Iterator[tuple[FeatureMap, int]]:

@@ -59,8 +59,8 @@ def steps_of(last: int) -> Steps:
     steps.install()
     write = replace_file
 
-    def file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
-        write(path, content, mode=mode)
+    def file(path: Path, content: bytes, **how: Any) -> None:
+        write(path, content, **how)
         steps.step()
 
     client_store.replace_file = file  # type: ignore[attr-defined]

@@ -57,6 +57,6 @@ def test_gaps_are_passed_over_and_mistakes_are_named() -> None:
         YuleWalkerForecaster().fit(y).predict()
     for wrong in (0, -5, "auto"):
         with pytest.raises(ValueError, match="lookback is"):
-            YuleWalkerForecaster(wrong).fit(y).predict([1])  # type: ignore[arg-type]
+            YuleWalkerForecaster(wrong).fit(y).predict([1])
     with pytest.raises(ValueError, match="at least 4"):
         YuleWalkerForecaster().fit(y[:3])

@@ -155,7 +155,7 @@ def test_features_see_the_same_states_alone_together_and_on_any_threads(washout:
 def test_rounding_a_block_leaves_the_states_that_go_on() -> None:
     reservoir = cut_reservoir((0, 0))
     features = EchoState.of(reservoir, feature_bits=4)
-    u = features.checked(drawn(3000))
+    (u,) = features.checked_all([drawn(3000)])
     (batch,) = features.batches([u])
     found = [block.rows[2:, :, 0].T.copy() for block in features.blocks(batch, spare_rows=1)]
     assert len(found) > 1

@@ -362,7 +362,7 @@ class DefaultForecast(DefaultMap):
 
 
 @dataclass(frozen=True)
-class AutoMap(FeatureMap):
+class AutoMap(DefaultMap):
     """One of a few maps, chosen on clients left out: by accuracy for classes, by error otherwise.
 
     Clients send the statistics of every candidate in one message, as large as all of theirs
@@ -387,21 +387,10 @@ class AutoMap(FeatureMap):
     ['EchoState', 'DiagonalReservoir', 'NVAR']
     """
 
-    columns: PositiveInt = 510
-    seed: int = 0
-    bits: int | Literal["auto"] | None = "auto"
-
-    is_bound = False
-    n_features = bounds = compute_rows = UNBOUND
-
     @property
     def fallback(self) -> DefaultMap:
-        """What it is where nothing can be chosen."""
+        """What it is where nothing can be chosen, which is what `build` makes, too."""
         return DefaultMap(self.columns, self.seed, self.bits)
-
-    def meant(self, n_inputs: int, *, per_step: bool) -> FeatureMap:
-        """Return the default map, for those who cannot choose."""
-        return self.fallback
 
     def candidates(
         self, n_inputs: int, *, per_step: bool, ahead: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -94,15 +95,9 @@ class Rows:
 
     def only(self, which: Booleans) -> Rows:
         """Return some of the rows, in their order."""
-        return replace(
-            self,
-            z=self.z[which],
-            y=self.y[which],
-            weight=self.weight[which],
-            recording=self.recording[which],
-            moment=self.moment[which],
-            order=self.order[which],
-        )
+        names = ("z", "y", "weight", "recording", "moment", "order")
+        own: dict[str, Any] = {name: getattr(self, name)[which] for name in names}
+        return replace(self, **own)
 
     def statistics(self) -> RidgeStatistics:
         """Return the statistics of the rows."""

@@ -18,7 +18,7 @@ from annotated_types import Ge, Gt, Lt, MinLen
 
 from catchment.data.clients import Cached, Changed, cohorts, contiguous, iid, label_skew, part_of
 from catchment.data.clients import Clients as ReadClients
-from catchment.data.files import client_of, find_files, is_uri, read
+from catchment.data.files import client_of, find_files, is_uri, kept_columns, read
 from catchment.data.frames import listed
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
@@ -202,9 +202,7 @@ class Files(Origin):
         if self.client is None and self.is_settled:
             held: dict[str, list[Path]] = {}
             for path in paths:
-                folder = self.client_by == "folder"
-                name = client_of(path, folder)
-                held.setdefault(name, []).append(path)
+                held.setdefault(client_of(path, self.client_by == "folder"), []).append(path)
             if self.client_by == "file" and len(held) < len(paths):
                 raise ValueError(f"two files of {self.files} have one name; rename one of them")
             clients = {name: Cached(SomeFiles(tuple(own), self)) for name, own in held.items()}
@@ -319,16 +317,10 @@ class Files(Origin):
         steps = self.per_step if self.per_step is not None else per_step
         if steps is None:
             steps = self.target is not None
-        columns = {
-            "time": self.time,
-            "recording": self.recording,
-            "client": self.client,
-            "client_by": "folder" if self.client is None and self.client_by == "folder" else "",
-            "target": self.label or "\n".join(listed(self.target)),
-            "per_step": "yes" if steps else "",
-        }
-        kept = tuple((name, column) for name, column in columns.items() if column)
-        return About(known, named if self.label is not None else None, steps, kept)
+        predicted = listed(self.target if self.label is None else self.label)
+        own = (self.time, self.recording, self.client, predicted)
+        kept = kept_columns(*own, steps, client_by=self.client_by)
+        return About(known, named if self.label is not None else None, steps, tuple(kept.items()))
 
 
 @dataclass(frozen=True)
@@ -396,9 +388,7 @@ class MackeyGlass(Origin):
     steps: int = 3000
     delay: float = 17.0
 
-    @property
-    def has_targets(self) -> bool:
-        return False
+    has_targets = False
 
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
         series = mackey_glass(self.steps, delay=self.delay, seed=seed)
@@ -595,11 +585,9 @@ def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients
         for name, source in found.test.items():
             joined[name] = partial(_joined, joined[name], source) if name in joined else source
     clients = _dealt(every, sharing)
-    if sharing.test == "folds":
-        if len(clients) < 3:
-            raise ValueError(f"there are {len(clients)} clients, folds need 3 or more; add files")
-        return clients, {}
-    if sharing.test == "new":
+    if sharing.test == "folds" and len(clients) < 3:
+        raise ValueError(f"there are {len(clients)} clients, folds need 3 or more; add files")
+    if sharing.test in ("folds", "new"):
         return clients, {}
     share = sharing.test if isinstance(sharing.test, float) else 0.25
     of = sharing.tests_of(found.about)

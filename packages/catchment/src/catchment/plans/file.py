@@ -242,7 +242,10 @@ def check(file: PlanFile) -> None:
             '[plasticity] adapts one reservoir; use map = "echo_state" and leave out [[candidates]]'
         )
     # Built of tiny stand-ins: what is wrong with any setting shows now.
-    channels = _some_channels(file)
+    asked = (*file.preprocessing.known, *(file.preprocessing.predicted or ()))
+    texts = tuple(one for one in asked if isinstance(one, str))
+    last = max((int(one) for one in asked if one not in texts), default=0)
+    channels = ("x", *texts, *(f"x{k}" for k in range(last)))  # all that are named, and one more
     _ = file.workflow(About(channels, classes, per_step=classes is None or normal)).fingerprint
     if file.is_noisy:
         _check_noise(file, About(channels, classes))
@@ -318,14 +321,6 @@ def _check_noise(file: PlanFile, about: About) -> None:
         raise ValueError(TESTED_UNDER_NOISE)
 
 
-def _some_channels(file: PlanFile) -> tuple[str, ...]:
-    """Return channels that have all that [preprocessing] names, and one more."""
-    asked = (*file.preprocessing.known, *(file.preprocessing.predicted or ()))
-    texts = tuple(one for one in asked if isinstance(one, str))
-    last = max((int(one) for one in asked if one not in texts), default=0)
-    return ("x", *texts, *(f"x{k}" for k in range(last)))
-
-
 def _some_classes(file: PlanFile) -> tuple[str, ...] | None:
     if file.algorithm != NORMAL_PLAN:
         return file.origin.some_classes()
@@ -343,7 +338,7 @@ def entered(one: FeatureMap, table: Table) -> FeatureMap:
     >>> entered(NVAR(delays=3), {"map": "nvar", "washout": 0}).washout
     0
     """
-    if isinstance(one, DefaultMap):
+    if type(one) is DefaultMap:
         one = one.meant(1, per_step=True)
     if "washout" in table or "washout" not in {each.name for each in fields(one)}:
         return one
@@ -685,6 +680,7 @@ def plan_of_tables(
     if learn["algorithm"] == "selected":  # as plans once said it
         learn |= {"algorithm": "ridge", "ridge": "leave-one-client-out"}
     candidates, protections = _tables(tables, "candidates"), _tables(tables, "protections")
+    plain = {name: _table(tables, name) for name in ("features", "plasticity", "search")}
     if bool(candidates) != (learn["algorithm"] == "candidates"):
         raise ValueError(
             '[[candidates]] go with algorithm = "candidates" in [learn]; add the one or the other'
@@ -695,13 +691,11 @@ def plan_of_tables(
         origin=origin,
         sharing=sharing,
         preprocessing=read(Preprocessing, _table(tables, "preprocessing"), "[preprocessing]"),
-        features=_table(tables, "features"),
         learn=learn,
-        plasticity=_table(tables, "plasticity"),
         candidates=candidates,
         run=read(RunSettings, _table(tables, "run"), "[run]"),
         protections=protections,
-        search=_table(tables, "search"),
+        **plain,
         base=base,
         fingerprint=fingerprint_of(tables),
         text=text,

@@ -64,7 +64,7 @@ def forecast(
     """
     features = closed_loop_map(model)
     check_type(horizon, PositiveInt, "horizon")
-    past = features.checked(warm_up(model, warmup), "warm-up")
+    (past,) = features.checked_all([warm_up(model, warmup)], "warm-up")
     begin, _, _ = cut_places(len(past), features.reservoir.cut, 0)[-1]
     bounds = model.target_range if isinstance(limit, str) else limit
     limits = np.array([-np.inf, np.inf] if bounds is None else bounds, dtype=np.float64)

@@ -33,7 +33,7 @@ from catchment.federation.runs.folder import PLAN, RunFolder
 from catchment.federation.runs.ledger import explain, map_scores, say_bytes, thin_clients
 from catchment.federation.runs.read import Run, folds_of_run, lasting, read_run
 from catchment.federation.runs.read import worst_client as worst_of
-from catchment.federation.workflow import EVALUATION, PLASTICITY, TRAINING
+from catchment.federation.workflow import DELIVERY, EVALUATION, PLASTICITY, TRAINING
 from catchment.plugins import installed, plugin
 from catchment.report.charts import Line, dot_chart, line_chart
 from catchment.wire.files import replace_file
@@ -165,7 +165,6 @@ def _variables(theme: Theme) -> str:
 
 
 MOST_NAMED = 3  # clients that were left out
-DELIVERY = "delivery"
 
 
 def title_of(run: Run) -> str:

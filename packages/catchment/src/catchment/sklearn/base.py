@@ -586,6 +586,13 @@ class ReadoutEstimator(SequenceEstimator):
 
     ridge: float | Literal["gcv"] = "gcv"
 
+    def _flat(self, given: Given, y: Targets | None) -> NDArray[Any]:
+        """Return one target per sample; ValueError without any."""
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None")
+        return given.flat(y, "y")
+
     def _learned(
         self,
         given: Given,

@@ -12,7 +12,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import assert_all_finite
@@ -40,7 +39,7 @@ from catchment.federation.learn.yule_walker import LOOKBACK, fit_lags
 from catchment.readout.adapt import SelfTraining, self_train
 from catchment.readout.detector import MahalanobisDetector
 from catchment.readout.forecasting import Forecast, forecast, forecasts
-from catchment.readout.model import Model, fitted_temperature
+from catchment.readout.model import Model, fitted_temperature, softmax
 from catchment.readout.statistics import RidgeStatistics
 from catchment.sklearn.base import (
     EchoStateEstimator,
@@ -118,7 +117,7 @@ class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mis
     def predict_proba(self, X: Inputs) -> NDArray[Any]:
         """Return probabilities (n, K), arranged like X."""
         given, scores = self._scores(X)
-        return given.arranged(softmax(scores / self.temperature_, axis=1))
+        return given.arranged(softmax(scores / self.temperature_))
 
     def predict(self, X: Inputs) -> NDArray[Any]:
         """Return labels (n,), arranged like X."""
@@ -140,11 +139,7 @@ class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mis
         return given, self.model_.readout(self._rows(self.model_.pipeline, given))
 
     def _labels(self, given: Given, y: Targets | None) -> NDArray[Any]:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        labels: NDArray[Any] = column_or_1d(given.flat(y, "y"), warn=True)
+        labels: NDArray[Any] = column_or_1d(self._flat(given, y), warn=True)
         missing = np.flatnonzero(missing_values(labels))
         if len(missing):
             raise ValueError(
@@ -232,7 +227,8 @@ class TimeSeriesClassifier(SequenceClassifier):
     A matrix X holds a sequence of one input in each row; lists of (T, I) arrays and arrays
     (B, T, I), or with `layout="channels_first"` (I, T) and (B, I, T), hold sequences of several
     inputs. Scores, probabilities and the readout are those of
-    `EchoStateClassifier`; without weights the model is that of `catchment.fit`, to the bit.
+    `EchoStateClassifier`, whose attributes it has; without weights the model is that of
+    `catchment.fit`, to the bit.
 
     Parameters
     ----------
@@ -242,17 +238,6 @@ class TimeSeriesClassifier(SequenceClassifier):
         A number, or "gcv": chosen by generalized cross-validation.
     gaps, scale, layout, n_jobs
         As in `EchoStateClassifier`.
-
-    Attributes
-    ----------
-    classes_
-        Labels, sorted.
-    temperature_
-        Softness of the probabilities.
-    model_
-        The fitted `Model`, ready for `catchment.save`; it holds the training statistics.
-    n_features_in_
-        Columns of X.
 
     >>> X = [np.sin(np.arange(40 + k) / (3 + k % 2)) for k in range(20)]
     >>> y = ["fast", "slow"] * 10
@@ -294,8 +279,6 @@ class AdaptiveClassifier(TimeSeriesClassifier):
 
     Attributes
     ----------
-    classes_
-        Labels, sorted.
     fitted_model_
         The `Model` before it adapted; it holds the training statistics.
     model_
@@ -571,11 +554,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
 
     def _target(self, given: Given, y: Targets | None) -> Array:
         """Return targets (n,) or (n, K) as numbers."""
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        target = as_numbers(given.flat(y, "y"), "y")
+        target = as_numbers(self._flat(given, y), "y")
         refuse_nonfinite(target, "y", missing=True)
         if np.isnan(target).all():
             raise ValueError("y is NaN throughout; pass targets, some of which may be missing")
@@ -586,6 +565,7 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
         return values[:, 0] if self._narrowed else values
 
 
+@dataclass(eq=False, repr=False)
 class YuleWalkerForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The next values of series that share their coefficients, by the Yule-Walker equations.
 
@@ -615,18 +595,11 @@ class YuleWalkerForecaster(BaseEstimator):  # type: ignore[misc]  # scikit-learn
     True
     """
 
-    def __init__(
-        self,
-        lookback: int = LOOKBACK,
-        *,
-        trailing_mean: int | Literal["auto"] = "auto",
-        ridge: float | Literal["auto"] = "auto",
-        gaps: Policy = "hold",
-    ) -> None:
-        self.lookback = lookback
-        self.trailing_mean = trailing_mean
-        self.ridge = ridge
-        self.gaps = gaps
+    lookback: int = LOOKBACK
+    _: KW_ONLY
+    trailing_mean: int | Literal["auto"] = "auto"
+    ridge: float | Literal["auto"] = "auto"
+    gaps: Policy = "hold"
 
     def fit(
         self, y: ArrayLike, X: ArrayLike | None = None, fh: int | Sequence[int] | None = None

@@ -7,13 +7,15 @@ import secrets
 from pathlib import Path
 
 
-def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+def replace_file(path: Path, content: bytes, *, mode: int = 0o666, lasting: bool = True) -> None:
     """Write a file whole or not at all: beside its place, to the disk, and then renamed.
 
     Parameters
     ----------
     mode
         Who may read and write it, less what the process's mask takes away; 0o600 for secrets.
+    lasting
+        Whether it is on the disk when this returns.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -33,13 +35,14 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
         with os.fdopen(os.open(draft, new, mode), "wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if lasting:
+                os.fsync(file.fileno())
         draft.replace(path)
     except OSError as error:  # nobody has heard of the draft
         raise type(error)(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         draft.unlink(missing_ok=True)
-    if os.name == "posix":
+    if lasting and os.name == "posix":
         # The rename itself is only on the disk once the folder is.
         folder = os.open(path.parent, os.O_RDONLY)
         try:

@@ -462,15 +462,8 @@ class EchoState(FeatureMap):
             pass
         return out
 
-    def checked(self, u: ArrayLike, name: str = "inputs") -> Array:
-        """Return inputs (T, I) as float64; raise if they do not fit or are too short.
-
-        In fixed point they are cut off at its range and rounded.
-        """
-        return self.checked_all([u], name)[0]
-
     def checked_all(self, inputs: Sequence[ArrayLike], name: str = "recording {}") -> list[Array]:
-        """Return what `checked` does for each sequence, with one warning for all of them."""
+        """Return what the reservoir's does for sequences; raise, too, if they are too short."""
         us = self.reservoir.checked_all(inputs, name)
         for k, u in enumerate(us):
             if len(u) < self.washout + self.segments:

@@ -249,25 +249,8 @@ DEFAULT_REWIRING = 0.1
 DEFAULT_JUMP_WEIGHT = 0.5
 
 # Settings of which each layer may have its own, and those that are integers.
-PER_LAYER = (
-    "units",
-    "topology",
-    "density",
-    "connections",
-    "rewiring",
-    "jump",
-    "jump_weight",
-    "random_signs",
-    "spectral_radius",
-    "input_scaling",
-    "input_connections",
-    "bias_scaling",
-    "leak_rate",
-    "activation",
-    "gain",
-    "shift",
-    "scale",
-)
+PER_LAYER = [one.name for one in fields(LayerSettings)]
+PER_LAYER = [*(name for name in PER_LAYER if name not in ("seed", "layer", "inputs")), "scale"]
 _WHOLE = ("units", "inputs", "connections", "jump", "input_connections", "seed")
 _APPLIES = {
     "density": ("random",),

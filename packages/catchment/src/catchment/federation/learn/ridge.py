@@ -200,8 +200,18 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         return accumulate_each(self.features, every, classes=self.classes is not None, **how)
 
     def check_turn(self, data: Data, context: RoundContext) -> None:
-        if self.labels == "some":
-            _check_turn(data, context)
+        """Raise UploadError unless there are rows with labels, and after the first round without.
+
+        Who has none sits out: a sum of zeros would count among the clients that a sum must be of.
+        """
+        if self.labels != "some":
+            return
+        targets = (np.array([[np.nan]]) if one.y is None else one.y for one in data())
+        found = {bool(k) for y in targets for k in np.isnan(np.atleast_2d(y)).any(axis=1)}
+        if (context.round > 0) not in found:
+            which = "without" if context.round else "with"
+            said = f"the client has no row {which} a label; it sits this round out"
+            raise UploadError(TURN, said)
 
     def client_update(
         self, received: Message, data: Data, context: RoundContext
@@ -222,9 +232,12 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
         return accumulate(self.features, recordings, threads=1, classes=classes, **how)
 
     def broadcast(self, state: RidgeState, context: RoundContext) -> Message:
-        """Return which sum increments are added to, where clients carry their state."""
-        if self.labels == "some":
-            return _letter(state, context)
+        """Return which sum increments are added to, where clients carry their state.
+
+        Where some have labels, nothing at first, and then the readout and its sum.
+        """
+        if self.labels == "some" and context.round > 0 and state.readout and state.total:
+            return shared_message(state.readout, state.total)
         if not self.carries:
             return NOTHING
         from catchment.federation.increments import asked_after
@@ -316,25 +329,6 @@ class FederatedRidge(Algorithm[RidgeState, Tally[RidgeStatistics], Model]):
     def alone(self, state: RidgeState) -> FederatedRidge:
         """Return the algorithm with the ridge that was chosen: alone, nobody can be left out."""
         return self if state.choice is None else replace(self, ridge=state.choice.best)
-
-
-def _check_turn(data: Data, context: RoundContext) -> None:
-    """Raise UploadError unless a client has rows with labels, and after the first round without.
-
-    Who has none sits out: a sum of zeros would count among the clients that a sum must be of.
-    """
-    targets = (np.array([[np.nan]]) if one.y is None else one.y for one in data())
-    found = {bool(k) for y in targets for k in np.isnan(np.atleast_2d(y)).any(axis=1)}
-    if (context.round > 0) not in found:
-        which = "without" if context.round else "with"
-        raise UploadError(TURN, f"the client has no row {which} a label; it sits this round out")
-
-
-def _letter(state: RidgeState, context: RoundContext) -> Message:
-    """Return what clients are told: nothing at first, then the readout and its sum."""
-    if context.round == 0 or state.readout is None or state.total is None:
-        return NOTHING
-    return shared_message(state.readout, state.total)
 
 
 def _named_sums(

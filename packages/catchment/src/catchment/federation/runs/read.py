@@ -12,8 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import secrets
 import sqlite3
 import threading
 import time
@@ -43,6 +41,7 @@ from catchment.federation.runs.folder import (
     records_of,
 )
 from catchment.wire import Kind, Message
+from catchment.wire.files import replace_file
 from catchment.wire.kept import today
 
 
@@ -502,15 +501,9 @@ def reported(folder: str | Path, watch: Watch | None = None) -> Iterator[Watch]:
 
 def _write_progress(path: Path, progress: Progress) -> None:
     """Put the file in its place whole; not to the disk, since nothing depends on it."""
-    draft = path.with_name(f".{PROGRESS}.{secrets.token_hex(8)}")
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with os.fdopen(os.open(draft, flags, PRIVATE), "wb") as file:
-            file.write(json.dumps(asdict(progress)).encode())
-        draft.replace(path)
-    except OSError:  # a full disk is for the run itself to complain of
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
+    content = json.dumps(asdict(progress)).encode()
+    with suppress(OSError):  # a full disk is for the run itself to complain of
+        replace_file(path, content, mode=PRIVATE, lasting=False)
 
 
 def read_progress(folder: str | Path) -> Progress | None:
@@ -543,8 +536,6 @@ def is_held(folder: str | Path) -> bool:
         address = f"{path.resolve().as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=0)) as lock:
             lock.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError as error:
-        return "locked" in str(error)
-    except sqlite3.DatabaseError:
-        return False
+    except sqlite3.DatabaseError as error:
+        return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
     return False
