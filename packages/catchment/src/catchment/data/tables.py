@@ -179,7 +179,7 @@ class _Fields:
         where = (self.text, self.stops, self.width, place, ord(point))
         while 0 <= (row := read_fields(kind, *where, row, values, reals)) < len(values):
             try:
-                (word,) = self.words([self.stops[row * self.width + place :][:2]])
+                (word,) = self.words([self.stops[row * self.width + place :][:2].tolist()])
                 reals[row] = float(word.strip().replace(point, "."))
             except ValueError:
                 return False
