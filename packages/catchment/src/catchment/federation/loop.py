@@ -450,11 +450,12 @@ class Result(Generic[S, R]):
     @property
     def model(self) -> Model:
         """The model that was trained; FederationError if the algorithm makes no single one."""
-        found = model_of(self.result)
+        made = self.result
+        found = made if isinstance(made, Model) else model_of(made)
         if found is None:
             raise FederationError(
                 f"{type(self.plan.algorithm).__name__} makes no single model but a "
-                f"{type(self.result).__name__}; use .result"
+                f"{type(made).__name__}; use .result"
             )
         return found
 

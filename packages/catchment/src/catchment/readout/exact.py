@@ -8,20 +8,22 @@ summed is added to totals in int64, and before these could overflow their upper 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial, reduce
+from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, Integers, aligned
+from catchment.arrays import Array, aligned
 from catchment.errors import CoarseTargetsWarning
 from catchment.readout import integers
 from catchment.readout.fixed_point import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, FixedPoint
-from catchment.readout.statistics import RidgeStatistics, add_gram
+from catchment.readout.statistics import RidgeStatistics, pack
 
 FINE = 2.0**-16  # targets that are all smaller have fewer than 20 bits
 PIECE = 20  # binary digits of a piece of a target
@@ -30,10 +32,54 @@ SINGLE_BITS = 8  # features of so few bits are multiplied in float32, if targets
 _MOST_COLUMNS = 2048  # added at once: sums grow by less than 2^59
 _FULL = 1 << 62  # what sums hold at most before some of it is moved
 _CARRY = 32  # digits that stay
-FEW = 256  # features of which the places of a triangle are kept: clients are many then
 
 
-class ExactGram:
+class Gram:
+    """The sum of Z Z' (n, n) over blocks Z (n, m), without the interpreter's lock.
+
+    >>> total = Gram(2)
+    >>> total.add(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> np.triu(total.result())
+    array([[ 5., 11.],
+           [ 0., 25.]])
+    """
+
+    rounding: Any = (None, None, None, math.inf)  # as the compiled pass takes it
+
+    def __init__(self, n: int, *, single: bool = False) -> None:
+        from catchment.readout import exact_kernels as kernels
+
+        self.n, twice = n, 2 if single else 1
+        self.width = kernels.WIDTH * twice
+        self.height = -(-n // self.width) * self.width
+        self.room = aligned(
+            (kernels.GROUP * twice * self.height,), np.float32 if single else np.float64
+        )
+        self.sums: Any = aligned((self.height**2,))
+        self.sums[:] = 0.0
+
+    def add(self, Z: Array) -> None:
+        """Add the products of rows Z (n, m), fastest if numbers along one axis are neighbors."""
+        from catchment.readout.exact_kernels import add_product
+
+        held = (self.room, self.width, self.sums, self.height, *self.rounding)
+        for first in range(0, Z.shape[1], _MOST_COLUMNS):
+            part = Z[:, first : first + _MOST_COLUMNS]
+            # The numbers as they lie in memory, and how far rows and columns are apart.
+            (n, m), (down, on) = part.shape, np.floor_divide(part.strides, part.itemsize).tolist()
+            size = (1 + (n - 1) * down + (m - 1) * on,)
+            z = np.lib.stride_tricks.as_strided(part, size, (part.itemsize,))
+            self._make_room(add_product(z, (down, on), n, m, *held))
+
+    def _make_room(self, grown: float) -> None:
+        """See to it that sums which have grown by so much can grow further."""
+
+    def result(self) -> Any:
+        """Return the sum; what lies below its diagonal has no meaning."""
+        return self.sums.reshape(self.height, self.height)[: self.n, : self.n]
+
+
+class ExactGram(Gram):
     """The sum of K K' (n, n) over integers K (n, m), as integers.
 
     Rows are features, pieces of targets, and ones.
@@ -58,53 +104,35 @@ class ExactGram:
 
         single = fixed.is_whole and fixed.bits <= SINGLE_BITS
         F, n = fixed.n_features, fixed.n_features + n_target_rows + 1
-        self.scale, bits = np.ones(n), np.zeros(n, dtype=np.int64)
-        self.scale[:F], bits[:F] = np.ldexp(1.0, fixed.digits), fixed.bits
+        super().__init__(n, single=single)
+        scale, bits = np.ones(n), np.zeros(n, dtype=np.int64)
+        scale[:F], bits[:F] = np.ldexp(1.0, fixed.digits), fixed.bits
         bits[F:-1] = SINGLE_BITS if fixed.is_whole else PIECE
         if constant:
-            self.scale[0], bits[0] = 1.0, 0
-        self.limit = 2.0**24 if single else 2.0**53
-        self.most = np.ldexp(1.0, bits)
-        self.width = kernels.WIDTH * (2 if single else 1)
-        self.height = -(-n // self.width) * self.width
-        group = kernels.GROUP * (2 if single else 1)
-        self.room = aligned((group * self.height,), np.float32 if single else np.float64)
-        self.energies = np.empty(group // kernels.PIECE * self.height)
-        self.sums = aligned((self.height**2,)).view(np.int64)
-        self.sums[:] = 0
+            scale[0], bits[0] = 1.0, 0
+        energies = np.empty(len(self.room) // kernels.PIECE)
+        self.rounding = (scale, np.ldexp(1.0, bits), energies, 2.0**24 if single else 2.0**53)
+        self.sums = self.sums.view(np.int64)
         self.held = 0  # no entry of the sums is larger
         self.carried: NDArray[np.int64] | None = None  # what was moved away, in units of 2^32
 
-    def add(self, Z: Array) -> None:
-        """Add the products of rows Z (n, m)."""
-        from catchment.readout.exact_kernels import add_whole
-
-        held = (self.scale, self.most, self.room, self.width, self.energies, self.sums)
-        for first in range(0, Z.shape[1], _MOST_COLUMNS):
-            part = Z[:, first : first + _MOST_COLUMNS]
-            # The numbers as they lie in memory, and how far rows and columns are apart.
-            (n, m), (down, on) = part.shape, np.floor_divide(part.strides, part.itemsize).tolist()
-            size = (1 + (n - 1) * down + (m - 1) * on,)
-            z = np.lib.stride_tricks.as_strided(part, size, (part.itemsize,))
-            grown = add_whole(z, (down, on), m, *held, self.height, self.limit)
-            self.held += 1 + int(grown)
-            if self.held >= _FULL:
-                # Make room in the sums.
-                if self.carried is None:
-                    self.carried = np.zeros_like(self.sums)
-                moved = self.sums >> _CARRY
-                self.carried += moved
-                self.sums -= moved << _CARRY
-                self.held = 1 << _CARRY
+    def _make_room(self, grown: float) -> None:
+        self.held += 1 + int(grown)
+        if self.held >= _FULL:
+            if self.carried is None:
+                self.carried = np.zeros_like(self.sums)
+            moved = self.sums >> _CARRY
+            self.carried += moved
+            self.sums -= moved << _CARRY
+            self.held = 1 << _CARRY
 
     def result(self) -> integers.Whole:
         """Return the sum; what lies below its diagonal has no meaning."""
-        n, square = len(self.scale), (self.height, self.height)
-        sums = self.sums.reshape(square)[:n, :n]
+        sums: integers.Whole = super().result()
         if self.carried is None:
             return sums
-        moved = integers.multiplied(self.carried.reshape(square)[:n, :n], 1 << _CARRY)
-        return integers.added(moved, sums)
+        carried = self.carried.reshape(self.height, self.height)[: self.n, : self.n]
+        return integers.added(integers.multiplied(carried, 1 << _CARRY), sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,9 +160,9 @@ class Sums:
     def empty(self) -> tuple[Callable[[Array], None], Callable[[], Array]]:
         """Return what adds the products of a block to a new sum, and what returns it."""
         if self.fixed is None:
-            product = np.zeros((self.n_features + self.n_targets + 1,) * 2)
-            return partial(add_gram, product), product.view
-        total = ExactGram(self.fixed, self.n_targets, constant=self.constant)
+            total = Gram(self.n_features + self.n_targets + 1)
+        else:
+            total = ExactGram(self.fixed, self.n_targets, constant=self.constant)
         return total.add, total.result
 
     def statistics(self, n_rows: int, M: Array) -> RidgeStatistics:
@@ -210,13 +238,6 @@ def check_targets(largest: float, fixed: FixedPoint, parts: bool) -> None:
         )
 
 
-@lru_cache(maxsize=8)
-def _upper(size: int) -> Integers:  # asked for every client, of which a round may have a million
-    """Return where the upper triangle of a square matrix is, its rows one after another."""
-    places: Integers = np.flatnonzero(np.triu(np.ones((size, size), dtype=bool)))
-    return places
-
-
 def statistics_of(
     M: integers.Whole,
     n_rows: int,
@@ -238,19 +259,13 @@ def statistics_of(
         unit = 1 << int(fixed.digits[0])
         first = integers.multiplied(first, unit)
         corner = integers.multiplied(first[:1], unit)
-    if F <= FEW and corner.dtype == first.dtype == M.dtype:  # not of many rows and a constant
-        gram = M[:F, :F].reshape(-1)[_upper(F)]
-        gram[:F] = np.concatenate([corner, first[1:F]])
-    else:
-        rows = [corner, first[1:F]]
-        for i in range(1, F):
-            rows.append(M[i, i:F])
-        gram = np.concatenate(rows)
+    gram = pack(M[:F, :F]).astype(np.result_type(corner, first, M), copy=False)
+    gram[:F] = np.concatenate([corner, first[1:F]])
     edge, below = np.concatenate([first[None, F:][:F], M[1:F, F:]]), M[F:-1, F:]
     # The rows of Y' are pieces of K targets, each of so many units.
     K = len(below) // len(places)
     target_sum, cross = below[:, -1].copy(), edge[:, :K].copy()
-    target_gram = below[:K, :K].reshape(-1)[_upper(K)]
+    target_gram = pack(below[:K, :K])
     if places != (0,):
         pieces = [(p * K, PIECE * place) for p, place in enumerate(places)]
         known, both = below.tolist(), [(a, b, d + e) for a, d in pieces for b, e in pieces]
