@@ -328,9 +328,7 @@ def _each_short(
     sums, targets, roots = _sums_of(features, sequences, fixed)
     found = {}
     for k, Z in features.stacked_each([s.u for s in sequences], targets, roots):
-        one, result = sums.empty()
-        one(Z)
-        made = sums.statistics(Z.shape[1], result())
+        made = sums.of(Z)
         found[k] = made if fixed is None else made.scaled(sequences[k].weight)
     return [found[k] for k in range(len(sequences))]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial, reduce
+from functools import cached_property, lru_cache, partial, reduce
 from operator import add
 
 import numpy as np
@@ -21,7 +21,7 @@ from catchment.arrays import Array, Integers, aligned
 from catchment.errors import CoarseTargetsWarning
 from catchment.readout import integers
 from catchment.readout.fixed_point import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, FixedPoint
-from catchment.readout.statistics import RidgeStatistics, add_gram
+from catchment.readout.statistics import RidgeStatistics, add_gram, packed_length
 
 FINE = 2.0**-16  # targets that are all smaller have fewer than 20 bits
 PIECE = 20  # binary digits of a piece of a target
@@ -71,6 +71,10 @@ class ExactGram:
         self.room = aligned((group * self.height,), np.float32 if single else np.float64)
         self.energies = np.empty(group // kernels.PIECE * self.height)
         self.sums = aligned((self.height**2,)).view(np.int64)
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin a sum anew, in the memory of the last."""
         self.sums[:] = 0
         self.held = 0  # no entry of the sums is larger
         self.carried: NDArray[np.int64] | None = None  # what was moved away, in units of 2^32
@@ -136,6 +140,21 @@ class Sums:
             return partial(add_gram, product), product.view
         total = ExactGram(self.fixed, self.n_targets, constant=self.constant)
         return total.add, total.result
+
+    @cached_property
+    def _one(self) -> ExactGram:
+        assert self.fixed is not None
+        return ExactGram(self.fixed, self.n_targets, constant=self.constant)
+
+    def of(self, Z: Array) -> RidgeStatistics:
+        """Return the statistics of a block by itself; of one at a time."""
+        if self.fixed is None:
+            add, result = self.empty()
+        else:
+            self._one.clear()
+            add, result = self._one.add, self._one.result
+        add(Z)
+        return self.statistics(Z.shape[1], result())
 
     def statistics(self, n_rows: int, M: Array) -> RidgeStatistics:
         """Return the statistics of so many rows, from the upper triangle of all products."""
@@ -210,11 +229,17 @@ def check_targets(largest: float, fixed: FixedPoint, parts: bool) -> None:
         )
 
 
-@lru_cache(maxsize=8)
-def _upper(size: int) -> Integers:  # asked for every client, of which a round may have a million
-    """Return where the upper triangle of a square matrix is, its rows one after another."""
-    places: Integers = np.flatnonzero(np.triu(np.ones((size, size), dtype=bool)))
-    return places
+@lru_cache(maxsize=8)  # asked for every client, of which a round may have a million
+def _places_of(F: int, K: int, width: int) -> tuple[Integers, Integers]:
+    """Return where the numbers of `RidgeStatistics.vector` lie in rows of this width.
+
+    And which of them are of the first row.
+    """
+    at = np.arange((F + K + 1) * width).reshape(-1, width)
+    Z, Y, one, upper = slice(F), slice(F, F + K), F + K, np.triu_indices
+    parts = at[Z, one], at[Y, one], at[Z, Z][upper(F)], at[Z, Y].reshape(-1), at[Y, Y][upper(K)]
+    places = np.concatenate(parts)
+    return places, np.flatnonzero(places < width)
 
 
 def statistics_of(
@@ -232,17 +257,24 @@ def statistics_of(
     M
         [Z; Y'; 1] [Z; Y'; 1]', of which only the upper triangle counts.
     """
-    F, first = fixed.n_features, M[0]
-    corner = first[: min(F, 1)]
-    if constant:
-        unit = 1 << int(fixed.digits[0])
-        first = integers.multiplied(first, unit)
-        corner = integers.multiplied(first[:1], unit)
-    if F <= FEW and corner.dtype == first.dtype == M.dtype:  # not of many rows and a constant
-        gram = M[:F, :F].reshape(-1)[_upper(F)]
-        gram[:F] = np.concatenate([corner, first[1:F]])
+    F, weight = fixed.n_features, float(int(M[-1, -1]))
+    unit = 1 << int(fixed.digits[0]) if constant else 1
+    first = integers.multiplied(M[0], unit)
+    few = 0 < F <= FEW and first.dtype == M.dtype == np.int64 and M.strides[1] == M.itemsize
+    if few and integers.largest(first) * unit < 1 << 63:  # not of many rows and a constant
+        down, n = M.strides[0] // M.itemsize, len(M)
+        flat = np.lib.stride_tricks.as_strided(M, ((n - 1) * down + n,), (M.itemsize,))
+        which, row = _places_of(F, n - F - 1, down)
+        vector = flat[which]
+        if constant:
+            vector[row] *= unit
+            vector[n - 1] *= unit  # of Z'Z, after Z'1 and Y'1
+        if places == (0,):
+            about = (F, n - F - 1), fingerprint, fixed
+            return RidgeStatistics.of_vector(n_rows, weight, vector, *about)
+        gram = vector[n - 1 :][: packed_length(F)]
     else:
-        rows = [corner, first[1:F]]
+        rows = [integers.multiplied(first[: min(F, 1)], unit), first[1:F]]
         for i in range(1, F):
             rows.append(M[i, i:F])
         gram = np.concatenate(rows)
@@ -250,7 +282,7 @@ def statistics_of(
     # The rows of Y' are pieces of K targets, each of so many units.
     K = len(below) // len(places)
     target_sum, cross = below[:, -1].copy(), edge[:, :K].copy()
-    target_gram = below[:K, :K].reshape(-1)[_upper(K)]
+    target_gram = below[:K, :K][np.triu_indices(K)]
     if places != (0,):
         pieces = [(p * K, PIECE * place) for p, place in enumerate(places)]
         known, both = below.tolist(), [(a, b, d + e) for a, d in pieces for b, e in pieces]
@@ -266,7 +298,7 @@ def statistics_of(
         ]
         target_gram = np.array(products, dtype=object)
     sums = (edge[:, -1].copy(), target_sum, gram, cross, target_gram)
-    return RidgeStatistics(n_rows, float(int(M[-1, -1])), *sums, fingerprint, fixed)
+    return RidgeStatistics(n_rows, weight, *sums, fingerprint, fixed)
 
 
 def exact_statistics(
