@@ -1,4 +1,4 @@
-"""How fast a large CSV file is read: by this library and by pandas.
+"""How fast a large CSV file is read: by this library, by pyarrow and by pandas.
 
     python -m benchmarks.csv_speed             # 1.45 million rows, 107 MB; writes results/csv.json
 
@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks.record import write
 
 ROWS, REPEATS = 1_450_000, 3
-READERS = ("catchment", "pandas")
+READERS = ("catchment", "pyarrow", "pandas")
 
 
 def write_file(path: Path, n_rows: int) -> None:
@@ -45,6 +45,14 @@ def measure(reader: str, path: Path) -> dict[str, float]:
     read: Any
     if reader == "catchment":
         from catchment.data import read_columns as read
+    elif reader == "pyarrow":
+        from catchment.data import values_of
+
+        def read(path: Path) -> list[Any]:
+            from pyarrow.csv import read_csv
+
+            return [values_of(column) for column in read_csv(path).columns]
+
     else:
         from pandas import read_csv as read
     before = time.process_time()

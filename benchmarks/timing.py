@@ -19,7 +19,7 @@ from benchmarks.jobs import Problem
 from benchmarks.runners import Work
 from catchment import Array, __version__, available_cores
 from catchment.features.echo_state import kernels
-from catchment.readout import add_gram
+from catchment.readout import Gram
 
 QUIET = 0.5  # seconds after which no helper thread spins any more
 
@@ -124,9 +124,9 @@ def measure_limits(sizes: list[int]) -> Limits:
 
 
 def _gram_rate(Z: Array) -> float:
-    total = np.zeros((len(Z), len(Z)))
+    total = Gram(len(Z))
     operations = float(len(Z) ** 2 * Z.shape[1])
-    return operations / _best(lambda: add_gram(total, Z))
+    return operations / _best(lambda: total.add(Z))
 
 
 def _best(work: Callable[[], object], trials: int = 50) -> float:

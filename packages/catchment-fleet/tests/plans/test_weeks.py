@@ -11,7 +11,7 @@ import pytest
 import catchment as ct
 from catchment.federation import RunFolder, read_run
 from catchment.federation.learn import RidgeState
-from catchment.federation.runs import MODEL, StageKeeper, last_state
+from catchment.federation.runs import MODEL, last_state
 from catchment.plans import NOTHING_NEW, Finished, PlanFile, parse_plan, read_plan, run_plan
 from catchment.readout import RidgeStatistics, accumulate
 from catchment.wire import deserialize
@@ -130,8 +130,7 @@ def test_a_week_that_is_stopped_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        owner = StageKeeper if where == "close_round" else RunFolder
-        broken.setattr(owner, where, stopped)
+        broken.setattr(RunFolder, where, stopped)
         with pytest.raises(KeyboardInterrupt):
             go(tmp_path, file)
     done = go(tmp_path, file)

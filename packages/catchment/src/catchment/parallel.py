@@ -103,7 +103,7 @@ def single_blas_thread() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _blas() -> ThreadpoolController:
-    # scipy brings a BLAS of its own, which the controller sees only once it is loaded.
-    import scipy.linalg  # noqa: F401
+    # The controller sees only the libraries that are loaded, and numpy brings BLAS.
+    import numpy  # noqa: F401
 
     return ThreadpoolController()

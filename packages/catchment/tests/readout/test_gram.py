@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catchment import Array
-from catchment.readout import add_gram, statistics
+from catchment.readout import Gram
 
 pytestmark = pytest.mark.processor
 
@@ -19,30 +19,42 @@ def layouts(Z: Array) -> list[Array]:
     return [Z, np.asfortranarray(Z), padded[:, :m], padded.T[:m].T, spread[::2, ::3], Z[::-1][::-1]]
 
 
-@given(n=st.integers(1, 9), m=st.integers(1, 9), seed=st.integers(0, 99))
+def summed(*blocks: Array) -> Array:
+    """Return the upper triangle of the sum over blocks."""
+    total = Gram(len(blocks[0]))
+    for Z in blocks:
+        total.add(Z)
+    return np.triu(total.result())
+
+
+@given(n=st.integers(1, 60), m=st.integers(1, 300), seed=st.integers(0, 99))
 def test_adds_the_upper_triangle_in_any_memory_order(n: int, m: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    Z, start = rng.normal(size=(n, m)), rng.normal(size=(n, n))
-    expected = np.triu(start + np.einsum("ik,jk->ij", Z, Z))
-    for layout in layouts(Z):
-        total = start.copy()
-        add_gram(total, layout)
-        np.testing.assert_allclose(np.triu(total), expected, rtol=0, atol=1e-13)
+    start, Z = rng.normal(size=(n, 5)), rng.normal(size=(n, m))
+    expected = np.triu(np.einsum("ik,jk->ij", start, start) + np.einsum("ik,jk->ij", Z, Z))
+    found = [summed(start, layout) for layout in layouts(Z)]
+    np.testing.assert_allclose(found[0], expected, rtol=0, atol=1e-13 * (5 + m))
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
 
 
-@pytest.mark.parametrize("shape", [(0, 4), (3, 0), (0, 0)])
-def test_nothing_adds_nothing(shape: tuple[int, int]) -> None:
-    total = np.ones((shape[0], shape[0]))
-    add_gram(total, np.empty(shape))
-    np.testing.assert_array_equal(total, 1.0)
+@given(n=st.integers(1, 60), m=st.integers(1, 3000), seed=st.integers(0, 99))
+def test_sums_of_integers_are_exact(n: int, m: int, seed: int) -> None:
+    Z = np.random.default_rng(seed).integers(-(2**20), 2**20, (n, m))
+    np.testing.assert_array_equal(summed(Z.astype(np.float64)), np.triu(Z @ Z.T))
 
 
-def test_without_a_fitting_blas_numpy_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "_syrk", lambda: None)
-    Z, total = np.arange(6.0).reshape(2, 3), np.ones((2, 2))
-    add_gram(total, Z)
-    np.testing.assert_array_equal(np.triu(total), [[6.0, 15.0], [0.0, 51.0]])
+def test_nothing_adds_nothing() -> None:
+    np.testing.assert_array_equal(
+        summed(np.ones((3, 2)), np.empty((3, 0))), np.triu([[2.0] * 3] * 3)
+    )
 
 
-def test_this_scipy_has_it() -> None:
-    assert statistics._syrk() is not None
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_stays_in_its_row_and_column(value: float) -> None:
+    Z = np.ones((40, 130))
+    Z[7, 5] = value
+    found, away = summed(Z), np.arange(40) != 7
+    assert not np.isfinite(found[7, 7:]).any()
+    assert not np.isfinite(found[:8, 7]).any()
+    np.testing.assert_array_equal(found[np.ix_(away, away)], np.triu(np.full((39, 39), 130.0)))

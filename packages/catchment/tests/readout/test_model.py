@@ -10,7 +10,6 @@ import scipy.optimize
 import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import softmax
 from sklearn.linear_model import Ridge
 
 from catchment import Array, Integers
@@ -26,6 +25,7 @@ from catchment.readout import (
     RidgeStatistics,
     fitted_temperature,
     simplex_projection,
+    softmax,
     train,
 )
 
@@ -121,12 +121,19 @@ def test_calibration_brings_confidence_near_accuracy() -> None:
     model, test = classifier(), noisy_classes(1500, 4)
     calibrated = model.calibrated(noisy_classes(400, 5))
     labels = labels_of(test)
-    plain = calibration_error(softmax(model.scores(test), axis=1), labels)
+    plain = calibration_error(softmax(model.scores(test)), labels)
     fitted = calibration_error(calibrated.predict_proba(test), labels)
     assert fitted < 0.06
     assert fitted < plain / 3
     assert calibrated.classify(test) == model.classify(test)
     assert model.temperature is None
+
+
+@given(n=st.integers(0, 5), K=st.integers(1, 6), size=st.floats(0, 1e4), seed=st.integers(0, 99))
+def test_softmax_is_scipys(n: int, K: int, size: float, seed: int) -> None:
+    scores = size * np.random.default_rng(seed).normal(size=(n, K))
+    expected = scipy.special.softmax(scores, axis=1)
+    np.testing.assert_allclose(softmax(scores), expected, rtol=1e-14, atol=1e-300)
 
 
 @settings(max_examples=25)
@@ -151,7 +158,7 @@ def test_the_temperature_stays_sensible_at_both_extremes() -> None:
     sure = fitted_temperature(np.eye(3)[labels], labels)
     assert 0.01 < sure < 1.0
     useless = fitted_temperature(np.eye(3)[(labels + 1) % 3], labels)
-    np.testing.assert_allclose(softmax(np.eye(3) / useless, axis=1), 1 / 3, atol=1e-5)
+    np.testing.assert_allclose(softmax(np.eye(3) / useless), 1 / 3, atol=1e-5)
 
 
 @settings(max_examples=40)

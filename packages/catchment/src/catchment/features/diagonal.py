@@ -220,7 +220,8 @@ class DiagonalReservoir(FeatureMap):
     def _advanced(self, u: Array, steps: int, carried: Arrays) -> tuple[Array, Arrays]:
         """Return the rows of the next steps u (T, I), not checked, and what to carry then.
 
-        Of a pool there are no rows, but their moments are carried behind the state.
+        Of a pool there are no rows, but their moments (3, n) are carried behind the state: the
+        first row, and sums of differences to it and of their squares.
         """
         warn_of_clipping(np.count_nonzero(np.abs(u) > LIMIT), u.size, LIMIT)
         drawn, k = self.wiring, self._states // 2
@@ -238,20 +239,11 @@ class DiagonalReservoir(FeatureMap):
             if self.pool is None:
                 found.append(z)
             elif len(z):
-                moments = (self.with_moments(z, moments[0] if moments else None),)
+                sums = moments[0].copy() if moments else np.zeros((3, self._n_base))
+                sums[0] = sums[0] if moments else z[0]
+                add_moments(z, *sums)
+                moments = (sums,)
         return np.concatenate(found), (*state, *moments)
-
-    def with_moments(self, rows: Array, moments: Array | None) -> Array:
-        """Return the moments (3, n) of the steps so far and of more rows (T, n).
-
-        They are the first row, and sums of differences to it and of their squares.
-        """
-        if moments is None:
-            moments = np.zeros((3, self._n_base))
-            moments[0] = rows[0]
-        reference, first, second = moments.copy()
-        add_moments(rows, reference, first, second)
-        return np.stack([reference, first, second])
 
     def row_of(self, moments: Array, n_steps: int) -> Array:
         """Return the row (1, F) of a pool over so many steps."""

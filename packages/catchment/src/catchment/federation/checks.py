@@ -29,7 +29,6 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from catchment.arrays import Array, Fraction, PositiveFloat, PositiveInt, check_fields
 from catchment.errors import FederationError, UploadError
@@ -37,6 +36,7 @@ from catchment.federation.algorithm import Tally
 from catchment.readout.device import same_features
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.integers import largest
+from catchment.readout.linear_algebra import cholesky
 from catchment.readout.statistics import (
     RidgeStatistics,
     diagonal_places,
@@ -516,9 +516,11 @@ def _can_be_moments(M: Array) -> bool:
     slack = TOLERANCE * len(M)
     diagonal *= 1.0 + slack
     diagonal[diagonal == 0.0] = slack
-    factor, info = lapack.dpotrf(M, lower=1, clean=0, overwrite_a=1)
-    # A number that is not finite ends up in a pivot.
-    return info == 0 and bool(np.isfinite(factor.diagonal().sum()))
+    try:
+        # A number that is not finite ends up in a pivot.
+        return bool(np.isfinite(cholesky(M).diagonal().sum()))
+    except np.linalg.LinAlgError:
+        return False
 
 
 def _check_bound(statistics: RidgeStatistics, squares: Array, bound: float | Array) -> None:

@@ -361,9 +361,7 @@ class FilesEngines(Engines):
 
     found: Mapping[str, Mapping[str, Contribution]]
 
-    @property
-    def name(self) -> str:
-        return ENGINE
+    name = ENGINE
 
     def engine(self, stage: str, plan: AnyPlan) -> Engine:
         everybody = sorted({name for one in self.found.values() for name in one})

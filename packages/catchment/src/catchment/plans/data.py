@@ -388,9 +388,7 @@ class MackeyGlass(Origin):
     steps: int = 3000
     delay: float = 17.0
 
-    @property
-    def has_targets(self) -> bool:
-        return False
+    has_targets = False
 
     def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
         series = mackey_glass(self.steps, delay=self.delay, seed=seed)

@@ -62,6 +62,7 @@ from catchment.readout.device import (
 )
 from catchment.readout.exact import (
     ExactGram as ExactGram,
+    Gram as Gram,
     N_PIECES as N_PIECES,
     PIECE as PIECE,
     check_targets as check_targets,
@@ -81,6 +82,13 @@ from catchment.readout.heads import (
 )
 from catchment.readout.integers import Whole as Whole
 from catchment.readout.intervals import error_counts as error_counts
+from catchment.readout.linear_algebra import (
+    cholesky as cholesky,
+    cholesky_solve as cholesky_solve,
+    inverse_norm as inverse_norm,
+    solve_triangular as solve_triangular,
+    toeplitz as toeplitz,
+)
 from catchment.readout.low_rank import (
     independent_rows as independent_rows,
     whole_gram as whole_gram,
@@ -89,6 +97,7 @@ from catchment.readout.model import (
     fitted_temperature as fitted_temperature,
     load_model as load_model,
     simplex_projection as simplex_projection,
+    softmax as softmax,
     solved_model as solved_model,
 )
 from catchment.readout.ridge_choice import (
@@ -113,7 +122,6 @@ from catchment.readout.statistics import (
     CONSTANT as CONSTANT,
     SUMS as SUMS,
     StatisticsSet as StatisticsSet,
-    add_gram as add_gram,
     matrix_size as matrix_size,
     mirror_lower as mirror_lower,
     pack as pack,

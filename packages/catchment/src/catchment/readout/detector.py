@@ -29,7 +29,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Ge
-from scipy.linalg import cholesky, solve_triangular
 
 from catchment.arrays import (
     Array,
@@ -44,6 +43,7 @@ from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, is_alone
 from catchment.readout.device import refuse_device
 from catchment.readout.heads import shrunk_covariance
+from catchment.readout.linear_algebra import solve_triangular
 from catchment.readout.predictor import New, Predictor, rounded
 from catchment.readout.solve import feature_scale
 from catchment.readout.statistics import CONSTANT, Readout, RidgeStatistics, pack, unpack
@@ -162,15 +162,13 @@ class MahalanobisDetector(Structure):
                 f"rows have shape {rows.shape}; pass (n, {self.n_features}), as those that the "
                 "model was made of"
             )
-        away = solve_triangular(
-            self._factor, (rows - self.mean).T, lower=True, check_finite=False, overwrite_b=True
-        )
+        away = solve_triangular(self._factor, np.ascontiguousarray((rows - self.mean).T))
         return np.asarray(np.einsum("fn,fn->n", away, away) / self.n_features)
 
     @cached_property
     def _factor(self) -> Array:
         try:
-            return np.asarray(cholesky(self.covariance, lower=True))
+            return np.asarray(np.linalg.cholesky(self.covariance), dtype=np.float64)
         except np.linalg.LinAlgError as error:
             raise ValueError(
                 f"the covariance of {self.n_features} columns has no inverse at a shrinkage of "

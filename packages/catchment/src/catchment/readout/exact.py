@@ -8,11 +8,12 @@ summed is added to totals in int64, and before these could overflow their upper 
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial, reduce
+from functools import lru_cache, reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from catchment.arrays import Array, Integers, aligned
 from catchment.errors import CoarseTargetsWarning
 from catchment.readout import integers
 from catchment.readout.fixed_point import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, FixedPoint
-from catchment.readout.statistics import RidgeStatistics, add_gram, packed_length
+from catchment.readout.statistics import RidgeStatistics, pack
 
 FINE = 2.0**-16  # targets that are all smaller have fewer than 20 bits
 PIECE = 20  # binary digits of a piece of a target
@@ -30,10 +31,59 @@ SINGLE_BITS = 8  # features of so few bits are multiplied in float32, if targets
 _MOST_COLUMNS = 2048  # added at once: sums grow by less than 2^59
 _FULL = 1 << 62  # what sums hold at most before some of it is moved
 _CARRY = 32  # digits that stay
-FEW = 256  # features of which the places of a triangle are kept: clients are many then
+FEW = 256  # features of which the places of all sums are kept: clients are many then
 
 
-class ExactGram:
+class Gram:
+    """The sum of Z Z' (n, n) over blocks Z (n, m), without the interpreter's lock.
+
+    >>> total = Gram(2)
+    >>> total.add(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> np.triu(total.result())
+    array([[ 5., 11.],
+           [ 0., 25.]])
+    """
+
+    rounding: Any = (None, None, None, math.inf)  # as the compiled pass takes it
+
+    def __init__(self, n: int, *, single: bool = False) -> None:
+        from catchment.readout import exact_kernels as kernels
+
+        self.n, twice = n, 2 if single else 1
+        self.width = kernels.WIDTH * twice
+        self.height = -(-n // self.width) * self.width
+        self.room = aligned(
+            (kernels.GROUP * twice * self.height,), np.float32 if single else np.float64
+        )
+        self.sums: Any = aligned((self.height**2,))
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin another sum, in the memory of the last."""
+        self.sums[:] = 0.0
+
+    def add(self, Z: Array) -> None:
+        """Add the products of rows Z (n, m), fastest if numbers along one axis are neighbors."""
+        from catchment.readout.exact_kernels import add_product
+
+        held = (self.room, self.width, self.sums, self.height, *self.rounding)
+        for first in range(0, Z.shape[1], _MOST_COLUMNS):
+            part = Z[:, first : first + _MOST_COLUMNS]
+            # The numbers as they lie in memory, and how far rows and columns are apart.
+            (n, m), (down, on) = part.shape, np.floor_divide(part.strides, part.itemsize).tolist()
+            size = (1 + (n - 1) * down + (m - 1) * on,)
+            z = np.lib.stride_tricks.as_strided(part, size, (part.itemsize,))
+            self._make_room(add_product(z, (down, on), n, m, *held))
+
+    def _make_room(self, grown: float) -> None:
+        """See to it that sums which have grown by so much can grow further."""
+
+    def result(self) -> Any:
+        """Return the sum; what lies below its diagonal has no meaning."""
+        return self.sums.reshape(self.height, self.height)[: self.n, : self.n]
+
+
+class ExactGram(Gram):
     """The sum of K K' (n, n) over integers K (n, m), as integers.
 
     Rows are features, pieces of targets, and ones.
@@ -58,57 +108,38 @@ class ExactGram:
 
         single = fixed.is_whole and fixed.bits <= SINGLE_BITS
         F, n = fixed.n_features, fixed.n_features + n_target_rows + 1
-        self.scale, bits = np.ones(n), np.zeros(n, dtype=np.int64)
-        self.scale[:F], bits[:F] = np.ldexp(1.0, fixed.digits), fixed.bits
+        super().__init__(n, single=single)
+        scale, bits = np.ones(n), np.zeros(n, dtype=np.int64)
+        scale[:F], bits[:F] = np.ldexp(1.0, fixed.digits), fixed.bits
         bits[F:-1] = SINGLE_BITS if fixed.is_whole else PIECE
         if constant:
-            self.scale[0], bits[0] = 1.0, 0
-        self.limit = 2.0**24 if single else 2.0**53
-        self.most = np.ldexp(1.0, bits)
-        self.width = kernels.WIDTH * (2 if single else 1)
-        self.height = -(-n // self.width) * self.width
-        group = kernels.GROUP * (2 if single else 1)
-        self.room = aligned((group * self.height,), np.float32 if single else np.float64)
-        self.energies = np.empty(group // kernels.PIECE * self.height)
-        self.sums = aligned((self.height**2,)).view(np.int64)
-        self.clear()
+            scale[0], bits[0] = 1.0, 0
+        energies = np.empty(len(self.room) // kernels.PIECE)
+        self.rounding = (scale, np.ldexp(1.0, bits), energies, 2.0**24 if single else 2.0**53)
+        self.sums = self.sums.view(np.int64)
 
     def clear(self) -> None:
-        """Begin a sum anew, in the memory of the last."""
-        self.sums[:] = 0
+        super().clear()
         self.held = 0  # no entry of the sums is larger
         self.carried: NDArray[np.int64] | None = None  # what was moved away, in units of 2^32
 
-    def add(self, Z: Array) -> None:
-        """Add the products of rows Z (n, m)."""
-        from catchment.readout.exact_kernels import add_whole
-
-        held = (self.scale, self.most, self.room, self.width, self.energies, self.sums)
-        for first in range(0, Z.shape[1], _MOST_COLUMNS):
-            part = Z[:, first : first + _MOST_COLUMNS]
-            # The numbers as they lie in memory, and how far rows and columns are apart.
-            (n, m), (down, on) = part.shape, np.floor_divide(part.strides, part.itemsize).tolist()
-            size = (1 + (n - 1) * down + (m - 1) * on,)
-            z = np.lib.stride_tricks.as_strided(part, size, (part.itemsize,))
-            grown = add_whole(z, (down, on), m, *held, self.height, self.limit)
-            self.held += 1 + int(grown)
-            if self.held >= _FULL:
-                # Make room in the sums.
-                if self.carried is None:
-                    self.carried = np.zeros_like(self.sums)
-                moved = self.sums >> _CARRY
-                self.carried += moved
-                self.sums -= moved << _CARRY
-                self.held = 1 << _CARRY
+    def _make_room(self, grown: float) -> None:
+        self.held += 1 + int(grown)
+        if self.held >= _FULL:
+            if self.carried is None:
+                self.carried = np.zeros_like(self.sums)
+            moved = self.sums >> _CARRY
+            self.carried += moved
+            self.sums -= moved << _CARRY
+            self.held = 1 << _CARRY
 
     def result(self) -> integers.Whole:
         """Return the sum; what lies below its diagonal has no meaning."""
-        n, square = len(self.scale), (self.height, self.height)
-        sums = self.sums.reshape(square)[:n, :n]
+        sums: integers.Whole = super().result()
         if self.carried is None:
             return sums
-        moved = integers.multiplied(self.carried.reshape(square)[:n, :n], 1 << _CARRY)
-        return integers.added(moved, sums)
+        carried = self.carried.reshape(self.height, self.height)[: self.n, : self.n]
+        return integers.added(integers.multiplied(carried, 1 << _CARRY), sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,28 +164,11 @@ class Sums:
     constant: bool
     fingerprint: str
 
-    def empty(self) -> tuple[Callable[[Array], None], Callable[[], Array]]:
-        """Return what adds the products of a block to a new sum, and what returns it."""
+    def empty(self) -> Gram:
+        """Return a new sum, to which the products of blocks are added."""
         if self.fixed is None:
-            product = np.zeros((self.n_features + self.n_targets + 1,) * 2)
-            return partial(add_gram, product), product.view
-        total = ExactGram(self.fixed, self.n_targets, constant=self.constant)
-        return total.add, total.result
-
-    @cached_property
-    def _one(self) -> ExactGram:
-        assert self.fixed is not None
+            return Gram(self.n_features + self.n_targets + 1)
         return ExactGram(self.fixed, self.n_targets, constant=self.constant)
-
-    def of(self, Z: Array) -> RidgeStatistics:
-        """Return the statistics of a block by itself; of one at a time."""
-        if self.fixed is None:
-            add, result = self.empty()
-        else:
-            self._one.clear()
-            add, result = self._one.add, self._one.result
-        add(Z)
-        return self.statistics(Z.shape[1], result())
 
     def statistics(self, n_rows: int, M: Array) -> RidgeStatistics:
         """Return the statistics of so many rows, from the upper triangle of all products."""
@@ -257,32 +271,28 @@ def statistics_of(
     M
         [Z; Y'; 1] [Z; Y'; 1]', of which only the upper triangle counts.
     """
-    F, weight = fixed.n_features, float(int(M[-1, -1]))
+    F, n, weight = fixed.n_features, len(M), float(int(M[-1, -1]))
     unit = 1 << int(fixed.digits[0]) if constant else 1
     first = integers.multiplied(M[0], unit)
-    few = 0 < F <= FEW and first.dtype == M.dtype == np.int64 and M.strides[1] == M.itemsize
-    if few and integers.largest(first) * unit < 1 << 63:  # not of many rows and a constant
-        down, n = M.strides[0] // M.itemsize, len(M)
+    corner = integers.multiplied(first[: min(F, 1)], unit)
+    few = 0 < F <= FEW and places == (0,) and M.strides[1] == M.itemsize
+    if (
+        few and corner.dtype == first.dtype == M.dtype == np.int64
+    ):  # not of many rows and a constant
+        down, about = M.strides[0] // M.itemsize, ((F, n - F - 1), fingerprint, fixed)
         flat = np.lib.stride_tricks.as_strided(M, ((n - 1) * down + n,), (M.itemsize,))
         which, row = _places_of(F, n - F - 1, down)
         vector = flat[which]
-        if constant:
-            vector[row] *= unit
-            vector[n - 1] *= unit  # of Z'Z, after Z'1 and Y'1
-        if places == (0,):
-            about = (F, n - F - 1), fingerprint, fixed
-            return RidgeStatistics.of_vector(n_rows, weight, vector, *about)
-        gram = vector[n - 1 :][: packed_length(F)]
-    else:
-        rows = [integers.multiplied(first[: min(F, 1)], unit), first[1:F]]
-        for i in range(1, F):
-            rows.append(M[i, i:F])
-        gram = np.concatenate(rows)
+        vector[row] *= unit
+        vector[n - 1] *= unit  # of Z'Z, which lies behind Z'1 and Y'1
+        return RidgeStatistics.of_vector(n_rows, weight, vector, *about)
+    gram = pack(M[:F, :F]).astype(np.result_type(corner, first, M), copy=False)
+    gram[:F] = np.concatenate([corner, first[1:F]])
     edge, below = np.concatenate([first[None, F:][:F], M[1:F, F:]]), M[F:-1, F:]
     # The rows of Y' are pieces of K targets, each of so many units.
     K = len(below) // len(places)
     target_sum, cross = below[:, -1].copy(), edge[:, :K].copy()
-    target_gram = below[:K, :K][np.triu_indices(K)]
+    target_gram = pack(below[:K, :K])
     if places != (0,):
         pieces = [(p * K, PIECE * place) for p, place in enumerate(places)]
         known, both = below.tolist(), [(a, b, d + e) for a, d in pieces for b, e in pieces]

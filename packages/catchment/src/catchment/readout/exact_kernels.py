@@ -1,13 +1,14 @@
-"""Compiled passes over integers: K K' as integers, and sums of statistics.
-
-K K' is a matrix product whose sums never round.
+"""Compiled passes: Z Z' in float64, K K' as integers, sums of statistics, and triangular systems.
 
 Products are taken as in any fast matrix product. Rows are laid out in panels, so many neighboring
 rows to a panel and column after column, and a tile of the result is summed in registers over some
-columns. What is different is what comes before and after: numbers become whole while they are laid
-out, and a tile is turned into integers while it is added to the total. By Cauchy and Schwarz no
-partial sum of k_i k_j passes the root of the sum of k_i^2 times that of k_j^2. These are summed
-too, and a tile whose sums could pass 2^53 (2^24 in float32) is added to the total more often.
+columns. Of symmetric products BLAS makes a new matrix, and numpy mirrors it; here one triangle is
+added to the total in place.
+
+The sums of K K' never round: numbers become whole while they are laid out, and a tile is turned
+into integers while it is added to the total. By Cauchy and Schwarz no partial sum of k_i k_j passes
+the root of the sum of k_i^2 times that of k_j^2. These are summed too, and a tile whose sums could
+pass 2^53 (2^24 in float32) is added to the total more often.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart, vectors
             for q in (0, 4)
         )
         element, index = context.get_data_type(packed.dtype), ir.IntType(64)
-        vector, whole = ir.VectorType(element, lanes), ir.VectorType(index, lanes)
+        vector, rounds = ir.VectorType(element, lanes), total.dtype == types.float64
+        kind = vector if rounds else ir.VectorType(index, lanes)
+        plus = builder.fadd if rounds else builder.add
         constant = partial(ir.Constant, index)
         sums = [[cgutils.alloca_once(builder, vector) for _ in beside] for _ in range(HEIGHT)]
         for where in chain.from_iterable(sums):
@@ -123,10 +126,11 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart, vectors
                 add_column(builder.add(left, here), builder.add(right, here))
         for line, row in zip(lines, sums, strict=True):
             for q, where in enumerate(row):
-                found = _as_integers(builder, builder.load(where, typ=vector), lanes)
-                to = _vector_at(builder, sums_to, builder.add(line, constant(q * lanes)), whole)
-                before = builder.load(to, align=8, typ=whole)
-                builder.store(builder.add(before, found), to, align=8)
+                found = builder.load(where, typ=vector)
+                found = found if rounds else _as_integers(builder, found, lanes)
+                to = _vector_at(builder, sums_to, builder.add(line, constant(q * lanes)), kind)
+                before = builder.load(to, align=8, typ=kind)
+                builder.store(plus(before, found), to, align=8)
         return context.get_dummy_value()
 
     return signature, codegen
@@ -139,16 +143,16 @@ def lay_rows(typingctx, z, place, apart, scale, most, row, packed, to, width, co
     They begin at `place` of the flat z. `apart` is how far rows are apart, the numbers of each
     being neighbors; in a tuple it is how far columns are apart. Numbers are multiplied by `scale`,
     rounded, and cut off at `most`, both from `row` on. Columns go to `to`, `width` apart, and the
-    sums of the rows' squares to energies from `at` on.
+    sums of the rows' squares to energies from `at` on. Without a scale they stay as they are.
     """
     kinds = (z, place, apart, scale, most, row, packed, to, width, count, energies, at)
-    by_rows = isinstance(apart, types.Integer)
+    by_rows, whole = isinstance(apart, types.Integer), scale != types.none
 
     def codegen(context, builder, signature, args):
         place, apart, row, to, width, count, at = (args[k] for k in (1, 2, 5, 7, 8, 9, 11))
-        z, scale, most, k, energies = (
+        z, k, *rest = (
             context.make_array(signature.args[q])(context, builder, value=args[q]).data
-            for q in (0, 3, 4, 6, 10)
+            for q in ((0, 6, 3, 4, 10) if whole else (0, 6))
         )
         constant = partial(ir.Constant, ir.IntType(64))
         vector = ir.VectorType(ir.DoubleType(), LANES)
@@ -159,10 +163,22 @@ def lay_rows(typingctx, z, place, apart, scale, most, row, packed, to, width, co
         def load(base, first):
             return builder.load(_vector_at(builder, base, first, vector), align=8, typ=vector)
 
-        factors, limits, magic = load(scale, row), load(most, row), _same(vector, ROUND)
-        lowest = builder.fsub(_same(vector, -0.0), limits)
         squares = cgutils.alloca_once(builder, vector)
         builder.store(_same(vector, 0.0), squares)
+        if whole:
+            scale, most, energies = rest
+            factors, limits, magic = load(scale, row), load(most, row), _same(vector, ROUND)
+            lowest = builder.fsub(_same(vector, -0.0), limits)
+
+        def rounded(line):
+            value = builder.fsub(builder.fadd(builder.fmul(line, factors), magic), magic)
+            value = builder.select(builder.fcmp_ordered("<", value, limits), value, limits)
+            value = builder.select(builder.fcmp_ordered(">", value, lowest), value, lowest)
+            square = builder.fmul(value, value, flags=("contract",))
+            before = builder.load(squares, typ=vector)
+            builder.store(builder.fadd(before, square, flags=("contract",)), squares)
+            return value if narrow == vector else builder.fptrunc(value, narrow)
+
         half, every = LANES // 2, range(LANES)
         mixed = [[first + q // 2 + q % 2 * LANES for q in every] for first in (0, half)]
         orders = [ir.Constant(ir.VectorType(ir.IntType(32), LANES), order) for order in mixed]
@@ -175,33 +191,29 @@ def lay_rows(typingctx, z, place, apart, scale, most, row, packed, to, width, co
                 pairs = [(lines[q // 2], lines[q // 2 + half], orders[q % 2]) for q in every]
                 lines = [builder.shuffle_vector(*pair) for pair in pairs]
             for q, line in enumerate(lines):
-                value = builder.fsub(builder.fadd(builder.fmul(line, factors), magic), magic)
-                value = builder.select(builder.fcmp_ordered("<", value, limits), value, limits)
-                value = builder.select(builder.fcmp_ordered(">", value, lowest), value, lowest)
-                square = builder.fmul(value, value, flags=("contract",))
-                before = builder.load(squares, typ=vector)
-                builder.store(builder.fadd(before, square, flags=("contract",)), squares)
                 where = builder.add(to, builder.mul(builder.add(j, constant(q)), width))
-                value = value if narrow == vector else builder.fptrunc(value, narrow)
+                value = rounded(line) if whole else line
                 builder.store(value, _vector_at(builder, k, where, narrow), align=4)
-        total = _vector_at(builder, energies, at, vector)
-        builder.store(builder.load(squares, typ=vector), total, align=8)
+        if whole:
+            total = _vector_at(builder, energies, at, vector)
+            builder.store(builder.load(squares, typ=vector), total, align=8)
         return context.get_dummy_value()
 
     return types.void(*kinds), codegen
 
 
 @njit(nogil=True, cache=True)
-def lay_out(z, apart, m, scale, most, packed, width, energies):
-    """Lay out z (n, m) as panels of integers in `packed`, its columns filled up to a multiple of 4.
+def lay_out(z, apart, n, m, packed, width, scale, most, energies):
+    """Lay out z (n, m) as panels in `packed`, its columns filled up to a multiple of 4.
 
-    z is flat, with rows and columns so far `apart`. Rows are filled up to whole panels. energies
-    (pieces, panels * width), flat, get the sums of squares of each row over every PIECE columns.
+    z is flat, with rows and columns so far `apart`. Rows are filled up to whole panels. With a
+    scale numbers become integers, and energies (pieces, panels * width), flat, get the sums of
+    squares of each row over every PIECE columns.
     """
-    n, padded = len(scale), (m + 3) // 4 * 4
-    height = -(-n // width) * width
+    padded, height = (m + 3) // 4 * 4, -(-n // width) * width
     packed[n // width * width * padded : height * padded] = 0.0
-    energies[: -(-m // PIECE) * height] = 0.0
+    if scale is not None:
+        energies[: -(-m // PIECE) * height] = 0.0
     for i in range(0, n, LANES):
         base, tall = i // width * width * padded + i % width, min(LANES, n - i)
         packed[base // padded * padded + m * width : (i // width + 1) * width * padded] = 0.0
@@ -217,11 +229,13 @@ def lay_out(z, apart, m, scale, most, packed, width, energies):
                     lay_rows(z, start, (apart[1],), *held)
             for j in range(done, count):
                 for r in range(i, i + tall):
-                    value = np.rint(z[start + (r - i) * apart[0] + j * apart[1]] * scale[r])
-                    value = value if value < most[r] else most[r]
-                    value = value if value > -most[r] else -most[r]
+                    value = z[start + (r - i) * apart[0] + j * apart[1]]
+                    if scale is not None:
+                        value = np.rint(value * scale[r])
+                        value = value if value < most[r] else most[r]
+                        value = value if value > -most[r] else -most[r]
+                        energies[at + r - i] += value * value
                     packed[to + j * width + r - i] = value
-                    energies[at + r - i] += value * value
 
 
 @njit(nogil=True, cache=True)
@@ -281,26 +295,27 @@ def add_panels(packed, count, width, total, height, left, right, n_pieces, limit
 
 
 @njit(nogil=True, cache=True)
-def add_whole(z, apart, m, scale, most, packed, width, energies, total, height, limit):
-    """Add K K' over the columns of z (n, m) to the upper triangle of a flat total of int64.
+def add_product(z, apart, n, m, packed, width, total, height, scale, most, energies, limit):
+    """Add Z Z' over the columns of z (n, m) to the upper triangle of a flat total.
 
-    K are the rows of z times their scales, rounded; z is flat, with rows and columns so far
-    `apart`. The total is (height, height), and `packed` has room for a group of columns. No sum in
-    floating point passes `limit`. Return a number that no entry can have grown by more than.
+    z is flat, with rows and columns so far `apart`. The total is (height, height), and `packed` has
+    room for a group of columns. With a scale it is K K', in int64: K are the rows of z times their
+    scales, rounded. No sum in floating point passes `limit` then; return a number that no entry can
+    have grown by more than.
     """
     grown, group = 0.0, len(packed) // height
-    left = np.empty((group // PIECE + 1, height // HEIGHT))
-    right = np.empty((group // PIECE + 1, height // width))
+    left = np.zeros((group // PIECE + 1, height // HEIGHT))
+    right = np.zeros((group // PIECE + 1, height // width))
     # By Cauchy and Schwarz; a little less than the square, for the product is rounded.
     square = limit * limit * (1.0 - 2.0**-40)
     for first in range(0, m, group):
         count = min(group, m - first)
-        lay_out(z[first * apart[1] :], apart, count, scale, most, packed, width, energies)
+        lay_out(z[first * apart[1] :], apart, n, count, packed, width, scale, most, energies)
         n_pieces, padded = -(-count // PIECE), (count + 3) // 4 * 4
-        find_peaks(energies, n_pieces, height, HEIGHT, left)
-        grown += find_peaks(energies, n_pieces, height, width, right)
-        limits = left, right, n_pieces, square
-        add_panels(packed, padded, width, total, height, *limits, len(scale))
+        if scale is not None:
+            find_peaks(energies, n_pieces, height, HEIGHT, left)
+            grown += find_peaks(energies, n_pieces, height, width, right)
+        add_panels(packed, padded, width, total, height, left, right, n_pieces, square, n)
     return grown
 
 
@@ -354,3 +369,31 @@ def add_int64(one, other, total):
         # A sum overflowed where both signs differ from its own.
         every |= (a ^ c) & (b ^ c)
     return every >= 0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def solve_rows(T, B, backward):
+    """Solve T X = B for the rows of B (n, m), in place: for a lower T, or backward for an upper.
+
+    What lies on the other side of the diagonal is not read.
+    """
+    n, m = B.shape
+    for first in range(0, m, 128):  # columns at once, which stay in the cache
+        last = min(first + 128, m)
+        for s in range(n):
+            i = n - 1 - s if backward else s
+            x = B[i, first:last]
+            for q in range(0, s - 3, 4):  # four rows at once, so that x is read once for them
+                k, on = (n - 1 - q, -1) if backward else (q, 1)
+                a, b, c, d = T[i, k], T[i, k + on], T[i, k + 2 * on], T[i, k + 3 * on]
+                one, two = B[k, first:last], B[k + on, first:last]
+                three, four = B[k + 2 * on, first:last], B[k + 3 * on, first:last]
+                for j in range(len(x)):
+                    x[j] -= a * one[j] + b * two[j] + c * three[j] + d * four[j]
+            for q in range(s // 4 * 4, s):
+                k = n - 1 - q if backward else q
+                a, one = T[i, k], B[k, first:last]
+                for j in range(len(x)):
+                    x[j] -= a * one[j]
+            for j in range(len(x)):
+                x[j] /= T[i, i]

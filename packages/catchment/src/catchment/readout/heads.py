@@ -32,16 +32,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
 
 from catchment.arrays import Array, Fraction, NonNegativeFloat, check_fields
 from catchment.errors import SingularError
+from catchment.readout.linear_algebra import cholesky_solve, solve_triangular
 from catchment.readout.solve import feature_scale, rescaled
 from catchment.readout.statistics import Readout, RidgeStatistics, StatisticsSet, unpack
 
@@ -114,7 +115,7 @@ class LDA(Head):
         else:
             raise ValueError(f"the rows weigh {weight:g}; a covariance needs more than one")
         S, _, added = shrunk_covariance(S, statistics.weight, self.shrinkage, self.ridge)
-        weights: Array = lapack.dpotrs(covariance_factor(S), means, lower=1)[0]
+        weights = cholesky_solve(covariance_factor(S), means)
         present = n > 0
         p = np.where(present, n, 1.0) / n.sum() if self.priors == "counts" else np.ones(len(n))
         offset = np.log(p) - 0.5 * (means * weights).sum(axis=0)
@@ -206,14 +207,16 @@ def _centered(known: RidgeStatistics) -> Array:
 
 def covariance_factor(S: Array) -> Array:
     """Return the lower Cholesky factor (F, F) of a covariance; SingularError if there is none."""
-    factor, info = lapack.dpotrf(S, lower=1)
+    factor: Array | None = None
     noise = S.diagonal() * (16 + 4 * len(S)) * np.finfo(np.float64).eps
-    if info or (factor.diagonal() ** 2 < noise).any():
+    with suppress(np.linalg.LinAlgError):
+        factor = np.linalg.cholesky(S).astype(np.float64, copy=False)
+    if factor is None or (factor.diagonal() ** 2 < noise).any():
         raise SingularError(
             f"the covariance of {len(S)} features has no inverse: some do not vary, or repeat "
             "others; pass shrinkage='oas', a number above 0, or a ridge"
         )
-    return np.asarray(factor)
+    return factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,9 +283,9 @@ class KnownClasses:
         """Return how far rows of features (n, F) are from each class, (n, K)."""
         found = np.full((len(z), len(self.rows)), np.inf)
         for k in np.flatnonzero(self.rows > 0):
-            away = (z / self.scale - self.means[:, k]).T
+            away = np.ascontiguousarray((z / self.scale - self.means[:, k]).T)
             L = self.factors[k if len(self.factors) > 1 else 0]
-            found[:, k] = (solve_triangular(L, away, lower=True) ** 2).sum(axis=0) / len(L)
+            found[:, k] = (solve_triangular(L, away) ** 2).sum(axis=0) / len(L)
         return found
 
     def nearest(self, z: Array) -> Array:

@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 
 from catchment.arrays import Array, Integers, PositiveFloat, check_type, frozen
 from catchment.data.preprocessing import Preprocessing
@@ -187,7 +186,7 @@ class Model(Predictor):
         """Return the class probabilities (n, K) of rows of scores."""
         if self.temperature is None:
             return simplex_projection(scores)
-        return np.asarray(softmax(scores / self.temperature, axis=1))
+        return softmax(scores / self.temperature)
 
     def classify(self, new: New, *, device: str | None = None) -> list[str]:
         """Return the name of the class of each recording."""
@@ -610,6 +609,16 @@ def simplex_projection(scores: Array) -> Array:
     return np.asarray(np.maximum(scores - threshold, 0.0))
 
 
+def softmax(scores: Array) -> Array:
+    """Return exp(scores) (n, K) divided by the sum of each row.
+
+    >>> softmax(np.array([[1000.0, 1000.0]]))
+    array([[0.5, 0.5]])
+    """
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
 def fitted_temperature(scores: Array, labels: Integers, weight: Array | None = None) -> float:
     """Return the temperature under which softmax(scores / temperature) makes the labels likeliest.
 
@@ -636,7 +645,7 @@ def fitted_temperature(scores: Array, labels: Integers, weight: Array | None = N
 
     def too_sharp(temperature: float) -> bool:
         # The likelihood is concave in 1/temperature; its slope is this difference.
-        return float((softmax(scores / temperature, axis=1) * weighted).sum()) > aimed
+        return float((softmax(scores / temperature) * weighted).sum()) > aimed
 
     low, high = 1e-6, 1e6
     for _ in range(80):

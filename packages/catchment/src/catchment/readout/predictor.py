@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import attrgetter
+from statistics import NormalDist
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
-from scipy.special import ndtri
 
 from catchment.arrays import Array, Probability, check_type
 from catchment.data.preprocessing import Prepared, Preprocessing
@@ -209,7 +209,7 @@ class Predictor(ABC):
                 "catchment.calibrate"
             )
         check_type(coverage, Probability, "coverage")
-        half = float(ndtri((1.0 + coverage) / 2.0)) * self.deviation
+        half = NormalDist().inv_cdf((1.0 + coverage) / 2.0) * self.deviation
         return outputs - half, outputs + half
 
     def prepared_by(

@@ -36,18 +36,26 @@ import hashlib
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import Final
 
 import numpy as np
-from scipy.linalg import blas, cho_solve, eigh, eigvalsh, lapack, qr
 
 from catchment.arrays import Array, Integers
 from catchment.errors import PrecisionWarning, SingularError
 from catchment.readout import integers
-from catchment.readout.statistics import CONSTANT, Readout, RidgeStatistics, diagonal, pack
+from catchment.readout.linear_algebra import cholesky, cholesky_solve, inverse_norm
+from catchment.readout.statistics import (
+    CONSTANT,
+    Readout,
+    RidgeStatistics,
+    diagonal,
+    mirror_lower,
+    pack,
+)
 
 
 def scale_of(statistics: RidgeStatistics, standardize: bool) -> Array | None:
@@ -202,7 +210,7 @@ REMEDY: Final = "scale the inputs"
 
 def _condition(statistics: RidgeStatistics) -> str:
     """Return the condition of the centered Gram matrix in words."""
-    values = eigvalsh(statistics.lower_moments()[0], check_finite=False)
+    values = np.linalg.eigvalsh(statistics.lower_moments()[0])
     least, most = float(values[0]), float(values[-1])
     if least <= EPS * most:
         return f"the Gram matrix has a condition beyond {1 / EPS:.0e}"
@@ -421,20 +429,22 @@ def _solver(
     of_ridge = G.ravel(order="K")[:: len(G) + 1]
     of_ridge += ridge
     before = of_ridge.copy()
-    factor, info = lapack.dpotrf(G, lower=1, clean=0, overwrite_a=1)
+    factor = None
+    with suppress(np.linalg.LinAlgError):
+        factor = cholesky(G)
     # A squared pivot over its diagonal entry is the share of a feature that the ones before it do
     # not explain; this measure does not depend on the features' units, as the condition does.
     noise = before * (16 + 4 * len(G)) * EPS
-    if info or ((factor.diagonal() ** 2 < noise) & (ridge < 2 * EPS * before)).any():
+    if factor is None or ((factor.diagonal() ** 2 < noise) & (ridge < 2 * EPS * before)).any():
         lower, _ = statistics.lower_moments(intercept=intercept)
-        known: Array = eigvalsh(lower, check_finite=False).astype(np.float64)
+        known: Array = np.linalg.eigvalsh(lower).astype(np.float64)
         enough = smallest_ridge(statistics)
         raise singular_error(known, ridge, statistics.n_rows, enough=enough)
     doubtful = len(G) > 0 and ridge <= NEAR * EPS * before.sum()
     if doubtful and ridge < (limit := smallest_ridge(statistics)):
         # Whether the smallest eigenvalue, in any units of the features, is rounding.
         scaled = factor / np.sqrt(before)[:, None]
-        smallest, varied = float(lapack.dpocon(scaled, 1.0, uplo="L")[0]), before > 2 * ridge
+        smallest, varied = 1.0 / inverse_norm(scaled), before > 2 * ridge
         ratio = squared_lengths(statistics)[0][varied] / before[varied]
         mean = float(ratio.mean()) if varied.any() else 0.0
         if smallest < 8 * EPS * statistics.n_features**0.5 * mean:
@@ -444,7 +454,7 @@ def _solver(
                 PrecisionWarning,
                 stacklevel=3,
             )
-    return partial(cho_solve, (factor, True), check_finite=False)
+    return partial(cholesky_solve, factor)
 
 
 def solve_path(
@@ -550,9 +560,9 @@ class Spectrum:
         Q = None
         if within and F >= WIDE and 0 < n <= F // 4:
             some = np.random.default_rng(0).normal(size=(F, n))
-            Q, _ = qr(blas.dsymm(1.0, G, some, lower=1), mode="economic")
-            G = Q.T @ blas.dsymm(1.0, G, Q, lower=1)
-        values, vectors = eigh(G, overwrite_a=True, check_finite=False, driver="evd")
+            Q, _ = np.linalg.qr(mirror_lower(G) @ some)
+            G = Q.T @ (G @ Q)
+        values, vectors = np.linalg.eigh(G)
         vectors = vectors if Q is None else Q @ vectors
         return cls(
             np.maximum(values, 0.0),

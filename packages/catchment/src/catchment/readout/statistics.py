@@ -10,28 +10,22 @@ Where the features lie in fixed point (`catchment.readout.fixed_point`) every su
 exact: in which order, on how many threads and on which machine it was added does not show in it.
 
 Symmetric matrices are kept as their upper triangle, row after row. Read column after column, the
-same numbers are LAPACK's packed lower triangle, so LAPACK converts them and the Cholesky solver
-works on the lower triangle without a mirrored copy. Z Z' is added to a running sum one triangle
-only, in place, and without the interpreter's lock: numpy's Z @ Z.T copies the triangle and returns
-a new matrix, which for blocks that fit the cache costs more than a tenth of the product. So dsyrk
-is called where scipy keeps it for compiled code.
+same numbers are a lower triangle, on which the Cholesky solver works without a mirrored copy.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise, starmap
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
-from scipy.linalg import blas, cython_blas, lapack
 
 from catchment.arrays import Array, Integers, frozen, refuse_nonfinite
 from catchment.errors import FingerprintError, IntegrityError, UploadError
@@ -51,9 +45,6 @@ from catchment.wire import (
     Summable,
     Triangle,
 )
-
-if TYPE_CHECKING:
-    from ctypes import _CFunctionType
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +127,16 @@ def matrix_size(length: int) -> int:
     return size
 
 
+FEW = 256  # rows of which the places of a triangle are kept: clients are many then
+
+
+@lru_cache(maxsize=8)
+def _upper(size: int) -> Integers:  # asked for every client, of which a round may have a million
+    """Return where the upper triangle of a square matrix is, its rows one after another."""
+    places: Integers = np.flatnonzero(np.triu(np.ones((size, size), dtype=bool)))
+    return places
+
+
 def pack(matrix: Array) -> Array:
     """Return the upper triangle (n(n+1)/2,) of a symmetric matrix (n, n).
 
@@ -144,10 +145,10 @@ def pack(matrix: Array) -> Array:
     """
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"the matrix has shape {matrix.shape}; only square ones can be packed")
-    if matrix.size == 0:
-        return np.empty(0)
-    packed: Array = lapack.dtrttp(matrix.T, uplo="L")[0]
-    return packed
+    n = len(matrix)
+    if n <= FEW:
+        return np.asarray(matrix.reshape(-1)[_upper(n)])
+    return np.concatenate([matrix[i, i:] for i in range(n)])
 
 
 def unpack_lower(packed: Array) -> Array:
@@ -159,11 +160,15 @@ def unpack_lower(packed: Array) -> Array:
     array([[1., 0.],
            [2., 3.]])
     """
-    size = matrix_size(len(packed))
-    if size == 0:
-        return np.empty((0, 0), order="F")
-    lower: Array = lapack.dtpttr(size, packed, uplo="L")[0]
-    return lower
+    n, end = matrix_size(len(packed)), 0
+    upper = np.zeros((n, n))
+    if n <= FEW:
+        upper.reshape(-1)[_upper(n)] = packed
+        return upper.T
+    for i in range(n):
+        end, start = end + n - i, end
+        upper[i, i:] = packed[start:end]
+    return upper.T
 
 
 def mirror_lower(lower: Array) -> Array:
@@ -208,52 +213,6 @@ def diagonal_places(length: int) -> Integers:
     size = matrix_size(length)
     k = np.arange(size)
     return k * size - k * (k - 1) // 2
-
-
-def add_gram(total: Array, Z: Array) -> None:
-    """Add Z Z', for Z (n, m), to the upper triangle of total (n, n), in place.
-
-    What lies below the diagonal has no meaning afterwards. Fastest if the numbers of Z are
-    neighbors along one of its axes; it need not be contiguous.
-
-    >>> total = np.zeros((2, 2))
-    >>> add_gram(total, np.array([[1.0, 2.0], [3.0, 4.0]]))
-    >>> np.triu(total)
-    array([[ 5., 11.],
-           [ 0., 25.]])
-    """
-    n, m = Z.shape
-    if n == 0 or m == 0:
-        return
-    syrk = _syrk()
-    if syrk is None:
-        total += Z @ Z.T
-        return
-    if Z.itemsize not in Z.strides:
-        Z = np.ascontiguousarray(Z)
-    # BLAS counts columns first: to it our rows are columns, and our upper triangle is the lower.
-    by_rows = Z.strides[1] == Z.itemsize
-    apart = max(Z.strides[0 if by_rows else 1] // Z.itemsize, m if by_rows else n)
-    rows, columns, stride = (ctypes.byref(ctypes.c_int(size)) for size in (n, m, apart))
-    one, way = ctypes.byref(ctypes.c_double(1.0)), b"T" if by_rows else b"N"
-    Z_, total_ = Z.ctypes.data, total.ctypes.data
-    syrk(b"L", way, rows, columns, one, Z_, stride, one, total_, rows)
-
-
-@cache
-def _syrk() -> _CFunctionType | None:
-    """Return BLAS's dsyrk, or None where scipy was built with integers other than C's int."""
-    capsule = cython_blas.__pyx_capi__["dsyrk"]
-    name_of = ctypes.pythonapi.PyCapsule_GetName
-    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    signature = name_of(capsule)
-    if not signature.startswith(b"void (char *, char *, int *, int *, "):
-        return None
-    text, pointer = ctypes.c_char_p, ctypes.c_void_p
-    prototype = ctypes.CFUNCTYPE(None, text, text, *(8 * [pointer]))
-    return prototype(pointer_of(capsule, signature))
 
 
 # A variance below this share of the second moment is rounding left by the subtraction of the mean.
@@ -699,8 +658,11 @@ class RidgeStatistics(Structure):
         if not intercept or self.weight <= 0:
             return G, C
         raw = G.diagonal().copy()
-        G = blas.dsyr(-1.0 / self.weight, self.feature_sum, lower=1, a=G, overwrite_a=1)
-        C -= np.outer(self.feature_sum / self.weight, self.target_sum)
+        mean, step = self.feature_sum / self.weight, 64
+        for start in range(0, len(G), step):  # by columns, so that no second matrix is made
+            below = np.outer(mean[start : start + step], self.feature_sum[start:])
+            G[start:, start : start + step] -= below.T
+        C -= np.outer(mean, self.target_sum)
         constant = np.flatnonzero(G.diagonal() <= CONSTANT * raw)
         if len(constant):
             G[constant] = 0.0

@@ -39,11 +39,11 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import toeplitz
 
 from catchment.arrays import Array
 from catchment.errors import UploadError
 from catchment.features.base import warn_of_clipping
+from catchment.readout.linear_algebra import toeplitz
 from catchment.wire import ROWS, SAME, SIGNED, WEIGHT, Kind, Shape, Summable
 
 DIGITS = 12  # binary digits of inputs after the point

@@ -12,7 +12,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, OutlierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import assert_all_finite
@@ -40,7 +39,7 @@ from catchment.federation.learn.yule_walker import LOOKBACK, fit_lags
 from catchment.readout.adapt import SelfTraining, self_train
 from catchment.readout.detector import MahalanobisDetector
 from catchment.readout.forecasting import Forecast, forecast, forecasts
-from catchment.readout.model import Model, fitted_temperature
+from catchment.readout.model import Model, fitted_temperature, softmax
 from catchment.readout.statistics import RidgeStatistics
 from catchment.sklearn.base import (
     EchoStateEstimator,
@@ -118,7 +117,7 @@ class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mis
     def predict_proba(self, X: Inputs) -> NDArray[Any]:
         """Return probabilities (n, K), arranged like X."""
         given, scores = self._scores(X)
-        return given.arranged(softmax(scores / self.temperature_, axis=1))
+        return given.arranged(softmax(scores / self.temperature_))
 
     def predict(self, X: Inputs) -> NDArray[Any]:
         """Return labels (n,), arranged like X."""

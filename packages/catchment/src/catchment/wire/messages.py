@@ -42,16 +42,7 @@ SHORT_HEADER = 1 << 12  # headers of up to this many bytes are remembered once r
 FEW, SHORT_FACT = 16, 1000  # facts, arrays and characters of a fact in a plain message
 _PREFIX = struct.Struct("<4sHQ32s")
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
-_TYPES = {
-    "f8": "<f8",
-    "f4": "<f4",
-    "i8": "<i8",
-    "u8": "<u8",
-    "u4": "<u4",
-    "i2": "<i2",
-    "i1": "|i1",
-    "u1": "|u1",
-}
+_TYPES = ("f8", "f4", "i8", "u8", "u4", "i2", "i1", "u1")  # little-endian
 PACKED = "i8"
 # Packed numbers: how many make a chunk, the fewest bits of each, and the bytes of a plane of bits.
 CHUNK, FEWEST, PLANE = 64, 4, 8
@@ -343,10 +334,10 @@ def _described(entry: object) -> tuple[np.dtype[Any], tuple[int, ...], int | Non
             sized = all(type(size) is int and 0 <= size <= MAX_MESSAGE for size in shape)
             if sized and math.prod(sizes) <= MAX_MESSAGE:
                 if not rest:
-                    return np.dtype(_TYPES[code]), tuple(shape), None
+                    return np.dtype(f"<{code}"), tuple(shape), None
                 if code == PACKED and len(rest) == 1 and type(rest[0]) is int:
                     check_length(math.prod(shape), rest[0])
-                    return np.dtype(_TYPES[code]), tuple(shape), rest[0]
+                    return np.dtype(f"<{code}"), tuple(shape), rest[0]
     raise IntegrityError(f"the message header describes an array as {str(entry)[:80]}")
 
 

@@ -10,7 +10,9 @@ from inspect import getmodule
 
 import numpy as np
 import pytest
-from scipy import stats
+from hypothesis import example, given
+from hypothesis import strategies as st
+from scipy import special, stats
 from scipy.optimize import minimize_scalar
 
 from catchment.privacy.dp import (
@@ -23,6 +25,7 @@ from catchment.privacy.dp import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_multiplier,
+    log_normal_cdf,
     rounded_normal,
 )
 
@@ -40,6 +43,57 @@ def test_delta_against_an_integral(s: float, epsilon: float) -> None:
     excess = stats.norm.pdf(x, 1, s) - math.exp(epsilon) * stats.norm.pdf(x, 0, s)
     expected = np.trapezoid(np.maximum(excess, 0), x)
     assert gaussian_delta(s, epsilon) == pytest.approx(expected, rel=1e-4, abs=1e-12)
+
+
+def log_of_tail(x: int) -> float:
+    """Return log Phi(-x) to the last digit: Phi(-x) / phi(x) is 1/(x + 1/(x + 2/(x + 3/(x + ...
+
+    Laplace's continued fraction, in exact arithmetic with 60 digits.
+    """
+    with localcontext() as context:
+        context.prec = 60
+        below = Decimal(x)
+        for k in range(6000 // x + 400, 0, -1):
+            below = x + k / below
+        pi = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
+        return float(-(Decimal(x) ** 2) / 2 - (2 * pi).ln() / 2 - below.ln())
+
+
+@pytest.mark.parametrize("x", [3, 5, 10, 19, 20, 21, 25, 30, 37, 38, 39, 40, 100, 10**4, 10**8])
+def test_log_normal_cdf_far_out_to_the_last_digits(x: int) -> None:
+    assert log_normal_cdf(-float(x)) == pytest.approx(log_of_tail(x), rel=4e-16, abs=0)
+    # log(1 - p) is -p far out on the other side.
+    other = -math.exp(log_of_tail(x))
+    assert log_normal_cdf(float(x)) == pytest.approx(other, rel=1e-12 + abs(other), abs=5e-324)
+
+
+@given(st.floats(-1e6, 40.0))
+@example(-1.0)
+@example(math.nextafter(-1.0, 0.0))
+@example(-20.0)
+@example(math.nextafter(-20.0, 0.0))
+def test_log_normal_cdf_is_scipys(x: float) -> None:
+    assert log_normal_cdf(x) == pytest.approx(float(special.log_ndtr(x)), rel=2e-13, abs=1e-300)
+
+
+def test_log_normal_cdf_rises_where_its_forms_meet_and_knows_its_ends() -> None:
+    for edge in (-20.0, -1.0):
+        near = edge + 1e-9 * np.arange(-50, 51)
+        assert (np.diff([log_normal_cdf(float(x)) for x in near]) > 0).all()
+    assert log_normal_cdf(-math.inf) == -math.inf
+    assert log_normal_cdf(math.inf) == 0.0
+    assert math.isnan(log_normal_cdf(math.nan))
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 8.0, 50.0, 400.0])
+@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-9, 1e-12])
+def test_the_noise_is_no_less_than_with_scipys_distribution(epsilon: float, delta: float) -> None:
+    def scipys(s: float) -> float:
+        kept, lost = special.log_ndtr([0.5 / s - epsilon * s, -0.5 / s - epsilon * s])
+        return float(math.exp(kept) * -math.expm1(min(epsilon + lost - kept, 0.0)))
+
+    s = gaussian_multiplier(epsilon, delta)
+    assert scipys(s * (1 + 1e-10)) <= delta < scipys(s * (1 - 1e-10))
 
 
 def test_large_epsilon_does_not_overflow() -> None:
@@ -75,6 +129,35 @@ def test_rounded_normal_is_normal() -> None:
     x = rounded_normal(2.0**20, 60_000)
     assert x.dtype == np.int64
     assert stats.kstest(x / 2.0**20, "norm").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 7])
+def test_rounded_normal_has_the_size_asked_for(size: int) -> None:
+    assert rounded_normal(1e9, size).shape == (size,)
+
+
+def test_pairs_of_rounded_normals_are_independent_and_their_tails_are_there() -> None:
+    x = rounded_normal(2.0**30, 400_001) / 2.0**30
+    half = len(x) // 2 + 1
+    one, two = x[: half - 1], x[half:]
+    for a, b in ((one, two), (one**2, two**2), (np.abs(one) > 2, np.abs(two) > 2)):
+        assert abs(np.corrcoef(a, b)[0, 1]) < 6 / math.sqrt(half)
+    for bound in (2.0, 3.0, 4.0):
+        for tail in (x > bound, x < -bound):
+            assert stats.binomtest(int(tail.sum()), len(x), stats.norm.sf(bound)).pvalue > 1e-6
+
+
+def test_both_ends_of_the_words_are_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words of zeros and ones give the farthest point, and one next to the middle."""
+    for bits, distance in (((0, 0), 2**-32), ((2**64 - 1, 0), 2.0**0.5 * math.log(2) ** 0.5)):
+        words = np.array(bits, dtype=np.uint64)
+        monkeypatch.setattr(getmodule(rounded_normal), "random_words", lambda n, words=words: words)
+        found = rounded_normal(2.0**50, 2)
+        assert found.tolist() == pytest.approx([distance * 2.0**50, 0.0], rel=1e-9, abs=1.0)
+    words = np.array([1, 2**62], dtype=np.uint64)  # the farthest, a quarter turn on
+    monkeypatch.setattr(getmodule(rounded_normal), "random_words", lambda n: words)
+    far = math.sqrt(2 * 65 * math.log(2))
+    assert rounded_normal(2.0**40, 2).tolist() == pytest.approx([0.0, far * 2.0**40], abs=2.0)
 
 
 def test_discrete_gaussian_has_its_probabilities() -> None:

@@ -33,7 +33,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge
 from numpy.linalg import norm
-from scipy.linalg import eigh
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
@@ -268,7 +267,7 @@ def towards(
         readouts = towards(rescaled(own, scale), drawn_to, strengths)
         return [for_raw_features(readout, scale) for readout in readouts]
     A, B = augmented(own)
-    values, Q = eigh(A, check_finite=False)
+    values, Q = np.linalg.eigh(A)
     values = np.maximum(values, 0.0)
     unit = float(np.trace(A)) / len(A)
     inner, anchor = Q.T @ B, Q.T @ np.vstack([shared.weights, shared.intercept])

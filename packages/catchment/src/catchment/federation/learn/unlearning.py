@@ -55,12 +55,11 @@ import numpy as np
 
 from catchment.arrays import Array, Booleans, Probability
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.features.base import FeatureMap
+from catchment.features.base import handed
 from catchment.federation.algorithm import (
     Additive,
     Algorithm,
     Data,
-    Requirements,
     RoundContext,
     Tally,
 )
@@ -203,7 +202,20 @@ def unlearn(algorithm: Algorithm[S, Any, Any], state: S, client: str) -> Unlearn
             f"the server keeps {only}; ask {client} to send its statistics again and use "
             "unlearn_rows"
         )
-    after, kept, certificate = _taken_off(known, client)
+    before: Any = _learned(known.total)
+    kept, removed = kept_and_removed(known.by_client, client)
+    how: How = "subtracted"
+    if before.is_exact and removed.is_exact:
+        how = "equality"
+    elif sum(value.n_rows for value in known.by_client.values()) == before.n_rows:
+        how = "summed-anew"
+    if isinstance(known, YuleWalkerState):
+        first, after = before, before - removed
+    else:
+        first = next(iter(before.members.values()))
+        after = summed(kept) if how == "summed-anew" else _checked_difference(before, removed)
+    about = (first.fingerprint, removed.n_rows)
+    certificate = certified(client, ALL, before, after, removed, how, *about)
     left, remains = type(known)(after, kept), ""
     if isinstance(known, RidgeState):
         remains = NAMES_REMAIN if learner.labels == "some" else ""
@@ -213,25 +225,6 @@ def unlearn(algorithm: Algorithm[S, Any, Any], state: S, client: str) -> Unlearn
             raise FederationError(f"only {client} has set the threshold; run the plan without it")
         left, remains = replace(left, counts=summed(counts), counts_by_client=counts), REMAINS
     return Unlearned(learner.solved(left), replace(certificate, remains=remains))
-
-
-def _taken_off(state: Any, client: str) -> tuple[Any, Any, Certificate]:
-    """Return the sum without a client's part, what is kept of the others, and the certificate."""
-    by_client: Mapping[str, Any] = state.by_client
-    before: Any = _learned(state.total)
-    kept, removed = kept_and_removed(by_client, client)
-    how: How = "subtracted"
-    if before.is_exact and removed.is_exact:
-        how = "equality"
-    elif sum(value.n_rows for value in by_client.values()) == before.n_rows:
-        how = "summed-anew"
-    if isinstance(state, YuleWalkerState):
-        first, after = before, before - removed
-    else:
-        first = next(iter(before.members.values()))
-        after = summed(kept) if how == "summed-anew" else _checked_difference(before, removed)
-    about = (first.fingerprint, removed.n_rows)
-    return after, kept, certified(client, ALL, before, after, removed, how, *about)
 
 
 def summed(by_client: Mapping[str, V]) -> V:
@@ -411,9 +404,7 @@ class RowsOfClass(Algorithm[RidgeState, Tally[RidgeStatistics], Any]):
     ridge: FederatedRidge
     name: str
 
-    @property
-    def requirements(self) -> Requirements:
-        return self.ridge.requirements
+    requirements = handed("ridge.requirements")
 
     def start(self) -> RidgeState:
         return RidgeState()
@@ -480,7 +471,22 @@ def state_without_class(
         if by_group:
             by_group[group_of(client)] = _without(by_group[group_of(client)], sent, client)
         total = _without(total, sent, client)
-    _refuse_rest(total, state.total, k, name, by_client)
+    n_left = float(total.floats.target_sum[k])
+    if n_left > 0.5 or (total.fixed is not None and n_left):
+        some = holders(by_client, k)
+        who = f", of {_listed(some)}" if some else ""
+        raise FederationError(
+            f"{n_left:g} rows of {name} are still in the sum{who}; everybody who has the class has "
+            "to send its sums"
+        )
+    largest = float(np.abs(state.total.floats.cross[:, k]).max(initial=0.0))
+    if float(np.abs(total.floats.cross[:, k]).max(initial=0.0)) > LEFT * largest:
+        raise FederationError(
+            f"as many rows came as there were of {name}, and not the same: what is left of its "
+            "column is not zero; send the sums of the very recordings that were sent before"
+        )
+    if not total.n_rows:
+        raise FederationError(f"{name} is the only class with rows; without it there is no model")
     after = without_class(algorithm, name)
     kept = {client: _dropped(one, k) for client, one in by_client.items() if one.n_rows}
     groups = {group: _dropped(one, k) for group, one in by_group.items() if one.n_rows}
@@ -521,32 +527,6 @@ def _holders_alone(state: RidgeState, k: int, name: str) -> list[str]:
             "recordings)"
         )
     return list(found)
-
-
-def _refuse_rest(
-    total: RidgeStatistics,
-    before: RidgeStatistics,
-    k: int,
-    name: str,
-    by_client: Mapping[str, RidgeStatistics],
-) -> None:
-    """Raise FederationError unless nothing of a class is left in a sum."""
-    n_left = float(total.floats.target_sum[k])
-    if n_left > 0.5 or (total.fixed is not None and n_left):
-        some = holders(by_client, k)
-        who = f", of {_listed(some)}" if some else ""
-        raise FederationError(
-            f"{n_left:g} rows of {name} are still in the sum{who}; everybody who has the class has "
-            "to send its sums"
-        )
-    largest = float(np.abs(before.floats.cross[:, k]).max(initial=0.0))
-    if float(np.abs(total.floats.cross[:, k]).max(initial=0.0)) > LEFT * largest:
-        raise FederationError(
-            f"as many rows came as there were of {name}, and not the same: what is left of its "
-            "column is not zero; send the sums of the very recordings that were sent before"
-        )
-    if not total.n_rows:
-        raise FederationError(f"{name} is the only class with rows; without it there is no model")
 
 
 def _without(whole: RidgeStatistics, part: RidgeStatistics, client: str) -> RidgeStatistics:
@@ -608,9 +588,7 @@ class UnknownThreshold(Algorithm[Counts, Counts, OpenSetModel]):
         if self.model.classes is None:
             raise ValueError("the model predicts numbers; only classes can be unknown")
 
-    @property
-    def features(self) -> FeatureMap:
-        return self.model.features
+    features = handed("model.features")
 
     def start(self) -> Counts:
         return Counts.zero(log_edges(LOW, HIGH, PER_DECADE))

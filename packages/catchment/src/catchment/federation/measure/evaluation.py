@@ -6,7 +6,7 @@ Like an evaluation, with counts of errors in the place of their sums. Counts are
 secure aggregation of them is exact, and the server needs no more than that sum.
 
 Clients that trained can be asked, too: the server solves a readout without each group of clients
-from the sums that it has (`without_each`), sends all of these, and every client takes the one that
+from the sums that it has, sends all of these, and every client takes the one that
 it has no part in. Coverage is then no theorem, as the readouts are not the model's own (jackknife+
 and CV+ promise 2 p - 1: Barber et al. 2021), and in practice about what is asked for.
 """
@@ -27,7 +27,7 @@ from catchment.arrays import Array, PositiveInt
 from catchment.data.recording import Recording
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
-from catchment.federation.learn.sums import RidgeState, V, group_of, group_sums, learned
+from catchment.federation.learn.sums import KEPT_APART, V, group_of, group_sums, learned
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import Result
 from catchment.federation.rows import targets_of
@@ -49,7 +49,6 @@ GROUP = 256  # clients whose recordings are on a device together...
 STEPS = 4_000_000  # ...unless they are long
 MOST_SHOWN = 30  # clients in a printed table
 LOSS = 0.01  # of accuracy: who loses more by adapting is counted
-KEPT_APART = "it keeps clients apart; pass store_per_client=False"
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,8 +284,16 @@ class Evaluation(Scoring):
         tested = self.model_under_test
         if not isinstance(tested, Model) or self.adapted:
             return list(super().client_updates(received, clients))
-        sent = replace(tested, readout=Readout.from_message(received))
-        return evaluate_each(sent, [data for data, _ in clients], device=self.device)
+        sent, device = replace(tested, readout=Readout.from_message(received)), self.device
+        found, waiting, n_steps = list[Score](), list[list[Recording]](), 0
+        for k, (data, _) in enumerate(clients, start=1):
+            waiting.append(_prepared(sent, data))
+            n_steps += sum(recording.n_steps for recording in waiting[-1])
+            if n_steps >= STEPS or k == len(clients):  # of several clients, side by side
+                outputs = iter(sent.outputs_of([*chain(*waiting)], device=device))
+                found += [_score(sent, each, [*islice(outputs, len(each))]) for each in waiting]
+                waiting, n_steps = [], 0
+        return found
 
     @cached_property
     def _sha256(self) -> str:
@@ -304,21 +311,6 @@ def evaluate(model: Predictor, data: Data, client: str = "", *, device: str | No
     return _score(model, prepared, model.outputs_of(prepared, client, device=device))
 
 
-def evaluate_each(
-    model: Model, clients: Sequence[Data], *, device: str | None = None
-) -> list[Score]:
-    """Return each client's score; recordings of several clients are run side by side."""
-    found, waiting, n_steps = list[Score](), list[list[Recording]](), 0
-    for k, data in enumerate(clients, start=1):
-        waiting.append(_prepared(model, data))
-        n_steps += sum(recording.n_steps for recording in waiting[-1])
-        if n_steps >= STEPS or k == len(clients):
-            outputs = iter(model.outputs_of([*chain(*waiting)], device=device))
-            found += [_score(model, each, [*islice(outputs, len(each))]) for each in waiting]
-            waiting, n_steps = [], 0
-    return found
-
-
 def _prepared(model: Predictor, data: Data) -> list[Recording]:
     raw = list(data())
     if not raw:
@@ -328,15 +320,10 @@ def _prepared(model: Predictor, data: Data) -> list[Recording]:
     return list(map(model.labeled, model.preprocessing.apply(raw)))
 
 
-def targets_and_outputs(model: Predictor, data: Data, client: str = "") -> tuple[Array, Array]:
-    """Return targets (n, K), NaN where they are missing, and outputs (n, K) of a client's rows."""
-    prepared = _prepared(model, data)
-    return _compared(model, prepared, model.outputs_of(prepared, client))
-
-
 def _compared(
     model: Predictor, prepared: Sequence[Recording], outputs: Sequence[Array]
 ) -> tuple[Array, Array]:
+    """Return targets (n, K), NaN where they are missing, and outputs (n, K) of all rows."""
     targets = [
         targets_of(recording, len(y), model.washout if model.per_step else None, k)
         for k, (recording, y) in enumerate(zip(prepared, outputs, strict=True))
@@ -407,7 +394,9 @@ class Calibration(Algorithm[Counts, Counts, Intervals]):
             model = replace(model, readout=sent or Readout.from_message(received), statistics=None)
         elif received.facts.get("sha256") != self._sha256:
             raise IntegrityError("the server calibrates another model than this client was given")
-        targets, outputs = targets_and_outputs(model, data, context.client)
+        prepared = _prepared(model, data)
+        said = model.outputs_of(prepared, context.client)
+        targets, outputs = _compared(model, prepared, said)
         chosen = self._drawn(targets, context)
         return error_counts(outputs[chosen], targets[chosen], self.edges, self.cuts)
 
@@ -453,35 +442,24 @@ class Calibration(Algorithm[Counts, Counts, Intervals]):
 
 
 def readouts_without_each(result: Result[Any, Any]) -> dict[int, Readout]:
-    """Return, by group of clients, the readout of everybody else in a training."""
-    state, plan = result.state, result.plan
-    if not isinstance(state, YuleWalkerState):
-        return without_each(state)
-    learn: Any = plan.algorithm
-    total: Any = state.total
-    found = {}
-    for group, own in _apart(group_sums(state.by_client)).items():
-        made = learn.result(replace(state, total=total - own))
-        found[group] = made.prepared_by(plan.preprocessing, plan.channels).readout
-    return found
-
-
-def without_each(state: RidgeState) -> dict[int, Readout]:
-    """Return, by group of clients, the readout of everybody else's statistics.
+    """Return, by group of clients, the readout of everybody else in a training.
 
     The ridge is the one that all clients chose together. The statistics of the others are their
     sum, so that nothing of a group is in its readout.
-
-    Parameters
-    ----------
-    state
-        What a training ended with, the statistics of clients or of groups of them kept.
     """
-    by_group, ridge = _apart(state.by_group or group_sums(state.by_client)), learned(state.readout)
-    found = {}
-    for group in by_group:
-        others = reduce(add, (s for other, s in by_group.items() if other != group))
-        found[group] = chosen_readout(others, ridge.ridge, standardize=state.standardized)[1]
+    state, plan, found = result.state, result.plan, dict[int, Readout]()
+    if not isinstance(state, YuleWalkerState):
+        by_group, ridge = _apart(state.by_group or group_sums(state.by_client)), state.readout
+        for group in by_group:
+            others = reduce(add, (s for other, s in by_group.items() if other != group))
+            how = {"standardize": state.standardized}
+            found[group] = chosen_readout(others, learned(ridge).ridge, **how)[1]
+        return found
+    learn: Any = plan.algorithm
+    total: Any = state.total
+    for group, own in _apart(group_sums(state.by_client)).items():
+        made = learn.result(replace(state, total=total - own))
+        found[group] = made.prepared_by(plan.preprocessing, plan.channels).readout
     return found
 
 

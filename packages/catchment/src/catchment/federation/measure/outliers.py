@@ -46,7 +46,6 @@ from operator import add
 from typing import Literal
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from catchment.arrays import Array, Probability, check_type
 from catchment.readout.solve import feature_scale, path_errors, rescaled, scale_of, solve_readout
@@ -255,7 +254,7 @@ def round_scores(
     scale = feature_scale(total)
     mean, correlations = _moments(total, scale)
     shrunk = (1 - SHRINKAGE) * correlations + SHRINKAGE * np.eye(len(mean))
-    precision = cho_solve(cho_factor(shrunk), np.eye(len(mean)))
+    precision = np.linalg.inv(shrunk)
     errors, inputs = [], []
     for name in both:
         ratio = _mean_error(new[name], readout) / _mean_error(before[name], readout)

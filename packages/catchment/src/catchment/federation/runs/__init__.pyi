@@ -5,7 +5,6 @@ from catchment.federation.runs.folder import (
     MODEL as MODEL,
     PLAN as PLAN,
     PROGRESS as PROGRESS,
-    StageKeeper as StageKeeper,
     locked as locked,
     remove_run as remove_run,
 )

@@ -29,8 +29,8 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
@@ -106,8 +106,10 @@ _TABLES = sorted(re.findall(r"EXISTS (\w+)", _SCHEMA))
 
 
 @final
-class RunFolder:
+class RunFolder(Keeper[Any]):
     """A run's folder, open for writing by one process; close it, or use it in a `with` block.
+
+    As a keeper it writes down the stage that `keeper` named last, and goes on where it stopped.
 
     Parameters
     ----------
@@ -142,20 +144,12 @@ class RunFolder:
         self.states: dict[str, Any] = {}  # by stage, of a run in memory
         self.content = b""  # the database of a run in memory, once it is closed
         self.entries: list[tuple[Cell, ...]] = []
-        self._lock: sqlite3.Connection | None = None
-        if not self.in_memory:
-            self._lock = self._locked(resume)
-        try:
-            self.database = _opened(self.folder)
-            try:
-                self._check(fingerprint, plan)
-            except BaseException:
-                self.database.close()
-                raise
-        except BaseException:
-            if self._lock:
-                self._lock.close()
-            raise
+        with ExitStack() as held:
+            if not self.in_memory:
+                held.enter_context(closing(self._locked(resume)))
+            self.database = held.enter_context(closing(_opened(self.folder)))
+            self._check(fingerprint, plan)
+            self._held = held.pop_all()
 
     def _locked(self, resume: bool) -> sqlite3.Connection:
         """Return the lock of a folder that is there now, and that may be written."""
@@ -198,7 +192,7 @@ class RunFolder:
 
     def keeper(
         self, stage: str, plan: Plan[S, Any, Any], *, goes_on: bool = False, logs: bool = False
-    ) -> StageKeeper[S]:
+    ) -> Keeper[S]:
         """Return the keeper of one stage; a stage that was run with another plan is refused.
 
         Parameters
@@ -230,7 +224,67 @@ class RunFolder:
                     if kind.holds:
                         said = (kind.name, kind.holds, json.dumps(kind.tells))
                         self.database.execute("INSERT OR IGNORE INTO kinds VALUES (?, ?, ?)", said)
-        return StageKeeper(self, stage, plan, logs)
+        self.stage, self.plan, self.logs = stage, plan, logs
+        return self
+
+    def resume(self) -> tuple[Any, tuple[Record, ...]] | None:
+        """Return the state and records of the finished rounds, or None if there are none."""
+        if self.in_memory and self.stage not in self.states:
+            return None
+        records = records_of(self.database, self.stage)
+        if not records:
+            return None
+        if self.logs:
+            done = (self.stage, len(records), self.plan.rounds)
+            rounds_log.info("%s: %d of %d rounds are done", *done)
+        if self.in_memory:
+            return self.states[self.stage], records
+        state = last_state_of(self.database, self.folder, self.stage)
+        return self.plan.algorithm.load_state(state), records
+
+    def note(self, entry: Entry) -> None:
+        self.note_all(Entries.of([entry]))
+
+    def note_all(self, entries: Entries) -> None:
+        digits, rows, heads = entries.sha256.hex(), self.entries, []
+        for one in entries.abouts:
+            shapes = json.dumps(one.shapes, separators=(",", ":"))
+            heads.append((one.round, (one.direction, one.purpose, shapes), one.epsilon))
+        sent = zip(entries.clients, entries.which.tolist(), entries.n_bytes.tolist(), strict=True)
+        for k, (client, which, n_bytes) in enumerate(sent):
+            (round_, what, epsilon), sha256 = heads[which], digits[64 * k : 64 * k + 64]
+            rows.append((self.stage, round_, client, *what, n_bytes, sha256, epsilon))
+        if len(rows) >= BATCH:
+            self.flush()
+
+    def close_round(self, state: Any, record: Record) -> None:
+        """Keep a state and then commit its round; the state before it is no longer needed."""
+        algorithm, at, written = self.plan.algorithm, (self.stage, record.round), ""
+        counts = (record.n_asked, record.n_used, record.seconds, record.bytes_down, record.bytes_up)
+        if self.in_memory:
+            self.states[self.stage] = state
+        else:
+            content = algorithm.save_state(state).to_bytes()
+            replace_file(self.state_path(*at), content, mode=PRIVATE)
+            written = hashlib.sha256(content).hexdigest()
+        with self.transaction():
+            self.insert("rounds", [(*at, *counts, written)])
+            for one in record.refused:
+                self.insert("refusals", [(*at, one.client, one.code, one.reason)])
+            for named in record.figures.items():
+                self.insert("figures", [(*at, *named)])
+            if written:
+                sums = digests_of(algorithm.tally(state))
+                self.insert("digests", [(*at, d.client, d.sha256, int(d.is_exact)) for d in sums])
+        if written and record.round > 0:
+            self.state_path(self.stage, record.round - 1).unlink(missing_ok=True)
+        if self.logs:
+            how = (record.n_used, record.n_asked, record.seconds)
+            about = (self.stage, record.round + 1, self.plan.rounds, *how)
+            rounds_log.info("%s, round %d of %d: %d of %d clients, %.1f s", *about)
+            for one in record.refused:
+                told = (one.client, self.stage, one.reason, one.code)
+                rounds_log.warning("%s was left out of the %s: %s (%s)", *told)
 
     def flush(self) -> None:
         """Commit the messages so far."""
@@ -243,18 +297,14 @@ class RunFolder:
         if self.database.in_transaction:
             yield
             return
-        self.database.execute("BEGIN IMMEDIATE")
-        try:
+        with self.database:
+            self.database.execute("BEGIN IMMEDIATE")
             self.database.executemany(
                 "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1) "
                 "ON CONFLICT DO UPDATE SET times = times + 1",
                 self.entries,
             )
             yield
-        except BaseException:
-            self.database.execute("ROLLBACK")
-            raise
-        self.database.execute("COMMIT")
         self.entries = []
 
     def insert(self, table: str, rows: Iterable[Sequence[Cell]], *, replace: bool = False) -> None:
@@ -305,87 +355,14 @@ class RunFolder:
             with suppress(sqlite3.OperationalError):
                 self.database.execute("PRAGMA journal_mode = DELETE")
         finally:
-            self.database.close()
-            if self._lock:
-                self._lock.close()
-            del self.database, self._lock, self.states
+            self._held.close()
+            del self.database, self.states
 
     def __enter__(self) -> RunFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class StageKeeper(Keeper[S]):
-    """Writes down one stage of a run and goes on where it stopped; `RunFolder.keeper` makes it."""
-
-    folder: RunFolder
-    stage: str
-    plan: Plan[S, Any, Any]
-    logs: bool
-
-    def resume(self) -> tuple[S, tuple[Record, ...]] | None:
-        """Return the state and records of the finished rounds, or None if there are none."""
-        folder, stage = self.folder, self.stage
-        if folder.in_memory and stage not in folder.states:
-            return None
-        records = records_of(folder.database, stage)
-        if not records:
-            return None
-        if self.logs:
-            rounds_log.info("%s: %d of %d rounds are done", stage, len(records), self.plan.rounds)
-        if folder.in_memory:
-            return folder.states[stage], records
-        state = last_state_of(folder.database, folder.folder, stage)
-        return self.plan.algorithm.load_state(state), records
-
-    def note(self, entry: Entry) -> None:
-        self.note_all(Entries.of([entry]))
-
-    def note_all(self, entries: Entries) -> None:
-        digits, rows, heads = entries.sha256.hex(), self.folder.entries, []
-        for one in entries.abouts:
-            shapes = json.dumps(one.shapes, separators=(",", ":"))
-            heads.append((one.round, (one.direction, one.purpose, shapes), one.epsilon))
-        sent = zip(entries.clients, entries.which.tolist(), entries.n_bytes.tolist(), strict=True)
-        for k, (client, which, n_bytes) in enumerate(sent):
-            (round_, what, epsilon), sha256 = heads[which], digits[64 * k : 64 * k + 64]
-            rows.append((self.stage, round_, client, *what, n_bytes, sha256, epsilon))
-        if len(rows) >= BATCH:
-            self.folder.flush()
-
-    def close_round(self, state: S, record: Record) -> None:
-        """Keep a state and then commit its round; the state before it is no longer needed."""
-        folder, algorithm, written = self.folder, self.plan.algorithm, ""
-        at = (self.stage, record.round)
-        counts = (record.n_asked, record.n_used, record.seconds, record.bytes_down, record.bytes_up)
-        if folder.in_memory:
-            folder.states[self.stage] = state
-        else:
-            content = algorithm.save_state(state).to_bytes()
-            replace_file(folder.state_path(*at), content, mode=PRIVATE)
-            written = hashlib.sha256(content).hexdigest()
-        with folder.transaction():
-            folder.insert("rounds", [(*at, *counts, written)])
-            for one in record.refused:
-                folder.insert("refusals", [(*at, one.client, one.code, one.reason)])
-            for named in record.figures.items():
-                folder.insert("figures", [(*at, *named)])
-            if written:
-                sums = digests_of(algorithm.tally(state))
-                folder.insert("digests", [(*at, d.client, d.sha256, int(d.is_exact)) for d in sums])
-        if written and record.round > 0:
-            folder.state_path(self.stage, record.round - 1).unlink(missing_ok=True)
-        if self.logs:
-            how = (record.n_used, record.n_asked, record.seconds)
-            about = (self.stage, record.round + 1, self.plan.rounds, *how)
-            rounds_log.info("%s, round %d of %d: %d of %d clients, %.1f s", *about)
-            for one in record.refused:
-                told = (one.client, self.stage, one.reason, one.code)
-                rounds_log.warning("%s was left out of the %s: %s (%s)", *told)
 
 
 def check_format(folder: Path, facts: Mapping[str, str]) -> None:

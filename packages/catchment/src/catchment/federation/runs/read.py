@@ -174,10 +174,8 @@ def lasting(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{seconds:.1f} s"
-    small, size, names = (
-        (whole, 60, ("min", "s")) if whole < 3600 else (whole // 60, 60, ("h", "min"))
-    )
-    return f"{small // size} {names[0]} {small % size:02} {names[1]}"
+    small, names = (whole, ("min", "s")) if whole < 3600 else (whole // 60, ("h", "min"))
+    return f"{small // 60} {names[0]} {small % 60:02} {names[1]}"
 
 
 def read_run(folder: str | Path | RunFolder) -> Run:
@@ -536,8 +534,6 @@ def is_held(folder: str | Path) -> bool:
         address = f"{path.resolve().as_uri()}?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=0)) as lock:
             lock.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError as error:
-        return "locked" in str(error)
-    except sqlite3.DatabaseError:
-        return False
+    except sqlite3.DatabaseError as error:
+        return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
     return False

@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
-from scipy.linalg import toeplitz
 
 from catchment.arrays import Array
 from catchment.data.recording import Recording
@@ -58,6 +57,7 @@ from catchment.plugins import plugin
 from catchment.readout.detector import Detector
 from catchment.readout.device import same_features
 from catchment.readout.heads import HEADS
+from catchment.readout.linear_algebra import toeplitz
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.statistics import Readout, unpack

@@ -10,6 +10,7 @@ from catchment.privacy.dp.gaussian import (
     gaussian_delta as gaussian_delta,
     gaussian_epsilon as gaussian_epsilon,
     gaussian_multiplier as gaussian_multiplier,
+    log_normal_cdf as log_normal_cdf,
     rounded_normal as rounded_normal,
 )
 from catchment.privacy.dp.noise import (

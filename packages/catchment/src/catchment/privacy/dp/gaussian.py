@@ -41,7 +41,6 @@ from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri
 
 from catchment.arrays import Array, Booleans, Integers
 from catchment.federation.algorithm import Cost
@@ -80,6 +79,23 @@ class KeyedWords:
         return np.frombuffer(drawn.digest(8 * size), dtype="<u8").astype(np.uint64)
 
 
+def log_normal_cdf(x: float) -> float:
+    """Return log Phi(x), the logarithm of the probability that a standard normal is below x.
+
+    >>> round(log_normal_cdf(0.0), 12), round(log_normal_cdf(-40.0), 12)
+    (-0.69314718056, -804.608442013754)
+    """
+    if x > -1.0:
+        return math.log1p(-0.5 * math.erfc(x * math.sqrt(0.5)))
+    if x > -20.0:
+        return math.log(0.5 * math.erfc(-x * math.sqrt(0.5)))
+    # Phi(x) is phi(x) / |x| times 1 - 1/x^2 + 3/x^4 - 15/x^6 + ..., here to the last digit.
+    series = 0.0
+    for k in range(19, 0, -2):
+        series = -k / (x * x) * (1.0 + series)
+    return math.log1p(series) - 0.5 * x * x - math.log(-x) - 0.5 * math.log(2.0 * math.pi)
+
+
 def gaussian_delta(multiplier: float, epsilon: float) -> float:
     """Return the delta of Gaussian noise of `multiplier` times the sensitivity, at an epsilon.
 
@@ -88,7 +104,7 @@ def gaussian_delta(multiplier: float, epsilon: float) -> float:
     """
     half, shift = 0.5 / multiplier, epsilon * multiplier
     # In logarithms, because e^epsilon overflows long before the product does.
-    kept, lost = float(log_ndtr(half - shift)), epsilon + float(log_ndtr(-half - shift))
+    kept, lost = log_normal_cdf(half - shift), epsilon + log_normal_cdf(-half - shift)
     return math.exp(kept) * -math.expm1(min(lost - kept, 0.0))
 
 
@@ -183,11 +199,15 @@ def rounded_normal(spread: float, size: int) -> Integers:
     >>> len(set(rounded_normal(1e9, 100).tolist()))
     100
     """
-    words = random_words(size)
-    # The low bit is the sign; the others pick a tail probability, so both tails are equally fine.
-    tail = ((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64
-    size_of = np.rint(-ndtri(tail) * spread).astype(np.int64)
-    return np.where(words & np.uint64(1), size_of, -size_of)
+    # Two at once, at a distance and an angle (Box and Muller, Ann. Math. Stat. 29, 1958).
+    words, turn = random_words(2 * (size - size // 2)).reshape(2, -1)
+    # Of one word the low bit picks the end at which the others are a probability, near or far:
+    # both ends are equally fine.
+    end = ((words >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-64
+    log = np.where(words & np.uint64(1), np.log(end), np.log1p(-end))
+    distance, angle = spread * np.sqrt(-2.0 * log), turn * (2.0 * math.pi * 2.0**-64)
+    both = np.concatenate([distance * np.cos(angle), distance * np.sin(angle)])[:size]
+    return np.asarray(np.rint(both), dtype=np.int64)
 
 
 def check_epsilon_delta(epsilon: float, delta: float) -> None:

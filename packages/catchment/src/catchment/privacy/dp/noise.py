@@ -59,7 +59,6 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from catchment.arrays import (
     Array,
@@ -212,7 +211,8 @@ class Clip:
         """The map (1 + F, 1 + F) of rows (1, z) to white ones, and its inverse."""
         assert self.reference is not None
         n = 1 + self.reference.n_features
-        values, vectors = eigh(moment_matrix(self.reference.floats)[:n, :n] / self.reference.weight)
+        moments = moment_matrix(self.reference.floats)[:n, :n] / self.reference.weight
+        values, vectors = np.linalg.eigh(moments)
         root = np.sqrt(np.maximum(values, 0.0) + WHITENING_FLOOR * values[-1])
         return (vectors / root).T, vectors * root
 
@@ -290,7 +290,7 @@ class Clip:
         M = unpack(total.vector / _roots(matrix_size(len(total.vector))))
         if type(K) is not int or not 0 < K < len(M) - 1:
             raise IntegrityError(f"a clipped vector of {str(K)[:20]} targets cannot be read")
-        values, vectors = eigh(M)
+        values, vectors = np.linalg.eigh(M)
         # Not quite to zero: the moments must pass for such in spite of rounding.
         M = (vectors * np.maximum(values, 1e-10 * values[-1])) @ vectors.T
         n = len(M) - K
