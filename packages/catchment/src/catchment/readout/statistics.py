@@ -618,7 +618,7 @@ class RidgeStatistics(Structure):
         if not intercept or self.weight <= 0:
             return G, C
         raw = G.diagonal().copy()
-        mean, step = self.feature_sum / self.weight, 64
+        mean, step = self.feature_sum / self.weight, 128
         for start in range(0, len(G), step):  # by columns, so that no second matrix is made
             below = np.outer(mean[start : start + step], self.feature_sum[start:])
             G[start:, start : start + step] -= below.T
