@@ -374,6 +374,17 @@ def add_int64(some, others, total):
     return every >= 0
 
 
+@njit(nogil=True, cache=True)
+def unpack_rows(packed, mean, sums, upper):
+    """Fill the upper triangle of a matrix (n, n) from a packed one, less the product of vectors."""
+    n, place = len(upper), 0
+    for i in range(n):
+        row, to, a = packed[place : place + n - i], upper[i, i:], mean[i]
+        for j in range(n - i):
+            to[j] = row[j] - a * sums[i + j]
+        place += n - i
+
+
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def solve_rows(T, B, backward):
     """Solve T X = B for the rows of B (n, m), in place: for a lower T, or backward for an upper.

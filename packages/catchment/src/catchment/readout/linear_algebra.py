@@ -4,9 +4,9 @@ numpy's `cholesky` returns a new matrix and works in a third one, and it has no 
 Here a factor takes the place of the matrix, `WIDTH` columns after another: what the columns before
 take off comes as one product of matrices, numpy factors the square on the diagonal, and what is
 below it is a triangular system. Triangular systems are solved `LEAF` rows after another, each by a
-compiled pass. Diagonal blocks are never inverted: like LAPACK's, factors and solutions are those of a matrix
-that is off by rounding only (Higham, Accuracy and Stability of Numerical Algorithms, 2002, 8.1 and
-10.1).
+compiled pass. Diagonal blocks are never inverted: like LAPACK's, factors and solutions are those of
+a matrix that is off by rounding only (Higham, Accuracy and Stability of Numerical Algorithms, 2002,
+8.1 and 10.1).
 """
 
 from __future__ import annotations
