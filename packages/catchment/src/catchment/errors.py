@@ -62,9 +62,7 @@ class SettingError(CatchmentError, ValueError):
     wrong
         What is wrong, with the value got.
     setting, value
-        What to set.
-    table
-        Where in a plan file it stands.
+        What to set, in Python or in [data] of a plan file.
     otherwise
         What else would help.
 
@@ -75,29 +73,18 @@ class SettingError(CatchmentError, ValueError):
     ann.csv has no column 'z'; write inputs = ["x", "y"] into [data]
     """
 
-    def __init__(
-        self,
-        wrong: str,
-        setting: str,
-        value: object,
-        *,
-        table: str = "data",
-        otherwise: str = "",
-    ) -> None:
-        self.wrong, self.setting, self.value = wrong, setting, value
-        self.table, self.otherwise = table, otherwise
+    def __init__(self, wrong: str, setting: str, value: object, *, otherwise: str = "") -> None:
+        self.wrong, self.setting, self.value, self.otherwise = wrong, setting, value, otherwise
         super().__init__(self._said(f"pass {setting}={value!r}"))
 
     def in_plan(self) -> str:
         """Return the message for somebody who writes a plan file."""
-        return self._said(f"write {self.setting} = {as_toml(self.value)} into [{self.table}]")
+        return self._said(f"write {self.setting} = {as_toml(self.value)} into [data]")
 
     def within(self, where: str) -> SettingError:
         """Return the error with the place before it."""
         wrong = f"{where}: {self.wrong}"
-        return SettingError(
-            wrong, self.setting, self.value, table=self.table, otherwise=self.otherwise
-        )
+        return SettingError(wrong, self.setting, self.value, otherwise=self.otherwise)
 
     def _said(self, remedy: str) -> str:
         return f"{self.wrong}; {f'{self.otherwise}, or ' if self.otherwise else ''}{remedy}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from importlib import import_module
 
 import numpy as np
 
@@ -38,6 +39,7 @@ def compile_kernels() -> int:
     for described, width in _cases():
         _learn(described, width)
     unpacked(memoryview(packed(np.arange(600))), 600)  # as messages are
+    import_module("catchment.data.csv_kernels")  # is compiled as it is imported
     # The statistics of a client in fixed point, as a server reads and adds them.
     rows, targets = np.ones((2, 3)), np.eye(2)
     statistics = RidgeStatistics.from_states(rows, targets, fixed=FixedPoint(8, ((3, 8),)))

@@ -658,35 +658,31 @@ def calibrate(
     >>> bool(0.8 < np.mean((low <= left) & (left <= high)) <= 1.0)
     True
     """
+    from catchment.federation.learn.yule_walker import YuleWalkerState
     from catchment.federation.measure.evaluation import Calibration, readouts_without_each
 
     known: Any = model.model if isinstance(model, Run) else model
     edges = tuple(error_edges(known.deviation).tolist())
-    left_out = readouts_without_each(_trained_by(model, clients)) if isinstance(model, Run) else {}
+    left_out = {}
+    if isinstance(model, Run):
+        state = model.training.state
+        if not isinstance(state, RidgeState | YuleWalkerState):
+            raise FederationError(
+                f"{type(state).__name__} keeps no statistics by client; calibrate run.model on "
+                "clients that did not train"
+            )
+        if state.by_client and (others := sorted(set(state.by_client) ^ set(clients))):
+            raise ValueError(
+                f"the run was trained by other clients than these, such as {others[0]!r}; pass "
+                "those who trained, or run.model with clients that did not"
+            )
+        left_out = readouts_without_each(model.training)
     algorithm = Calibration(
         model=known, edges=edges, cuts=tuple(cuts), rows=rows, left_out=left_out
     )
     plan = Plan(algorithm=algorithm, protections=tuple(protections), seed=seed)
     made: M = known.changed(intervals=run_locally(plan, clients, threads=threads).result)
     return made
-
-
-def _trained_by(run: Run, clients: Mapping[str, Source]) -> Result[Any, Any]:
-    """Return a run's training; ValueError if these are not the clients that took part."""
-    from catchment.federation.learn.yule_walker import YuleWalkerState
-
-    state = run.training.state
-    if not isinstance(state, RidgeState | YuleWalkerState):
-        raise FederationError(
-            f"{type(state).__name__} keeps no statistics by client; calibrate run.model on clients "
-            "that did not train"
-        )
-    if state.by_client and (others := sorted(set(state.by_client) ^ set(clients))):
-        raise ValueError(
-            f"the run was trained by other clients than these, such as {others[0]!r}; pass those "
-            "who trained, or run.model with clients that did not"
-        )
-    return run.training
 
 
 def _described(

@@ -10,7 +10,7 @@ import numpy as np
 
 EXTRAS = ["pandas", "polars", "torch", "flwr", "ray", "transformers"]
 EXTRAS += ["peft", "onnxruntime", "onnx", "optuna", "matplotlib", "reservoirpy", "dp_accounting"]
-EXTRAS += ["aeon", "sktime"]
+EXTRAS += ["aeon", "sktime", "pyarrow"]
 CODE = f"""
 import sys
 

@@ -147,7 +147,7 @@ def test_find_files_takes_each_once(tmp_path: Path) -> None:
     assert [path.name for path in found] == ["a.csv", "b.csv"]
 
 
-def test_reading_needs_pyarrow_and_neither_pandas_nor_polars(tmp_path: Path) -> None:
+def test_reading_needs_neither_pandas_nor_polars(tmp_path: Path) -> None:
     stamps = pd.to_datetime(["2024-01-01 10:00", "2024-01-01 10:01"], utc=True)
     frame = pd.DataFrame({"t": stamps, "x": [1.0, 2.0], "who": pd.Categorical(["ann", "ann"])})
     frame.to_parquet(tmp_path / "a.parquet")

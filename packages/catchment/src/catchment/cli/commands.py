@@ -20,27 +20,13 @@ from catchment.plugins import installed, known, plugin
 
 ANY_WORDS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "fit": fit,
-    "run": runs.run,
-    "plan": runs.plan,
-    "demo": runs.demo,
-    "kit": by_files.kit,
-    "contribute": by_files.contribute,
-    "combine": by_files.combine,
-    "assist": by_files.assist,
-    "predict": models.predict,
-    "evaluate": models.evaluate,
-    "adapt": models.adapt,
-    "calibrate": models.calibrate,
-    "report": runs.report,
-    "inspect": by_files.inspect,
-    "ledger": models.ledger,
-    "diagnose": models.diagnose,
-    "verify": models.verify,
-    "unlearn": models.unlearn,
-    "add-clients": models.add_clients,
-}
+OWN: list[Callable[..., None]] = [
+    *(fit, runs.run, runs.plan, runs.demo, runs.report),
+    *(by_files.kit, by_files.contribute, by_files.combine, by_files.assist, by_files.inspect),
+    *(models.predict, models.evaluate, models.adapt, models.calibrate, models.ledger),
+    *(models.diagnose, models.verify, models.unlearn, models.add_clients),
+]
+COMMANDS = {one.__name__.replace("_", "-"): one for one in OWN}
 GROUPS = {
     "Train": "fit run plan search demo kit contribute combine",
     "Use": "predict evaluate adapt calibrate export",

@@ -73,6 +73,7 @@ class Asked:
 def look(asked: Asked) -> Survey:
     """Return what the files hold; ValueError, with what to type, where columns are not there."""
     from catchment.data.survey import survey
+    from catchment.data.survey.roles import distinct
     from catchment.plans.propose import COLUMNS, refuse_columns
 
     paths, by_folder = found_files(asked.files)
@@ -93,8 +94,16 @@ def look(asked: Asked) -> Survey:
         raise ValueError("pass one of --label, --target and --horizon: what is to be predicted")
     if not predicted:
         raise ValueError(_what_to_predict(asked, found))
+    tables = list(found.tables.values())
     for label in given["label"]:
-        _refuse_numbers(asked, found, label)
+        kinds = [table[label] for table in tables if label in table]
+        numbers = [one for one in kinds if one.kind == "numbers"]
+        many = distinct(label, tables) is None or any(not one.whole for one in numbers)
+        if len(numbers) * 2 > len(kinds) and many:
+            raise ValueError(
+                f"column {label!r} holds numbers of many values, not classes; to predict numbers, "
+                f"{asked.typed(label=None, target=[label])}"
+            )
     return found
 
 
@@ -136,21 +145,6 @@ def check(asked: Asked, found: Survey) -> None:
             f"{asked.typed(client=could[:1] or ['COLUMN'])}"
         )
     refuse_files(found, "name another --label")
-
-
-def _refuse_numbers(asked: Asked, found: Survey, label: str) -> None:
-    """Raise ValueError where a label is numbers without end."""
-    from catchment.data.survey.roles import distinct
-
-    tables = list(found.tables.values())
-    kinds = [table[label] for table in tables if label in table]
-    numbers = [one for one in kinds if one.kind == "numbers"]
-    many = distinct(label, tables) is None or any(not one.whole for one in numbers)
-    if len(numbers) * 2 > len(kinds) and many:
-        raise ValueError(
-            f"column {label!r} holds numbers of many values, not classes; to predict numbers, "
-            f"{asked.typed(label=None, target=[label])}"
-        )
 
 
 def _what_to_predict(asked: Asked, found: Survey) -> str:

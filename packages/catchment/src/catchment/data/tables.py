@@ -1,7 +1,10 @@
-"""Columns of CSV and Parquet files, which pyarrow reads, and of NumPy's npz.
+"""Columns of CSV files, of Parquet files, which pyarrow reads, and of NumPy's npz.
 
-The rules for CSV are those of pyarrow but for two: spaces around a field never matter, and numbers
-may have a decimal comma. What it refuses is read once more, to say what is wrong in which line.
+A column of CSV is of the first kind that all of its fields have: nothing, integers, truths,
+numbers, dates, clock times, timestamps to seconds or nanoseconds, without or with a zone; or else
+text.
+Spaces around fields never matter. A file whose rows differ in length is read once more by Python,
+to say what is wrong in which line.
 """
 
 from __future__ import annotations
@@ -10,20 +13,25 @@ import csv
 import gzip
 import io
 import re
+import string
 import zipfile
 import zlib
-from collections.abc import Sequence
-from itertools import chain
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from catchment.errors import MissingExtraError
+
 KINDS = (".csv", ".tsv", ".parquet", ".npz")
 DELIMITERS = (",", ";", "\t")
 _SAMPLE_BYTES, _SAMPLE_LINES = 1 << 16, 50
-_BLOCK = 1 << 24  # bytes that pyarrow reads at a time; types are those of all blocks together
+_NOTHING = string.whitespace.encode() + BOM_UTF8
 _END = "\x00end of the file\x00"
 
 
@@ -90,80 +98,121 @@ def values_of(column: Any) -> NDArray[Any]:
 
 def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
     """Return the columns of a file of text, packed or not."""
-    import pyarrow
-    from pyarrow.types import is_binary, is_string
+    from catchment.data.csv_kernels import split_rows
 
     try:
-        content = path.read_bytes()
-        if path.suffix.lower() == ".gz":
-            content = gzip.decompress(content)
+        content = _content(path)
         _refuse_other_text(path, content)
-        delimiter = delimiter_of(content[:_SAMPLE_BYTES])
-        if content.count(b'"') % 2:
-            _refuse_wrong_lines(path, content, delimiter)
-        table = _parsed(content if content[-1:] in b"\r\n" else content + b"\n", delimiter)
-        names = column_names(table.column_names, path)
+        head = bytes(content[:_SAMPLE_BYTES])
+        delimiter = delimiter_of(head)
+        text = np.frombuffer(content, dtype=np.uint8)[3 * head.startswith(BOM_UTF8) :]
+        stops, width = split_rows(text, ord(delimiter))
+        if not len(stops):
+            _refuse_wrong_lines(path, bytes(_content(path)), delimiter)
+            raise ValueError(f"{path.name} cannot be read: its lines are no rows of a table")
+        fields = _Fields(text, stops[width:], width)
+        names = fields.words(pairwise(stops[: width + 1].tolist()))
+        return fields.columns(column_names(names, path))
     except UnicodeDecodeError as error:
-        raise _not_utf8(path, content) from error
-    except pyarrow.ArrowInvalid as error:
-        _refuse_wrong_lines(path, content, delimiter)
-        raise ValueError(f"{path.name} cannot be read: {error}") from error
+        raise _not_utf8(path, bytes(_content(path))) from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from error
-    columns = dict(zip(names, table.columns, strict=True))
-    texts = {}
-    for name, column in columns.items():
-        if is_binary(column.type):
-            raise _not_utf8(path, content)
-        if is_string(column.type):
-            columns[name] = column = _read_again(column)
-            if is_string(column.type):
-                texts[name] = column
-    read = {name: values_of(column) for name, column in columns.items()}
-    return read | _with_decimal_commas(texts, read)
 
 
-def _parsed(content: bytes, delimiter: str, decimal_point: str = ".") -> Any:
-    """Return pyarrow's table of some text."""
-    import pyarrow
-    import pyarrow.csv
-
-    return pyarrow.csv.read_csv(
-        pyarrow.BufferReader(content),
-        pyarrow.csv.ReadOptions(block_size=_BLOCK),
-        pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in content),
-        pyarrow.csv.ConvertOptions(strings_can_be_null=True, decimal_point=decimal_point),
-    )
+def _content(path: Path) -> bytearray:
+    """Return the bytes of a file, unpacked, where they may be written over."""
+    if path.suffix.lower() == ".gz":
+        return bytearray(gzip.decompress(path.read_bytes()))
+    content = bytearray(path.stat().st_size)
+    with path.open("rb") as file:
+        file.readinto(content)
+    return content
 
 
-def _read_again(column: Any, decimal_point: str = ".") -> Any:
-    """Return a column of text as what its fields mean without the spaces around them."""
-    import pyarrow
-    from pyarrow import compute
+@dataclass(frozen=True)
+class _Fields:
+    """The fields of a table, row by row; where one stops in the text the next one starts."""
 
-    coded = column.combine_chunks().dictionary_encode()
-    words = io.BytesIO()
-    trimmed = compute.utf8_trim_whitespace(coded.dictionary)
-    pyarrow.csv.write_csv(pyarrow.table({"words": trimmed}), words)
-    return _parsed(words.getvalue(), ",", decimal_point)["words"].take(coded.indices)
+    text: NDArray[np.uint8]
+    stops: NDArray[np.int64]
+    width: int
+
+    def words(self, places: Iterable[tuple[int, int]]) -> list[str]:
+        """Return what stands from some bytes up to others."""
+        text = self.text.data
+        return [str(text[start:stop], "utf-8") for start, stop in places]
+
+    def columns(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Return all columns; decimal commas count if more columns have them than points."""
+        read = {name: self._column(place) for place, name in enumerate(names)}
+        texts = {name: place for place, name in enumerate(names) if read[name] is None}
+        found = {name: values for name, values in read.items() if values is not None}
+        points = 0
+        for values in found.values():
+            if values.dtype.kind == "f":
+                finite = values[np.isfinite(values)]
+                points += bool((finite != np.rint(finite)).any())
+        commas = {name: self._column(place, ",") for name, place in texts.items()}
+        numbers = {name: values for name, values in commas.items() if values is not None}
+        if len(numbers) > points:
+            found |= numbers
+        return {
+            name: found[name] if name in found else self._texts(place)
+            for place, name in enumerate(names)
+        }
+
+    def _column(self, place: int, point: str = ".") -> NDArray[Any] | None:
+        """Return a column (n,) of the first kind that all of its fields have, None for text."""
+        from catchment.data.csv_kernels import DTYPES, REAL
+
+        values = np.empty((len(self.stops) - 1) // self.width, dtype=np.int64)
+        for kind in range(len(DTYPES)) if point == "." else (REAL,):
+            if self._read(kind, place, point, values):
+                return _finished(values, DTYPES[kind])
+        return None
+
+    def _read(self, kind: int, place: int, point: str, values: NDArray[np.int64]) -> bool:
+        """Read a column; return whether all of its fields are of a kind."""
+        from catchment.data.csv_kernels import read_fields
+
+        row, reals = 0, values.view(np.float64)
+        where = (self.text, self.stops, self.width, place, ord(point))
+        while 0 <= (row := read_fields(kind, *where, row, values, reals)) < len(values):
+            try:
+                (word,) = self.words([self.stops[row * self.width + place :][:2].tolist()])
+                reals[row] = float(word.strip().replace(point, "."))
+            except ValueError:
+                return False
+            row += 1
+        return bool(row >= 0)
+
+    def _texts(self, place: int) -> NDArray[Any]:
+        """Return a column of text (n,), one object for equal words: classes are few."""
+        from catchment.data.csv_kernels import MISSING, find_words
+
+        codes = np.empty((len(self.stops) - 1) // self.width, dtype=np.int64)
+        size, n = 1 << 10, -1
+        while n < 0:
+            size *= 8
+            spans = np.empty((size, 2), dtype=np.int64)
+            table = np.zeros(2 * size, dtype=np.int32)
+            n = find_words(self.text, self.stops, self.width, place, codes, table, spans)
+        words = self.words(zip(*spans[:n].T.tolist(), strict=True))
+        known = [None if word in MISSING else word for word in words]
+        return np.take(np.array(known, dtype=object), codes)
 
 
-def _with_decimal_commas(texts: Any, read: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the columns of text that are numbers with decimal commas.
+def _finished(values: NDArray[np.int64], dtype: str) -> NDArray[Any]:
+    """Return what was read as a type, with NaN, NaT or None where there is nothing."""
+    from catchment.data.csv_kernels import NAT
 
-    None if as many columns or more have decimal points.
-    """
-    found = {}
-    for name, column in texts.items():
-        values = values_of(_read_again(column, ","))
-        if values.dtype.kind == "f":
-            found[name] = values
-    points = 0
-    for values in read.values():
-        if values.dtype.kind == "f":
-            finite = values[np.isfinite(values)]
-            points += bool((finite != np.rint(finite)).any())
-    return found if len(found) > points else {}
+    missing = values == NAT
+    if dtype == "?":
+        return np.where(missing, np.nan, values) if missing.any() else values.astype(bool)
+    if dtype != "O":
+        return values.view(dtype)
+    moments = values.view("M8[s]").tolist()
+    return np.array([moment and moment.time() for moment in moments], dtype=object)
 
 
 def delimiter_of(head: bytes) -> str:
@@ -183,12 +232,12 @@ def delimiter_of(head: bytes) -> str:
     return max(DELIMITERS, key=likely)
 
 
-def _refuse_other_text(path: Path, content: bytes) -> None:
+def _refuse_other_text(path: Path, content: bytearray) -> None:
     """Raise ValueError if there is nothing, or what is no text of UTF-8 at first sight."""
     wrong = ""
-    if not content.strip():
+    if not content[:_SAMPLE_BYTES].strip(_NOTHING) and not content.strip(_NOTHING):
         wrong = "it is empty; leave it out"
-    elif content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    elif bytes(content[:2]) in (b"\xff\xfe", b"\xfe\xff"):
         wrong = "it is UTF-16 text; save it as UTF-8"
     elif b"\0" in content[:_SAMPLE_BYTES].lstrip().partition(b"\n")[0]:
         wrong = "it is no text, for there is a zero byte in its first line; save it as CSV"
@@ -230,9 +279,11 @@ def _not_utf8(path: Path, content: bytes) -> ValueError:
 
 
 def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
-    import pyarrow
-    import pyarrow.parquet
-
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError("parquet", needed_for="Parquet files") from error
     try:
         # The reader of data sets would look for pandas.
         with pyarrow.parquet.ParquetFile(path) as file:

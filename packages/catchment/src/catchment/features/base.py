@@ -491,11 +491,9 @@ class FeatureMap(ABC):
                 f"{name_of(self)} gave a feature of {np.abs(z).max():g}, outside its bounds; widen "
                 "`bounds`, or limit the values"
             )
-        return (
-            z
-            if self.feature_bits is None
-            else in_fixed_point(z, self.feature_digits, self.feature_bits)
-        )
+        if self.feature_bits is None:
+            return z
+        return in_fixed_point(z, self.feature_digits, self.feature_bits)
 
     @cached_property
     def limits(self) -> Array:

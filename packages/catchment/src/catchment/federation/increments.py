@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -196,12 +196,9 @@ class Increments:
         owed = before if missed and not counted else None
         found = data.at(context.round) if isinstance(data, ByRound) else data()
         new = list(_unread(found, known))
-        noted = (
-            new
-            if context.ledger is None
-            else list(context.ledger.reading(lambda: new, apart=True)())
-        )
-        made, after = self._read(noted, known)
+        if context.ledger is not None:
+            new = list(context.ledger.reading(partial(iter, new), apart=True)())
+        made, after = self._read(new, known)
         if owed is not None:
             made = [owed, *made]
         elif before is not None:

@@ -192,8 +192,7 @@ class LowRankUpload(Protection):
 
     requirements: ClassVar[Requirements] = Requirements(
         each_client="rows of Gram matrices do not add; leave it out: secure aggregation hides "
-        "sums of "
-        "one shape"
+        "sums of one shape"
     )
     messages: ClassVar[tuple[Kind, ...]] = (
         Kind(

@@ -186,17 +186,10 @@ def read_for(
             frame[target[0]] = np.where(known, frame[target[0]], model.other_class)
     # Files have a target for every step where rows do, or where windows take theirs.
     per_step = model.per_step or model.columns.get("per_step") == "yes"
+    how: dict[str, Any] = {name: named.get(name) for name in ("client", "recording", "time")}
+    how |= {"target": target, "classes": classes, "per_step": per_step} if wanted else {}
     try:
-        found = from_frame(
-            frame,
-            inputs=channels,
-            target=target if wanted else None,
-            client=named.get("client"),
-            recording=named.get("recording"),
-            time=named.get("time"),
-            classes=classes if wanted else None,
-            per_step=per_step if wanted else None,
-        )
+        found = from_frame(frame, inputs=channels, **how)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     if "client" in named:

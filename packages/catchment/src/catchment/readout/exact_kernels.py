@@ -359,18 +359,15 @@ def times_packed(matrix, digits, floats, whole, about):
 
 
 @njit(nogil=True, cache=True)
-def add_int64(some, others, total):
-    """Fill the total with the sums of vectors, one after another; False if one overflowed."""
-    every, place = np.int64(0), 0
-    for n in range(len(some)):
-        one, other = some[n], others[n]
-        for k in range(len(one)):
-            a, b = one[k], other[k]
-            c = a + b
-            total[place + k] = c
-            # A sum overflowed where both signs differ from its own.
-            every |= (a ^ c) & (b ^ c)
-        place += len(one)
+def add_int64(one, other, total):
+    """Fill the total with the sum of two vectors; return False if it overflowed."""
+    every = np.int64(0)
+    for k in range(len(one)):
+        a, b = one[k], other[k]
+        c = a + b
+        total[k] = c
+        # A sum overflowed where both signs differ from its own.
+        every |= (a ^ c) & (b ^ c)
     return every >= 0
 
 

@@ -22,9 +22,8 @@ from catchment.features.base import Bits, FeatureMap, digits_after_point, handed
 if TYPE_CHECKING:
     from catchment.data.recording import Recording
 
-TARGET_DIGITS = (
-    36  # binary digits after the point of targets that are numbers: below 8 they are two pieces
-)
+# Binary digits after the point of targets that are numbers: below 8 they are two pieces.
+TARGET_DIGITS = 36
 LARGEST_CLASS = 256  # of whole targets
 LARGEST_TARGET = 2.0**40  # of numbers
 _FURTHEST = 400  # digits: a product of two stays a float64
@@ -145,6 +144,10 @@ class FixedPoint:
         >>> FixedPoint(8, ((3, 8),)).to_json()
         '[8,[[3,8]],0]'
         """
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:  # asked for every client
         return json.dumps([self.bits, self.runs, self.target_digits], separators=(",", ":"))
 
     @staticmethod

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -74,15 +74,33 @@ def forecast(
             f"limit has shape {limits.shape}; pass the lowest and the highest value of each of "
             f"{model.n_outputs} outputs, (2, {model.n_outputs})"
         )
-    found, first_bound = _looped(model, features, past[begin:], horizon, limits)
-    if first_bound is not None:
+    scale, programs, bound = model.preprocessing.scale, features.programs, None
+    said = np.empty((horizon, model.n_outputs))
+    for block in advance(programs, [past[begin:]]):
+        rows = block.rows[:, -1:, :1].copy()
+    for step in range(horizon):
+        state = rows[1 + features.known_inputs :, 0].astype(np.float64)
+        free = model.readout(features.selected(rows.copy())[:, 0].T.astype(np.float64))[0]
+        if not np.isfinite(free).all():
+            raise ValueError(
+                f"the forecast grew beyond all numbers at step {step}; raise the ridge, or use "
+                "a bounded activation such as tanh"
+            )
+        said[step] = np.clip(free, *limits)
+        bound = step if bound is None and (said[step] != free).any() else bound
+        if step + 1 < horizon:
+            u = said[step : step + 1]
+            u = scale(u) if isinstance(scale, Scaler) else u
+            (block,) = advance(programs, [features.reservoir.checked(u)], x0=state)
+            rows = block.rows[:, -1:, :1]
+    if bound is not None:
         warnings.warn(
-            f"the closed loop left the range of its training targets at step {first_bound} of "
+            f"the closed loop left the range of its training targets at step {bound} of "
             f"{horizon} and was held at the limit; raise the ridge, or forecast fewer steps",
             ForecastLimitWarning,
             stacklevel=2,
         )
-    return found
+    return said
 
 
 def warm_up(model: Model, warmup: Recording | ArrayLike) -> Array:
@@ -128,39 +146,6 @@ def closed_loop_map(model: Model) -> EchoState:
             "with inputs that are known ahead"
         )
     return model.features
-
-
-def _looped(
-    model: Model,
-    features: EchoState,
-    past: Array,
-    horizon: int,
-    limits: Array,
-) -> tuple[Array, int | None]:
-    """Return what the loop after prepared inputs (T, I) says, (horizon, I).
-
-    And the first step, if any, at which a limit held it.
-    """
-    scale, programs, bound = model.preprocessing.scale, features.programs, None
-    said = np.empty((horizon, model.n_outputs))
-    for block in advance(programs, [past]):
-        rows = block.rows[:, -1:, :1].copy()
-    for step in range(horizon):
-        state = rows[1 + features.known_inputs :, 0].astype(np.float64)
-        free = model.readout(features.selected(rows.copy())[:, 0].T.astype(np.float64))[0]
-        if not np.isfinite(free).all():
-            raise ValueError(
-                f"the forecast grew beyond all numbers at step {step}; raise the ridge, or use "
-                "a bounded activation such as tanh"
-            )
-        said[step] = np.clip(free, *limits)
-        bound = step if bound is None and (said[step] != free).any() else bound
-        if step + 1 < horizon:
-            u = said[step : step + 1]
-            u = scale(u) if isinstance(scale, Scaler) else u
-            (block,) = advance(programs, [features.reservoir.checked(u)], x0=state)
-            rows = block.rows[:, -1:, :1]
-    return said, bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,28 +215,29 @@ def forecasts(
     (['1970-01-21T20:00:00', '1970-01-22T01:00:00'], True)
     """
     check_ahead(model)
-    preprocessing, K = model.preprocessing, model.n_outputs // len(model.preprocessing.horizons)
-    for number, recording in enumerate(recordings):
-        _check_future(model, recording, number)
+    preprocessing, horizons = model.preprocessing, model.preprocessing.horizons
+    rate, K = preprocessing.rate, model.n_outputs // len(horizons)
+    for number, recording in enumerate(recordings if preprocessing.known else ()):
+        steady = recording if rate is None else resample(recording, rate)
+        left = steady.n_steps - preprocessing.n_present(steady)
+        if left < max(horizons):
+            names = ", ".join(map(str, preprocessing.known))
+            raise ValueError(
+                f"the model looks at {names} up to {max(horizons)} steps ahead, and recording "
+                f"{number} has {left} rows after its last step; add rows with these and nothing "
+                "else"
+            )
     found: dict[int, Forecast] = {}
     for segment, outputs in model.segments(recordings, client, device=device):
         if not len(outputs):
             continue
         known = model.intervals is not None or model.deviation is not None
         ends = model.interval(outputs[-1:], coverage) if known else ()
-        rows = [one.reshape(len(preprocessing.horizons), K) for one in (outputs[-1], *ends)]
-        lower, upper = (rows[1], rows[2]) if ends else (None, None)
-        times = _times(model, segment)
+        rows: list[Any] = [one.reshape(len(horizons), K) for one in (outputs[-1], *ends)]
+        rows += [] if ends else [None, None]
+        rows += [_times(model, segment), segment.recording.epoch]
         # The last segment of a recording is the one that ends now.
-        found[segment.source] = Forecast(
-            segment.source,
-            preprocessing.horizons,
-            rows[0],
-            lower,
-            upper,
-            times,
-            segment.recording.epoch,
-        )
+        found[segment.source] = Forecast(segment.source, horizons, *rows)
     return [found[number] for number in sorted(found)]
 
 
@@ -278,19 +264,3 @@ def _times(model: Predictor, segment: Prepared) -> Array:
     if not interval and len(times) > 1:
         interval = float(np.median(np.diff(times)))
     return np.asarray(times[-1] + steps * interval)
-
-
-def _check_future(model: Predictor, recording: Recording, number: int) -> None:
-    """Raise ValueError if rows after the last step lack what is known of them."""
-    preprocessing = model.preprocessing
-    if not preprocessing.known:
-        return
-    steady = recording if preprocessing.rate is None else resample(recording, preprocessing.rate)
-    left = steady.n_steps - preprocessing.n_present(steady)
-    if left < max(preprocessing.horizons):
-        names = ", ".join(map(str, preprocessing.known))
-        raise ValueError(
-            f"the model looks at {names} up to {max(preprocessing.horizons)} steps ahead, and "
-            f"recording {number} has {left} rows after its last step; add rows with these and "
-            "nothing else"
-        )

@@ -152,15 +152,8 @@ def style() -> str:
 
 def _variables(theme: Theme) -> str:
     series = {f"s{k}": color for k, color in enumerate(theme.series)}
-    colors = {
-        "page": theme.page,
-        "text": theme.text,
-        "muted": theme.muted,
-        "grid": theme.grid,
-        "cell": theme.grid,
-        "warn": theme.warning,
-        "deep": f"{theme.deepest:g}%",
-    }
+    colors = {name: getattr(theme, name) for name in ("page", "text", "muted", "grid")}
+    colors |= {"cell": theme.grid, "warn": theme.warning, "deep": f"{theme.deepest:g}%"}
     return " ".join(f"--{name}: {color};" for name, color in (colors | series).items())
 
 

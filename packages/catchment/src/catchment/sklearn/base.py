@@ -650,30 +650,19 @@ class ReadoutEstimator(SequenceEstimator):
         if weight is None or pipeline.preprocessing.is_fitted:
             return pipeline
         filled = pipeline.preprocessing.before_scaling(given.recordings())
-        scaler = weighted_scaler(filled, np.split(weight, np.cumsum(given.lengths)[:-1]))
+        u = np.concatenate([recording.u for recording in filled])
+        # Of each step, by itself or with all of its recording.
+        w = np.repeat(weight, [r.n_steps for r in filled]) if given.pooled else weight
+        known = ~np.isnan(u)
+        share = known * w[:, None]
+        n = np.maximum(share.sum(axis=0), np.finfo(np.float64).tiny)
+        values = np.where(known, u, 0.0)
+        mean = (share * values).sum(axis=0) / n
+        variance = (share * (values - mean) ** 2).sum(axis=0) / n
+        # What is within rounding of zero is a constant.
+        varies = variance > 1e-12 * (variance + mean**2)
+        scaler = Scaler(mean, np.where(varies, np.sqrt(np.where(varies, variance, 1.0)), 1.0))
         return Pipeline(pipeline.preprocessing.fitted(scaler), pipeline.map)
-
-
-def weighted_scaler(recordings: list[Recording], weights: list[Array]) -> Scaler:
-    """Return the scaler of inputs whose steps, or whole recordings, count by their weights.
-
-    >>> scaler = weighted_scaler([Recording([0.0, 4.0])], [np.array([3.0, 1.0])])
-    >>> scaler.mean, scaler.scale.round(3)
-    (array([1.]), array([1.732]))
-    """
-    u = np.concatenate([recording.u for recording in recordings])
-    w = np.concatenate(
-        [np.broadcast_to(w, r.n_steps) for r, w in zip(recordings, weights, strict=True)]
-    )
-    known = ~np.isnan(u)
-    share = known * w[:, None]
-    n = np.maximum(share.sum(axis=0), np.finfo(np.float64).tiny)
-    values = np.where(known, u, 0.0)
-    mean = (share * values).sum(axis=0) / n
-    variance = (share * (values - mean) ** 2).sum(axis=0) / n
-    # What is within rounding of zero is a constant.
-    varies = variance > 1e-12 * (variance + mean**2)
-    return Scaler(mean, np.where(varies, np.sqrt(np.where(varies, variance, 1.0)), 1.0))
 
 
 def known_statistics(model: Model) -> RidgeStatistics:

@@ -42,16 +42,7 @@ SHORT_HEADER = 1 << 12  # headers of up to this many bytes are remembered once r
 FEW, SHORT_FACT = 16, 1000  # facts, arrays and characters of a fact in a plain message
 _PREFIX = struct.Struct("<4sHQ32s")
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
-_TYPES = {
-    "f8": "<f8",
-    "f4": "<f4",
-    "i8": "<i8",
-    "u8": "<u8",
-    "u4": "<u4",
-    "i2": "<i2",
-    "i1": "|i1",
-    "u1": "|u1",
-}
+_TYPES = ("f8", "f4", "i8", "u8", "u4", "i2", "i1", "u1")  # little-endian
 PACKED = "i8"
 # Packed numbers: how many make a chunk, the fewest bits of each, and the bytes of a plane of bits.
 CHUNK, FEWEST, PLANE = 64, 4, 8
@@ -85,14 +76,15 @@ class Message:
                 contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
                 array = contiguous.reshape(array.shape)  # a number would have become a vector
             entries.append([_code(array.dtype), array.shape])
-            flat.append(array.reshape(-1).view(np.uint8).data)
+            content = array.data.cast("B") if array.size else b""
             if entries[-1][0] == PACKED and array.size > CHUNK:
                 from catchment.wire.bits import packed
 
-                content = packed(array)
-                if len(content) < array.nbytes:
-                    entries[-1].append(len(content))
-                    flat[-1] = content
+                fewer = packed(array)
+                if len(fewer) < len(content):
+                    entries[-1].append(len(fewer))
+                    content = fewer
+            flat.append(content)
         version = VERSION if 3 in map(len, entries) else WITHOUT_PACKING
         header = {"kind": self.kind, "facts": self.facts, "arrays": entries}
         text = _canonical(header).encode()
@@ -342,10 +334,10 @@ def _described(entry: object) -> tuple[np.dtype[Any], tuple[int, ...], int | Non
             sized = all(type(size) is int and 0 <= size <= MAX_MESSAGE for size in shape)
             if sized and math.prod(sizes) <= MAX_MESSAGE:
                 if not rest:
-                    return np.dtype(_TYPES[code]), tuple(shape), None
+                    return np.dtype(f"<{code}"), tuple(shape), None
                 if code == PACKED and len(rest) == 1 and type(rest[0]) is int:
                     check_length(math.prod(shape), rest[0])
-                    return np.dtype(_TYPES[code]), tuple(shape), rest[0]
+                    return np.dtype(f"<{code}"), tuple(shape), rest[0]
     raise IntegrityError(f"the message header describes an array as {str(entry)[:80]}")
 
 

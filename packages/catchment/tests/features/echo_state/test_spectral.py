@@ -1,4 +1,4 @@
-"""Spectral radii against dense eigenvalues."""
+"""Spectral radii against dense eigenvalues, and those of ARPACK."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackNoConvergence
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import eigs
 
 from catchment import single_blas_thread
 from catchment.errors import FinerRadiusWarning
@@ -126,10 +128,7 @@ def test_bad_matrices_are_refused() -> None:
 
 
 def test_no_convergence_falls_back_to_dense(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise ArpackNoConvergence("no", np.empty(0), np.empty((0, 0)))
-
-    monkeypatch.setattr("scipy.sparse.linalg.eigs", fail)
+    monkeypatch.setattr(getmodule(spectral_radius), "RESTARTS", 0)
     W = raw_matrix(Wiring(topology="random", units=510, density=0.02))
     assert spectral_radius(W) == pytest.approx(dense_radius(W), rel=1e-9)
     monkeypatch.setattr(getmodule(spectral_radius), "DENSE_AT_MOST", 505)
@@ -243,3 +242,121 @@ def test_the_radius_of_a_cycle_comes_from_decimals() -> None:
             product *= Decimal(weight)
         expected = Fraction(product ** (Decimal(1) / 9))
     assert common_radius(uneven) == rounded_radius(expected)
+
+
+def held(W: SparseRows) -> csr_array:
+    parts = (W.values, W.columns.astype(np.int64), W.starts)
+    return csr_array(parts, shape=(W.n_rows, W.n_columns))
+
+
+def near_oracle(W: SparseRows, oracle: float, *, rel: float = 1e-9) -> None:
+    """20 bits of what somebody else's solver says, whose own error is `rel`."""
+    radius, _ = common_radius(W)
+    assert abs(radius - oracle) <= (2.0**-20 + rel) * oracle
+    assert spectral_radius(W) == pytest.approx(oracle, rel=rel)
+
+
+@given(
+    units=st.integers(1, 40),
+    edges=st.lists(st.tuples(st.integers(0, 39), st.integers(0, 39)), max_size=120, unique=True),
+)
+def test_the_parts_of_a_graph_are_those_of_scipy(units: int, edges: list[tuple[int, int]]) -> None:
+    places = np.array([(i % units, j % units) for i, j in edges], dtype=np.int64).reshape(-1, 2)
+    rows, columns = np.unique(places, axis=0).T
+    W = SparseRows.from_coordinates(rows, columns, np.ones(len(rows)), units, units)
+    ours = spectral.strong_parts(W.starts, W.columns)
+    n_parts, theirs = connected_components(held(W), directed=True, connection="strong")
+    pairs = {(int(a), int(b)) for a, b in zip(ours, theirs, strict=True)}
+    assert len(pairs) == n_parts == ours.max() + 1
+
+
+def test_the_parts_of_a_long_path_and_of_many_units() -> None:
+    line = raw_matrix(Wiring(topology="delay_line", units=20_000))
+    assert len(set(spectral.strong_parts(line.starts, line.columns).tolist())) == 20_000
+    W = raw_matrix(Wiring(topology="random", units=20_000, connections=2, seed=5))
+    ours = spectral.strong_parts(W.starts, W.columns)
+    n_parts, theirs = connected_components(held(W), directed=True, connection="strong")
+    assert 1 < n_parts == ours.max() + 1
+    np.testing.assert_array_equal(np.sort(np.bincount(ours)), np.sort(np.bincount(theirs)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_radii_by_iteration_are_those_of_arpack(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    units, connections = int(rng.integers(300, 3000)), int(rng.integers(4, 12))
+    W = raw_matrix(Wiring(topology="random", units=units, connections=connections, seed=seed))
+    values = eigs(held(W), k=10, ncv=160, tol=1e-13, return_eigenvectors=False)
+    near_oracle(W, float(np.abs(values).max()))
+
+
+@pytest.mark.parametrize("period", [2, 3, 7, 30])
+def test_a_periodic_matrix_has_many_values_of_one_size(period: int) -> None:
+    rng = np.random.default_rng(period)
+    n = 600 // period
+    # The eigenvalues are the roots of those of the product of its blocks.
+    blocks = [rng.uniform(-1.0, 1.0, (n, n)) * (rng.random((n, n)) < 5 / n) for _ in range(period)]
+    W = np.zeros((n * period, n * period))
+    for k, block in enumerate(blocks):
+        there = (k + 1) % period * n
+        W[k * n : (k + 1) * n, there : there + n] = block
+    product = np.linalg.multi_dot(blocks)
+    oracle = float(np.abs(np.linalg.eigvals(product)).max() ** (1 / period))
+    near_oracle(SparseRows.from_dense(W), oracle, rel=1e-8)
+
+
+@pytest.mark.parametrize("coupling", [1e-6, 1e-12, 1e-30])
+@pytest.mark.parametrize("units", [40, 400])
+def test_values_that_are_there_twice_with_one_vector(units: int, coupling: float) -> None:
+    # Two copies, of which one drives the other: pairs lie a root of the way back apart.
+    W = raw_matrix(Wiring(topology="random", units=units, connections=6, seed=2))
+    one = [np.concatenate([place, place + units]) for place in (W.rows(), W.columns.astype(int))]
+    rows = np.concatenate([one[0], [0, units]])
+    columns = np.concatenate([one[1], [units, 0]])
+    values = np.concatenate([W.values, W.values, [1.0, coupling]])
+    both = SparseRows.from_coordinates(rows, columns, values, 2 * units, 2 * units)
+    radius, _ = common_radius(both)
+    root = coupling**0.5
+    assert radius == pytest.approx(dense_radius(W), rel=2.0**-20 + 2 * root)
+
+
+@pytest.mark.parametrize("units", [60, 700])
+def test_few_different_eigenvalues(units: int) -> None:
+    # The iteration finds nothing new after as many steps.
+    rng = np.random.default_rng(units)
+    left, right = rng.standard_normal((units, 3)), rng.standard_normal((3, units))
+    oracle = float(np.abs(np.linalg.eigvals(right @ left)).max())
+    near_oracle(SparseRows.from_dense(left @ right), oracle)
+
+
+@given(
+    units=st.sampled_from([3, 30, 300]),
+    exponent=st.integers(-900, 900),
+    seed=st.integers(0, 50),
+)
+@settings(max_examples=30, deadline=None)
+def test_a_power_of_two_goes_through_the_radius(units: int, exponent: int, seed: int) -> None:
+    W = raw_matrix(Wiring(topology="random", units=units, connections=3, seed=seed))
+    radius, finer = common_radius(W)
+    moved = replace(W, values=np.ldexp(W.values, exponent))
+    assert common_radius(moved) == (float(np.ldexp(radius, exponent)), finer)
+
+
+def test_reducible_matrices_have_the_largest_radius_of_their_blocks() -> None:
+    rng = np.random.default_rng(3)
+    blocks = [
+        raw_matrix(Wiring(topology="random", units=units, connections=5, seed=units)).to_dense()
+        for units in (20, 280, 310)
+    ]
+    W = np.triu((rng.random((610, 610)) < 0.01) * 1.0, 1)
+    first = 0
+    for block in blocks:
+        W[first : first + len(block), first : first + len(block)] = block
+        first += len(block)
+    order = rng.permutation(len(W))
+    oracle = max(float(np.abs(np.linalg.eigvals(block)).max()) for block in blocks)
+    near_oracle(SparseRows.from_dense(W[order][:, order]), oracle)
+
+
+def test_a_matrix_whose_only_eigenvalue_is_zero_has_next_to_none() -> None:
+    # One part, and no pivot of a factorization is other than zero.
+    assert common_radius(SparseRows.from_dense(np.array([[1.0, 1.0], [-1.0, -1.0]])))[0] < 1e-6

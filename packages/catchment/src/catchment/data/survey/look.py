@@ -336,16 +336,11 @@ def _recordings(
             raise ValueError(f"there is no column {name!r}; {remedy}")
     if roles.label is not None and classes is not None:
         frame[roles.label] = label_texts(frame[roles.label])
-    found = from_frame(
-        frame,
-        inputs=roles.inputs,
-        target=roles.predicted or None,
-        client=roles.client,
-        recording=roles.recording,
-        time=roles.time,
-        classes=classes if roles.label is not None else None,
-        per_step=per_step if roles.predicted else None,
-    )
+    how: dict[str, Any] = {name: getattr(roles, name) for name in ("client", "recording", "time")}
+    if roles.predicted:
+        how |= {"target": roles.predicted, "per_step": per_step}
+        how["classes"] = None if roles.label is None else classes
+    found = from_frame(frame, inputs=roles.inputs, **how)
     if roles.client is None:
         (own,) = found.values()
         return {table.client: own}

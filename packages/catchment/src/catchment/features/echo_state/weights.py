@@ -12,36 +12,37 @@ A layer has a sparse recurrent matrix, a sparse input matrix, and per-unit value
 
 with leak a, activation f, and gain g and shift s of intrinsic plasticity (1 and 0 unless adapted).
 
-`spectral_radius` is what LAPACK or ARPACK say, whose last digits differ between processors.
+`spectral_radius` is what LAPACK or an Arnoldi iteration say, whose last digits differ between
+processors.
 `common_radius` is a number that every machine finds, as docs/concepts/recipes.md says: the quotient
 y'Ax / y'x of both eigenvectors in integers (Ostrowski 1959, "On the convergence of the Rayleigh
 quotient iteration"), rounded to 20 significant bits. A matrix is first cut into the strongly
-connected parts of its graph, so one without a cycle has only zeros, exactly. ARPACK is asked for
-several eigenvalues in a wide subspace: random matrices have many near the edge of a disc, and asked
-for one or two it returns, without any error, one that is not the largest.
+connected parts of its graph (Pearce 2016, "A space-efficient algorithm for finding strongly
+connected components"), so one without a cycle has only zeros, exactly. The iteration restarts with
+a quarter of what it has (Wu and Simon 2000, "Thick-restart Lanczos method") and has to find several
+eigenvalues in a wide subspace: random matrices have many near the edge of a disc, and asked for one
+or two it returns, without any error, one that is not the largest.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from decimal import Context, Decimal
 from enum import IntEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from itertools import filterfalse
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lu_factor, lu_solve
 
 from catchment.arrays import Array, Booleans, Integers
 from catchment.features.base import handed
 from catchment.parallel import single_blas_thread
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 Words64 = NDArray[np.uint64]
 
@@ -257,7 +258,10 @@ class SparseRows:
         n_columns: int,
     ) -> SparseRows:
         """Return the matrix with these entries; positions must be distinct."""
-        order = np.lexsort((columns, rows))
+        # Numbers of 16 bits are sorted without comparing them.
+        order = np.argsort(columns.astype(np.min_scalar_type(n_columns)), kind="stable")
+        own = rows[order].astype(np.min_scalar_type(n_rows))
+        order = order[np.argsort(own, kind="stable")]
         starts = np.zeros(n_rows + 1, dtype=np.int64)
         np.cumsum(np.bincount(rows, minlength=n_rows), out=starts[1:])
         return cls(starts, columns[order].astype(np.uint32), values[order].copy(), n_columns)
@@ -387,12 +391,15 @@ def _sparse(
     return SparseRows(starts, columns, values, n_columns)
 
 
-DENSE_UP_TO = 500
+DENSE_UP_TO = 250
 DENSE_AT_MOST = 4000
+DENSE_FROM = 0.25  # share of non-zeros
 N_EIGENVALUES = 6
-SUBSPACE, WIDE_SUBSPACE = 120, 400
-RESTARTS = 100
+SUBSPACE, LARGE_SUBSPACE, WIDE_SUBSPACE = 60, 120, 400  # of few units, of many, of hard cases
+RESTARTS = 150
 TOLERANCE = 1e-12
+DROPPED = 0.7  # share of a vector's length below which it is made orthogonal once more
+NOTHING = 1e-14  # share of it that is left by rounding alone
 
 RADIUS_BITS = 20  # significant, of a common radius
 NEAR = Fraction(1, 10**9)  # share of the radius within which it is on the edge of a rounding
@@ -400,8 +407,10 @@ ACCURACY = 1e-12  # share of an eigenvalue by which its quotient may be wrong at
 ALIKE = 1e-9  # share by which eigenvalues differ that may each be the largest
 CLUSTER = 1e-5  # share within which a value that is there several times is found
 MOST_ALIKE = 4  # of these that are looked at: the many of a periodic matrix are of one size
+MOST_EXPONENT = 100  # of the largest weight that is taken as it is
 SHIFT = 1.0 + 2.0**-36  # beside the eigenvalue, where no pivot is zero
 INVERSE_STEPS = 3
+ENOUGH = 1e-16  # as ACCURACY, with which no more steps are made
 BLOCK = 1 << 16  # entries that are integers at a time
 VECTOR_DIGITS = 60  # binary, of the vectors in a quotient
 ROOT_DIGITS = 192  # binary, of a root
@@ -418,11 +427,7 @@ def spectral_radius(W: SparseRows) -> float:
     >>> spectral_radius(SparseRows.from_dense(np.array([[0.0, 2.0], [0.0, 0.0]])))
     0.0
     """
-    alone, parts = _parts(W)
-    with single_blas_thread():
-        cycles = [(part, _cycle_radius(part)) for part in parts]
-        found = [np.abs(_eigen(part)[0]).max() if r is None else r for part, r in cycles]
-    return float(max([alone, *found]))
+    return float(max(_radii(W, lambda part: float(np.abs(_eigen(part)[0]).max()))))
 
 
 def common_radius(W: SparseRows) -> tuple[float, bool]:
@@ -431,13 +436,7 @@ def common_radius(W: SparseRows) -> tuple[float, bool]:
     >>> common_radius(SparseRows.from_dense(np.array([[0.0, 2.0], [1.0, 0.0]])))
     (1.4142131805419922, False)
     """
-    alone, parts = _parts(W)
-    found = [Fraction(alone)]
-    with single_blas_thread():
-        for part in parts:
-            cycle = _cycle_radius(part)
-            found.append(_exact_radius(part, *_eigen(part)) if cycle is None else cycle)
-    return rounded_radius(max(found))
+    return rounded_radius(max(_radii(W, lambda part: _exact_radius(part, *_eigen(part)))))
 
 
 def rounded_radius(radius: Fraction) -> tuple[float, bool]:
@@ -453,39 +452,77 @@ def rounded_radius(radius: Fraction) -> tuple[float, bool]:
     return float(round(radius / unit) * unit), False
 
 
-def _parts(W: SparseRows) -> tuple[float, list[csr_array]]:
-    """Return the largest eigenvalue of units that are a part by themselves, and larger parts."""
-    # scipy.sparse takes a third of a second to import: only who scales a matrix pays for it.
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
+def _radii(W: SparseRows, of: Callable[[SparseRows], float | Fraction]) -> Iterator[Fraction]:
+    """Yield the radius of each strongly connected part of the graph: `of` it if it is no cycle."""
     if W.n_columns != W.n_rows:
         raise ValueError(f"the matrix is {W.n_rows} x {W.n_columns}; give a square one")
-    if W.n_nonzero == 0:
-        return 0.0, []
     if not np.isfinite(W.values).all():
         raise ValueError("the matrix has entries that are not finite; replace them")
-    columns = W.columns.astype(np.int64)
-    # A copy, because zeros are taken out in place, and a matrix may be read-only.
-    held = (W.values, columns, W.starts)
-    matrix = csr_array(held, shape=(W.n_rows, W.n_columns), copy=True)
-    matrix.eliminate_zeros()
-    _, part = connected_components(matrix, directed=True, connection="strong")  # type: ignore[arg-type]  # stubs lack csr_array
-    sizes = np.bincount(part)
+    there = W.values != 0.0
+    rows, columns, values = W.rows()[there], W.columns[there], W.values[there]
+    part = strong_parts(np.searchsorted(rows, np.arange(W.n_rows + 1)), columns)
+    sizes, inside = np.bincount(part), part[rows] == part[columns]
     # A part of one unit is its own eigenvalue.
-    alone = np.abs(matrix.diagonal())[sizes[part] == 1]
-    places = [np.flatnonzero(part == label) for label in np.flatnonzero(sizes > 1)]
-    return float(alone.max(initial=0.0)), [matrix[units][:, units] for units in places]
+    alone = np.abs(values[(rows == columns) & (sizes[part[rows]] == 1)])
+    yield Fraction(float(alone.max(initial=0.0)))
+    for label in np.flatnonzero(sizes > 1):
+        mine, n = inside & (part[rows] == label), int(sizes[label])
+        place = np.cumsum(part == label) - 1
+        own = (place[rows[mine]], place[columns[mine]], values[mine])
+        radius = _cycle_radius(own[2], n)
+        if radius is None:
+            # Scaled where the squares of numbers would be beyond float64.
+            unit = int(np.frexp(own[2])[1].max())
+            unit = unit if abs(unit) > MOST_EXPONENT else 0
+            scaled = SparseRows.from_coordinates(*own[:2], np.ldexp(own[2], -unit), n, n)
+            with single_blas_thread():
+                radius = Fraction(of(scaled)) * Fraction(2) ** unit
+        yield radius
 
 
-def _cycle_radius(matrix: csr_array) -> Fraction | None:
-    """Return the geometric mean of the weights of a cycle, or None if the matrix is none.
+def strong_parts(starts: Integers, columns: NDArray[np.integer]) -> Integers:
+    """Return the strongly connected part (N,) that each unit of a graph is in.
+
+    Parameters
+    ----------
+    starts
+        (N + 1,) where the units that each unit leads to begin in `columns`.
+
+    >>> strong_parts(np.array([0, 1, 3, 4]), np.array([1, 0, 2, 2]))
+    array([1, 1, 0])
+    """
+    N, ends, met = len(starts) - 1, starts.tolist(), 0
+    # 0: not met yet; up to N: the first of the units met that it is known to lead to; then parts.
+    label, waiting, closed = [0] * N, list[int](), N
+    path: list[tuple[int, int, list[int], Iterator[int]]] = []
+    for start in range(N):
+        following = None if label[start] else start
+        while path or following is not None:
+            if following is not None:
+                label[following] = met = met + 1
+                led = columns[ends[following] : ends[following + 1]].tolist()
+                path.append((following, met, led, iter(led)))
+            unit, order, led, left = path[-1]
+            following = next(filterfalse(label.__getitem__, left), None)
+            if following is None:
+                path.pop()
+                waiting.append(unit)
+                label[unit] = min(order, min(map(label.__getitem__, led), default=order))
+                if label[unit] == order:
+                    closed += 1
+                    while waiting and label[waiting[-1]] >= order:
+                        label[waiting.pop()] = closed
+    return np.array(label, dtype=np.int64) - N - 1
+
+
+def _cycle_radius(values: Array, n_units: int) -> Fraction | None:
+    """Return the geometric mean of the weights of a cycle, or None if the part is none.
 
     An iteration cannot tell the eigenvalues of a cycle apart: all have the same size.
     """
-    if matrix.nnz != matrix.shape[0]:
+    if len(values) != n_units:
         return None
-    weights = np.abs(matrix.data)
+    weights = np.abs(values)
     if (weights == weights[0]).all():
         return Fraction(float(weights[0]))
     total = Decimal(0)
@@ -494,18 +531,16 @@ def _cycle_radius(matrix: csr_array) -> Fraction | None:
     return Fraction(LOGARITHMS.exp(LOGARITHMS.divide(total, Decimal(len(weights)))))
 
 
-def _eigen(matrix: csr_array) -> tuple[Vector, Vector | None]:
+def _eigen(matrix: SparseRows) -> tuple[Vector, Vector | None]:
     """Return eigenvalues, the largest among them, and their vectors (N, n) if by an iteration."""
-    N = matrix.shape[0]
-    if N <= DENSE_UP_TO:
-        return np.linalg.eigvals(matrix.toarray()).astype(np.complex128), None
-    found = _arpack(matrix, SUBSPACE)
-    if found is None and N <= DENSE_AT_MOST:
-        return np.linalg.eigvals(matrix.toarray()).astype(np.complex128), None
-    found = _arpack(matrix, WIDE_SUBSPACE) if found is None else found
-    if found is not None:
-        return found
-    raise _not_converged(N)
+    N = matrix.n_rows
+    found = _iterated(matrix) if N > DENSE_UP_TO else None
+    if found is None and max(DENSE_UP_TO, DENSE_AT_MOST) >= N:
+        return np.linalg.eigvals(matrix.to_dense()).astype(np.complex128), None
+    found = found or _iterated(matrix, wide=True)
+    if found is None:
+        raise _not_converged(N)
+    return found
 
 
 def _not_converged(units: int) -> ArithmeticError:
@@ -515,91 +550,152 @@ def _not_converged(units: int) -> ArithmeticError:
     )
 
 
-def _arpack(matrix: csr_array, subspace: int) -> tuple[Vector, Vector] | None:
-    """Return eigenvalues and vectors by Arnoldi iteration from a fixed start, None if none came."""
-    from scipy.sparse.linalg import ArpackError, eigs
+def _iterated(
+    matrix: SparseRows, near: Vector | None = None, *, wide: bool = False
+) -> tuple[Vector, Vector] | None:
+    """Return the largest eigenvalues and their vectors (N, n), None if they do not converge.
 
-    try:
-        values, vectors = eigs(
-            matrix,
-            k=N_EIGENVALUES,
-            ncv=subspace,
-            which="LM",
-            v0=_start(matrix.shape[0]),
-            tol=TOLERANCE,
-            maxiter=RESTARTS,
-        )
-    except ArpackError:
-        return None
-    return values, vectors
+    By Arnoldi iteration from a fixed start. Of an orthonormal basis, rows V (m + 1, N), it knows
+    A V' = V' H but for the last row of H (m + 1, m), which tells how wrong an eigenvalue of H is.
+
+    Parameters
+    ----------
+    near
+        The values that are wanted, if they are not the largest.
+    """
+    n, times = matrix.n_rows, _times(matrix)
+    m = WIDE_SUBSPACE if wide else min(SUBSPACE + n // 100, LARGE_SUBSPACE)
+    V, H, first = np.empty((m + 1, n)), np.zeros((m + 1, m)), 0
+    V[0] = _start(n) / np.linalg.norm(_start(n))
+    for _ in range(RESTARTS):
+        for j in range(first, m):
+            a = times(V[j])
+            H[: j + 1, j], H[j + 1, j] = _beside(V[: j + 1], a)
+            if H[j + 1, j] == 0.0:  # nothing new comes from this start: another one's turn
+                a = np.roll(_start(n), j + 1)
+                _beside(V[: j + 1], a)
+            V[j + 1] = a / np.linalg.norm(a)
+        values, Y = np.linalg.eig(H[:-1])
+        Y, order = Y.astype(np.complex128), np.argsort(-np.abs(values), kind="stable")
+        wanted, far = order[:N_EIGENVALUES], np.zeros(1, dtype=np.bool_)
+        if near is not None:
+            wanted = np.abs(values - near[:, None]).argmin(axis=1)
+            far = np.abs(values[wanted] - near) > CLUSTER * np.abs(near)
+        wrong = np.abs(H[-1] @ Y[:, wanted]) > TOLERANCE * np.abs(values[wanted])
+        if not (wrong | far).any():
+            x, y = (V[:-1].T @ part[:, wanted] for part in (Y.real, Y.imag))
+            return values[wanted].astype(np.complex128), x + 1j * y
+        # The real and imaginary parts of one of each conjugate pair.
+        chosen = order[: m // 4]
+        chosen = chosen[values[chosen].imag >= 0.0]
+        paired = chosen[values[chosen].imag > 0.0]
+        Q = np.linalg.qr(np.hstack([Y.real[:, chosen], Y.imag[:, paired]]))[0]
+        first = Q.shape[1]
+        V[:first], V[first] = Q.T @ V[:-1], V[-1]
+        kept, last = Q.T @ H[:-1] @ Q, H[-1] @ Q
+        H[:] = 0.0
+        H[:first, :first], H[first, :first] = kept, last
+    return None
+
+
+def _beside(V: Array, a: Array) -> tuple[Array, float]:
+    """Take what lies along the rows of V off a, in place; return it (m,) and the length left."""
+    size, along = float(np.linalg.norm(a)), np.zeros(len(V))
+    left, before = size, math.inf
+    while left < DROPPED * before:
+        part = V @ a
+        a -= part @ V
+        along += part
+        before, left = left, float(np.linalg.norm(a))
+        if left <= NOTHING * size:
+            return along, 0.0
+    return along, left
+
+
+def _times(matrix: SparseRows) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """Return what multiplies vectors (N,) by a matrix that has an entry in each row."""
+    values, columns, starts = matrix.values, matrix.columns.astype(np.intp), matrix.starts[:-1]
+    if matrix.density >= DENSE_FROM and len(starts) <= DENSE_AT_MOST:
+        return matrix.to_dense().__matmul__
+    return lambda x: np.add.reduceat(x.take(columns) * values, starts)
+
+
+def _transposed(matrix: SparseRows) -> SparseRows:
+    N, rows, columns = matrix.n_rows, matrix.rows(), matrix.columns.astype(np.intp)
+    return SparseRows.from_coordinates(columns, rows, matrix.values, N, N)
 
 
 def _start(n: int) -> Array:
     return uniform(Words(seed=0, layer=0, purpose=Purpose.PROBE), n, -1.0, 1.0)
 
 
-def _exact_radius(matrix: csr_array, values: Vector, vectors: Vector | None) -> Fraction:
+def _exact_radius(matrix: SparseRows, values: Vector, vectors: Vector | None) -> Fraction:
     """Return the largest of the absolute eigenvalues that `_eigen` found, to many more digits."""
     sizes = np.abs(values)
     # Of two conjugate ones either does.
     alike = np.flatnonzero((sizes >= (1.0 - ALIKE) * sizes.max()) & (values.imag >= 0.0))
     chosen = alike[np.argsort(-sizes[alike], kind="stable")[:MOST_ALIKE]]
+    transposed, found = _transposed(matrix), list[Fraction]()
     if vectors is None:
-        dense = matrix.toarray()
-        pairs = [_both_vectors(dense, complex(values[k])) for k in chosen]
+        pairs = [_both_vectors(matrix, transposed, complex(values[k])) for k in chosen]
     else:
-        pairs = _with_left(matrix, values[chosen], vectors[:, chosen])
-    found = []
+        near = values[chosen]
+        left = _iterated(transposed, near) or _iterated(transposed, near, wide=True)
+        if left is None:
+            raise _not_converged(matrix.n_rows)
+        pairs = list(zip(vectors[:, chosen].T, left[1].T, strict=True))
     for value, (x, y) in zip(values[chosen], pairs, strict=True):
         # One that is there several times is found as several, some root of the precision apart; but
         # they lie around it, and their mean is as good as a simple value.
-        near = values[np.abs(values - value) <= CLUSTER * abs(value)]
-        found.append(_quotient(matrix, x, y) or Fraction(float(abs(near.mean()))))
+        around = values[np.abs(values - value) <= CLUSTER * abs(value)]
+        sure = _doubt(matrix, transposed, x, y) <= ACCURACY
+        found.append(_quotient(matrix, x, y) if sure else Fraction(float(abs(around.mean()))))
     return max(found)
 
 
-def _both_vectors(A: Array, value: complex) -> tuple[Vector, Vector]:
+def _both_vectors(
+    matrix: SparseRows, transposed: SparseRows, value: complex
+) -> tuple[Vector, Vector]:
     """Return the right and left eigenvectors (N,) of an eigenvalue by inverse iteration."""
-    factors = lu_factor(A - value * SHIFT * np.eye(len(A)), check_finite=False)
-    x = y = _start(len(A)).astype(np.complex128)
-    for _ in range(INVERSE_STEPS):
-        x, y = lu_solve(factors, x, check_finite=False), lu_solve(factors, y, 1, check_finite=False)
-        x, y = x / np.linalg.norm(x), y / np.linalg.norm(y)
+    N = matrix.n_rows
+    A = matrix.to_dense().astype(np.complex128)
+    A[np.diag_indices(N)] -= value * SHIFT
+    x, y = np.tile(_start(N).astype(np.complex128), (2, 1))
+    with suppress(np.linalg.LinAlgError):
+        for _ in range(INVERSE_STEPS):
+            x[:], y[:] = np.linalg.solve(A, x), np.linalg.solve(A.T, y)
+            x /= np.linalg.norm(x)
+            y /= np.linalg.norm(y)
+            if _doubt(matrix, transposed, x, y) <= ENOUGH:
+                break
     return x, y
 
 
-def _with_left(matrix: csr_array, values: Vector, right: Vector) -> list[tuple[Vector, Vector]]:
-    """Return right and left eigenvectors of each value, the latter by an iteration too."""
-    transposed = matrix.T.tocsr()
-    found = _arpack(transposed, SUBSPACE) or _arpack(transposed, WIDE_SUBSPACE)
-    if found is None:
-        raise _not_converged(matrix.shape[0])
-    theirs = [int(np.abs(found[0] - value).argmin()) for value in values]
-    return [(x, found[1][:, k]) for x, k in zip(right.T, theirs, strict=True)]
-
-
-def _quotient(matrix: csr_array, x: Vector, y: Vector) -> Fraction | None:
-    """Return |y'Ax / y'x|, only its root rounded, of vectors of length 1; None if it is unsure."""
-    overlap = complex(y @ x)
-    if overlap == 0.0:
-        return None
-    Ax, Ay = np.asarray(matrix @ x), np.asarray(matrix.T @ y)
-    value = complex(y @ Ax) / overlap
-    wrong = np.linalg.norm(Ax - value * x) * np.linalg.norm(Ay - value * y)
+def _doubt(matrix: SparseRows, transposed: SparseRows, x: Vector, y: Vector) -> float:
+    """Return the share by which y'Ax / y'x may be wrong, of vectors of length 1."""
+    Ax, Ay = _times(matrix)(x), _times(transposed)(y)
+    overlap, moved = complex(y @ x), complex(y @ Ax)
+    if overlap == 0.0 or moved == 0.0:
+        return math.inf
+    value = moved / overlap
+    wrong = [float(np.linalg.norm(part)) for part in (Ax - value * x, Ay - value * y)]
     # Divided by y'x once, and once more because a small one means that another value is near.
-    if not wrong <= ACCURACY * abs(overlap) ** 2 * abs(value) ** 2:
-        return None
+    return wrong[0] / abs(moved) * (wrong[1] / abs(moved))
+
+
+def _quotient(matrix: SparseRows, x: Vector, y: Vector) -> Fraction:
+    """Return |y'Ax / y'x|, only its root rounded."""
     xs = [_whole(part, VECTOR_DIGITS) for part in (x.real, x.imag)]
     ys = [_whole(part, VECTOR_DIGITS) for part in (y.real, y.imag)]
-    digits = 53 - int(np.frexp(matrix.data)[1].min())
+    digits = 53 - int(np.frexp(matrix.values)[1].min())
     moved = [np.empty(len(x), dtype=object) for _ in xs]
-    for first, last in _blocks(matrix.indptr):
-        places = slice(matrix.indptr[first], matrix.indptr[last])
-        a, columns = _whole(matrix.data[places], digits), matrix.indices[places]
+    for first, last in _blocks(matrix.starts):
+        places = slice(matrix.starts[first], matrix.starts[last])
+        a, columns = _whole(matrix.values[places], digits), matrix.columns[places]
         for part, out in zip(xs, moved, strict=True):
             # Every row has an entry, or its unit would be no part of a larger whole.
             out[first:last] = np.add.reduceat(
-                a * part[columns], matrix.indptr[first:last] - places.start
+                a * part[columns], matrix.starts[first:last] - places.start
             )
     squared = Fraction(_size(ys, moved), _size(ys, xs)) / 4**digits
     return Fraction(math.isqrt(math.floor(squared * 4**ROOT_DIGITS)), 2**ROOT_DIGITS)
@@ -609,7 +705,7 @@ def _whole(values: Array, digits: int) -> NDArray[np.object_]:
     """Return values times 2^digits, rounded, as integers of any size."""
     if digits > 900:  # so near to the end of float64 that larger values would be beyond it
         return np.array([round(Fraction(v) * 2**digits) for v in values.tolist()], dtype=object)
-    return np.array([round(v) for v in np.ldexp(values, digits).tolist()], dtype=object)
+    return np.array(list(map(int, np.rint(np.ldexp(values, digits)).tolist())), dtype=object)
 
 
 def _size(y: list[NDArray[np.object_]], x: list[NDArray[np.object_]]) -> int:

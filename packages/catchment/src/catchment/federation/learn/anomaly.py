@@ -29,7 +29,7 @@ from catchment.errors import FederationError, UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.checks import check_statistics
-from catchment.federation.learn.sums import chosen_ridge
+from catchment.federation.learn.sums import KEPT_APART, chosen_ridge
 from catchment.federation.rows import segment
 from catchment.readout.accumulation import accumulate
 from catchment.readout.detector import (
@@ -135,9 +135,7 @@ class FederatedAnomalyDetector(Algorithm[DetectorState, Tally[RidgeStatistics | 
     @property
     def requirements(self) -> Requirements:
         return Requirements(
-            each_client="it keeps clients apart; pass store_per_client=False"
-            if self.store_per_client
-            else "",
+            each_client=KEPT_APART if self.store_per_client else "",
             data_choice=chosen_ridge(self.ridge) if self.score == "error" else "",
             rounds=2,
             other_targets=True,

@@ -292,7 +292,23 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
             if state.clients and not known:
                 raise FederationError("no client in the sum gave errors; run both rounds with all")
             errors = reduce(add, known.values()) if state.clients else new
-            return self._decided(replace(state, errors=errors, judged=known))
+            state = replace(state, errors=errors, judged=known)
+            if state.total is None:
+                raise FederationError(
+                    "errors came before there was a total; start with a first round"
+                )
+            # The map and the ridge are chosen by what the clients found.
+            choices, wrong, begin = dict(state.choices), {}, 0
+            blocks = [known[name] for name in sorted(known)]
+            for k, path in self._paths(state).items():
+                here = slice(begin, begin := begin + len(path))
+                if k not in choices:
+                    choice = chosen(path, errors.mean_squared()[here])
+                    own = np.array([one.squared[here] for one in blocks]) if blocks else None
+                    choices[k] = replace(choice, block_errors=own)
+                at = begin - len(path) + int(np.argmin(np.abs(path - np.max(choices[k].best))))
+                wrong[k] = np.array([e.n_rows - e.correct[at] for e in blocks or [errors]])
+            return self._solved(state, choices, wrong if self.by == "accuracy" else None)
         summed = state.total + new if state.total else new
         kept = added_by_key(state.by_client, by_client) if self.store_per_client else {}
         clients = tuple(sorted({*state.clients, *by_client}))
@@ -318,22 +334,6 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
         if self.clients_judge:
             return replace(state, choices=choices)
         return self._solved(state, choices)
-
-    def _decided(self, state: Race) -> Race:
-        """Return the state with the map and the ridge chosen by what the clients found."""
-        if state.total is None or state.errors is None:
-            raise FederationError("errors came before there was a total; start with a first round")
-        choices, wrong, begin = dict(state.choices), {}, 0
-        blocks = [state.judged[name] for name in sorted(state.judged)]
-        for k, path in self._paths(state).items():
-            here = slice(begin, begin := begin + len(path))
-            if k not in choices:
-                choice = chosen(path, state.errors.mean_squared()[here])
-                own = np.array([one.squared[here] for one in blocks]) if blocks else None
-                choices[k] = replace(choice, block_errors=own)
-            at = begin - len(path) + int(np.argmin(np.abs(path - np.max(choices[k].best))))
-            wrong[k] = np.array([e.n_rows - e.correct[at] for e in blocks or [state.errors]])
-        return self._solved(state, choices, wrong if self.by == "accuracy" else None)
 
     def _solved(
         self,

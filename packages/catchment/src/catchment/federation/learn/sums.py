@@ -32,10 +32,11 @@ from catchment.wire import LATER, Message, join, split
 
 N_GROUPS = 32
 MANY = 1_000  # clients above which "auto" leaves out groups, not clients
+KEPT_APART = "it keeps clients apart; pass store_per_client=False"
 # Why the server must see every client's message by itself, by what it keeps.
 APART: Mapping[bool | str, str] = {
     False: "",
-    True: "it keeps clients apart; pass store_per_client=False and, for ridge, 'gcv' or a number",
+    True: f"{KEPT_APART} and, for ridge, 'gcv' or a number",
     "groups": "it sums clients by groups of their names; pass store_per_client=False and, for "
     "ridge, 'gcv' or a number, or choose it by clients in a second round (Candidates)",
 }

@@ -27,7 +27,7 @@ from catchment.arrays import Array, PositiveInt
 from catchment.data.recording import Recording
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
-from catchment.federation.learn.sums import V, group_of, group_sums, learned
+from catchment.federation.learn.sums import KEPT_APART, V, group_of, group_sums, learned
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import Result
 from catchment.federation.rows import targets_of
@@ -49,7 +49,6 @@ GROUP = 256  # clients whose recordings are on a device together...
 STEPS = 4_000_000  # ...unless they are long
 MOST_SHOWN = 30  # clients in a printed table
 LOSS = 0.01  # of accuracy: who loses more by adapting is counted
-KEPT_APART = "it keeps clients apart; pass store_per_client=False"
 
 
 @dataclass(frozen=True, eq=False)

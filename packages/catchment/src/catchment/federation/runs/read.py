@@ -174,10 +174,8 @@ def lasting(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{seconds:.1f} s"
-    small, size, names = (
-        (whole, 60, ("min", "s")) if whole < 3600 else (whole // 60, 60, ("h", "min"))
-    )
-    return f"{small // size} {names[0]} {small % size:02} {names[1]}"
+    small, names = (whole, ("min", "s")) if whole < 3600 else (whole // 60, ("h", "min"))
+    return f"{small // 60} {names[0]} {small % 60:02} {names[1]}"
 
 
 def read_run(folder: str | Path | RunFolder) -> Run:

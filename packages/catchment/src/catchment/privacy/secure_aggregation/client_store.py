@@ -82,7 +82,15 @@ class Notebook:
                     "replay", f"round {number} is not the latest this client knows, {latest}"
                 )
             if number > latest:
-                self._check_jump(number)
+                key = f"{self._federation}/highest"
+                highest = int(self._memory.get(key, b"0"))
+                if number > highest + JUMP:
+                    raise RuleError(
+                        "number",
+                        f"round {number} is more than {JUMP} above the highest this client knows, "
+                        f"{highest}; a server counts its rounds from 1",
+                    )
+                self._memory[key] = b"%d" % max(number, highest)
                 for key in [k for k in self._memory if k.startswith(self._root + "/")]:
                     if key != f"{self._root}/latest":
                         del self._memory[key]
@@ -142,17 +150,6 @@ class Notebook:
 
     def __setitem__(self, name: str, value: bytes) -> None:
         self._memory[self._prefix + name] = value
-
-    def _check_jump(self, number: int) -> None:
-        key = f"{self._federation}/highest"
-        highest = int(self._memory.get(key, b"0"))
-        if number > highest + JUMP:
-            raise RuleError(
-                "number",
-                f"round {number} is more than {JUMP} above the highest this client knows, "
-                f"{highest}; a server counts its rounds from 1",
-            )
-        self._memory[key] = b"%d" % max(number, highest)
 
 
 def forget_rounds(memory: Memory, federation: str | None = None) -> list[str]:

@@ -328,7 +328,15 @@ class SecureRound:
         if stage == "keys":
             (advert,) = from_rows(parts.expect("secure-keys", 1).arrays[0], 1, keys.ADVERT_BYTES)
             self._verify("keys", client, advert[keys.SHOWN_BYTES :], advert[: keys.SHOWN_BYTES])
-            self._check_keys(client, place, advert)
+            # Keys for which all other clients would refuse the round.
+            both = advert[: keys.KEY_BYTES], advert[keys.KEY_BYTES : 2 * keys.KEY_BYTES]
+            for key in both:
+                keys.Agreement(keys.new_key()).shared(key)
+                if self._shown.setdefault(key, (place, advert)) != (place, advert):
+                    words = f"{client} shows a key that another client has shown"
+                    raise UploadError("keys", words)
+            if both[0] == both[1]:
+                raise UploadError("keys", f"{client} shows one key for two purposes")
         elif stage == "nonces":
             (reveal,) = from_rows(parts.expect("secure-nonce", 1).arrays[0], 1, keys.REVEAL_BYTES)
             nonce = reveal[: keys.NONCE_BYTES]
@@ -359,15 +367,6 @@ class SecureRound:
             for share in from_rows(given, len(self._holders[place]), SHARE_BYTES):
                 share_from(share)
 
-    def _check_keys(self, client: str, place: int, advert: bytes) -> None:
-        """Refuse keys for which all other clients would refuse the round."""
-        for key in (advert[: keys.KEY_BYTES], advert[keys.KEY_BYTES : 2 * keys.KEY_BYTES]):
-            keys.Agreement(keys.new_key()).shared(key)
-            if self._shown.setdefault(key, (place, advert)) != (place, advert):
-                raise UploadError("keys", f"{client} shows a key that another client has shown")
-        if advert[: keys.KEY_BYTES] == advert[keys.KEY_BYTES : 2 * keys.KEY_BYTES]:
-            raise UploadError("keys", f"{client} shows one key for two purposes")
-
     def _verify(self, message: str, client: str, signature: bytes, content: bytes) -> None:
         public, about = self._agreed.identities[client], self._session.about(message, client)
         try:
@@ -380,7 +379,12 @@ class SecureRound:
             if stage in self._members:
                 return
             if stage == "keys" and self._later and not self._begun_again:
-                self._begin_again()
+                # With a number above those that clients know, but for one far above the others'.
+                known = [*self._later.values(), *(self._number for _ in self._replies["keys"])]
+                bound = statistics.median_low(known) + LEAD
+                self._begun_again = True
+                self._advance("ABORTED")
+                self._begin(after=max(number for number in known if number <= bound))
                 return
             try:
                 members = self._going_on(stage)
@@ -396,14 +400,6 @@ class SecureRound:
                 self._journal.close(self._number, stage, self._named(members), replies, state=state)
             self._members[stage] = members
             self._closed(stage)
-
-    def _begin_again(self) -> None:
-        """Begin with a number above those that clients know, but for one far above the others'."""
-        known = [*self._later.values(), *(self._number for _ in self._replies["keys"])]
-        bound = statistics.median_low(known) + LEAD
-        self._begun_again = True
-        self._advance("ABORTED")
-        self._begin(after=max(number for number in known if number <= bound))
 
     def _closed(self, stage: str) -> None:
         if stage == "keys":
