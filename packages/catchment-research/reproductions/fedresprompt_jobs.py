@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from catchment import Integers
 from catchment.engine import run_locally
 from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan
@@ -32,6 +33,7 @@ from catchment_research.prompt import (
 from reproductions import instructed_jobs
 from reproductions.fedresprompt_values import Cell, Job, PromptSettings, Variant
 from reproductions.lora import AdapterTraining, Lora, SoftPrompt
+from reproductions.map_values import counted
 from reproductions.prompt_runs import Watch, begin_with, cooled, measured, trained
 from reproductions.prompt_tasks import WordTask, recorded, routing_task, sensors_task, sst2_task
 from reproductions.smollm2 import locate_model
@@ -110,23 +112,34 @@ def begin(task: WordTask, model: TransformersLM, length: int) -> tuple[int, ...]
 def _measured(
     job: Job, task: WordTask, algorithm: Any, state: Any, watch: Watch, n_trained: int
 ) -> Cell:
-    speaker = algorithm.result(state)
-    cell = Cell(
-        job=job,
-        development=speaker.accuracy(task.development),
-        test=speaker.accuracy(task.test),
+    cell = _answered(
+        Cell(job=job, development=0.0, test=0.0), task, algorithm.result(state).guesses
     )
     return measured(cell, watch, getattr(algorithm, "server", None), n_trained)
 
 
+def _answered(cell: Cell, task: WordTask, said: Callable[[Sequence[Example]], Integers]) -> Cell:
+    """Return a cell with the accuracies of what is said, and the counts of the test by class."""
+    (own, named), (label, answer) = (
+        (np.array([example.label for example in examples]), said(examples))
+        for examples in (task.development, task.test)
+    )
+    return replace(
+        cell,
+        development=float((named == own).mean()),
+        test=float((answer == label).mean()),
+        classes=counted(label, answer),
+    )
+
+
 def _zero_shot(job: Job, task: WordTask, model: TransformersLM) -> Cell:
-    def accuracy(examples: Sequence[Example]) -> float:
+    def said(examples: Sequence[Example]) -> Integers:
         contexts = [as_tokens(example.context) for example in examples]
         scores = model.scores(np.zeros((len(contexts), 0, model.width)), contexts, task.words)
-        guess = np.concatenate([np.zeros((len(scores), 1)), scores], axis=1).argmax(axis=1)
-        return float((guess == [example.label for example in examples]).mean())
+        best: Integers = np.concatenate([np.zeros((len(scores), 1)), scores], axis=1).argmax(axis=1)
+        return best
 
-    return Cell(job=job, development=accuracy(task.development), test=accuracy(task.test))
+    return _answered(Cell(job=job, development=0.0, test=0.0), task, said)
 
 
 def _ridge(job: Job, task: WordTask) -> tuple[Cell, EchoState, Readout]:
@@ -143,21 +156,22 @@ def _ridge(job: Job, task: WordTask) -> tuple[Cell, EchoState, Readout]:
     readout = result.state.readout
     assert readout is not None
 
-    def accuracy(examples: Sequence[Example]) -> float:
+    def said(examples: Sequence[Example]) -> Integers:
         z = np.concatenate(features.rows([e.u for e in examples if e.u is not None], threads=1))
-        return float((readout(z).argmax(axis=1) == [e.label for e in examples]).mean())
+        best: Integers = readout(z).argmax(axis=1)
+        return best
 
     (record,) = result.records
     cell = Cell(
         job=job,
-        development=accuracy(task.development),
-        test=accuracy(task.test),
+        development=0.0,
+        test=0.0,
         trained=readout.weights.size + readout.intercept.size,
         rounds=1,
         bytes_up=record.bytes_up,
         bytes_down=record.bytes_down,
     )
-    return cell, features, readout
+    return _answered(cell, task, said), features, readout
 
 
 def _adapter(settings: PromptSettings, job: Job, task: WordTask, model: TransformersLM) -> Cell:
@@ -284,11 +298,7 @@ def _start(
     begun = replace(whole, initial=values_of(whole.controller, readout, targets), guard=guard)
     cell = replace(ridge, job=job, trained=begun.controller.n_trained)
     if job.variant.method == "closed-form":
-        test, development = (
-            begun.result(begun.start()).accuracy(examples)
-            for examples in (task.test, task.development)
-        )
-        cell = replace(cell, development=development, test=test)
+        cell = _answered(cell, task, begun.result(begun.start()).guesses)
     return cell, begun, extra
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from catchment.wire import replace_file
+from reproductions.arena import macro_f1
 from reproductions.smollm2 import SMOLLM2
 from reproductions.study import Value
 
@@ -260,6 +261,8 @@ class Cell:
         Mean training loss of each round.
     people
         By kind of test case: right answers and cases of each person.
+    classes
+        Of every class of a test, what `class_counts` counts; cells of earlier runs have none.
     extra
         Further figures, such as the ridge that was chosen.
     """
@@ -278,6 +281,12 @@ class Cell:
     extra: dict[str, float] = field(default_factory=dict)
     losses: tuple[float, ...] = ()
     people: dict[str, dict[str, tuple[float, float]]] = field(default_factory=dict)
+    classes: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def macro_f1(self) -> float:
+        """Mean over classes of F1 on the test examples, NaN if it was not counted."""
+        return macro_f1(self.classes) if self.classes else float("nan")
 
     @property
     def bytes_federated(self) -> int:
@@ -371,4 +380,5 @@ def _cell(content: dict[str, Any]) -> Cell:
         for kind, held in content.get("people", {}).items()
     }
     found = {"curve": curve, "losses": tuple(content.get("losses", ())), "people": people}
+    found |= {"classes": tuple(map(tuple, content.get("classes", ())))}
     return Cell(**{**content, "job": Job(**{**job, "variant": variant}), **found})

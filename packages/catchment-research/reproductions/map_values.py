@@ -247,6 +247,11 @@ def network_cells(content: Iterable[Mapping[str, Any]]) -> list[MapCell]:
             f"{search['epochs']}; {one['seconds']:.0f} s of one {one['device']} for the search and "
             "all seeds"
         )
+        if "again_seconds" in one:
+            remark += (
+                f"; the row is of training anew with these choices, {one['again_seconds']:.0f} s, "
+                "counted by class"
+            )
         chosen = tuple(
             "rate {:g}, {} local epochs of {}".format(*one["folds"][k]["choice"])
             for k in sorted(one["folds"], key=int)

@@ -94,3 +94,4 @@ def test_the_page_says_what_was_measured() -> None:
         cells = by_width(result.of("mnist_writers", order, COSINES))[8000]
         share = 100 * np.mean([c.test for c in cells if c.test is not None])
         assert f"{share:.2f} % {order}" in guide
+        assert f"macro-F1 {np.mean([c.macro_f1 for c in cells]):.3f} in" in guide

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BLOCKED = ("pyarrow",)
+BLOCKED = ("pyarrow", "scipy", "sklearn")
 CODE = """
 import sys
 

@@ -348,44 +348,51 @@ def times_packed(matrix, digits, floats, whole, about):
 
 
 @njit(nogil=True, cache=True)
-def add_int64(some, others, total):
-    """Fill the total with the sums of vectors, one after another; False if one overflowed."""
-    every, place = np.int64(0), 0
-    for n in range(len(some)):
-        one, other = some[n], others[n]
-        for k in range(len(one)):
-            a, b = one[k], other[k]
-            c = a + b
-            total[place + k] = c
-            # A sum overflowed where both signs differ from its own.
-            every |= (a ^ c) & (b ^ c)
-        place += len(one)
+def add_int64(one, other, total):
+    """Fill the total with the sum of two vectors; return False if it overflowed."""
+    every = np.int64(0)
+    for k in range(len(one)):
+        a, b = one[k], other[k]
+        c = a + b
+        total[k] = c
+        # A sum overflowed where both signs differ from its own.
+        every |= (a ^ c) & (b ^ c)
     return every >= 0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
+def unpack_rows(packed, mean, sums, upper):
+    """Fill the upper triangle of a matrix (n, n) from a packed one, less the product of vectors."""
+    n, place = len(upper), 0
+    for i in range(n):
+        row, to, a = packed[place : place + n - i], upper[i, i:], mean[i]
+        for j in range(n - i):
+            to[j] = row[j] - a * sums[i + j]
+        place += n - i
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def solve_rows(T, B, backward):
     """Solve T X = B for the rows of B (n, m), in place: for a lower T, or backward for an upper.
 
     What lies on the other side of the diagonal is not read.
     """
     n, m = B.shape
+    start, on = (n - 1, -1) if backward else (0, 1)
     for first in range(0, m, 128):  # columns at once, which stay in the cache
         last = min(first + 128, m)
-        for s in range(n):
-            i = n - 1 - s if backward else s
-            x = B[i, first:last]
-            for q in range(0, s - 3, 4):  # four rows at once, so that x is read once for them
-                k, on = (n - 1 - q, -1) if backward else (q, 1)
-                a, b, c, d = T[i, k], T[i, k + on], T[i, k + 2 * on], T[i, k + 3 * on]
+        for s in range(0, n, 2):  # two rows at once, so that those before are read once for both
+            i = start + on * s
+            e = i if s == n - 1 else i + on
+            x, y = B[i, first:last], np.zeros(last - first) if e == i else B[e, first:last]
+            for q in range(0, s, 2):
+                k = start + on * q
+                a, b, c, d = T[i, k], T[i, k + on], T[e, k], T[e, k + on]
                 one, two = B[k, first:last], B[k + on, first:last]
-                three, four = B[k + 2 * on, first:last], B[k + 3 * on, first:last]
                 for j in range(len(x)):
-                    x[j] -= a * one[j] + b * two[j] + c * three[j] + d * four[j]
-            for q in range(s // 4 * 4, s):
-                k = n - 1 - q if backward else q
-                a, one = T[i, k], B[k, first:last]
-                for j in range(len(x)):
-                    x[j] -= a * one[j]
+                    x[j] -= a * one[j] + b * two[j]
+                    y[j] -= c * one[j] + d * two[j]
+            a, b, c = 1.0 / T[i, i], T[e, i], 1.0 / T[e, e]
             for j in range(len(x)):
-                x[j] /= T[i, i]
+                x[j] *= a
+                y[j] = (y[j] - b * x[j]) * c
