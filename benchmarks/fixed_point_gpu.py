@@ -2,7 +2,7 @@
 
     PYTHONPATH=src python benchmarks/fixed_point_gpu.py
 
-Prints lines of JSON and ends with status 1 if a digest differs. Needs torch, numpy and scipy;
+Prints lines of JSON and ends with status 1 if a digest differs. Needs torch and numpy;
 where numba is missing the reference is the one in numpy below.
 """
 

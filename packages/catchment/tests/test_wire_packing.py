@@ -111,7 +111,7 @@ def with_header(listed: list[Any], payload: bytes, *, version: int = VERSION) ->
     return struct.pack("<4sHQ32s", MAGIC, version, len(body), hashlib.sha256(body).digest()) + body
 
 
-GOOD = packed(np.arange(-100, 100))
+GOOD = bytes(packed(np.arange(-100, 100)))
 
 
 @pytest.mark.parametrize(

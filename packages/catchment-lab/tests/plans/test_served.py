@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -71,6 +72,17 @@ SAID = {
     "swapped": ["walk predicted as lie", "lie predicted as walk"],
     "few": ["rows are right: the true accuracy may be"],
 }
+
+
+@pytest.mark.parametrize(("right", "rows"), [(0, 1), (0, 30), (4, 9), (24, 49)])
+def test_the_range_of_few_rows_is_scipys(
+    found: Callable[[str], Served], right: int, rows: int
+) -> None:
+    one = replace(found("few"), value=right / rows, rows=rows)
+    ends = stats.binomtest(right, rows).proportion_ci(0.95, method="wilson")
+    (told,) = (line for line in standing_out(one) if "may be" in line)
+    low, high = re.findall(r"([\d.]+) %", told)
+    assert (float(low), float(high)) == pytest.approx((100 * ends.low, 100 * ends.high), abs=0.051)
 
 
 @pytest.mark.parametrize("fault", SAID)

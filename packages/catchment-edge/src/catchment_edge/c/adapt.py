@@ -15,9 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
-from catchment.readout import Model, SelfTraining, needed, rescaled, scale_of
+from catchment.readout import (
+    Model,
+    SelfTraining,
+    cholesky,
+    cholesky_solve,
+    needed,
+    rescaled,
+    scale_of,
+)
 from catchment_edge.c.code import check_name
 from catchment_edge.c.map_code import Table, table_text
 
@@ -81,7 +88,7 @@ def adapt_code(
     d = np.ones(F) if scale is None else scale
     G, _ = rescaled(floats, scale).moments()
     G[np.diag_indices_from(G)] += float(model.readout.ridge)
-    inverse = cho_solve(cho_factor(G, lower=True), np.eye(F))
+    inverse = cholesky_solve(cholesky(G), np.eye(F))
     mean, unit = floats.feature_sum / floats.weight, statistics.fixed.scale
     values = {
         "mean": mean / unit,

@@ -32,7 +32,6 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-from scipy.linalg import eigh
 
 from catchment import Array
 from catchment.features import EchoState
@@ -306,9 +305,8 @@ def membership_score(total: RidgeStatistics, candidate: RidgeStatistics) -> floa
     n = 1 + total.n_features
     A, A_c = moment_matrix(total)[:n, :n], moment_matrix(candidate)[:n, :n]
     floor = 1e-12 * np.trace(A) / n
-    return float(
-        eigh(A_c, A + floor * np.eye(n), eigvals_only=True, subset_by_index=(n - 1, n - 1))[0]
-    )
+    L = np.linalg.cholesky(A + floor * np.eye(n))
+    return float(np.linalg.eigvalsh(np.linalg.solve(L, np.linalg.solve(L, A_c).T))[-1])
 
 
 def leverage(statistics: RidgeStatistics, rows: Array) -> Array:
@@ -322,7 +320,7 @@ def leverage(statistics: RidgeStatistics, rows: Array) -> Array:
     array([ True, False])
     """
     n = 1 + statistics.n_features
-    values, vectors = eigh(moment_matrix(statistics)[:n, :n])
+    values, vectors = np.linalg.eigh(moment_matrix(statistics)[:n, :n])
     Z = np.column_stack([np.ones(len(rows)), rows]) @ vectors
     return np.asarray((Z**2 / np.maximum(values, 1e-12 * values[-1])).sum(axis=1))
 
@@ -426,7 +424,7 @@ class Walk:
     @cached_property
     def spectrum(self) -> tuple[Array, Array]:
         n = 1 + self.statistics.n_features
-        values, vectors = eigh(moment_matrix(self.statistics)[:n, :n])
+        values, vectors = np.linalg.eigh(moment_matrix(self.statistics)[:n, :n])
         return values, vectors
 
     @cached_property

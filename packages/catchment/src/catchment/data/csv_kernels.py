@@ -23,10 +23,9 @@ LF, CR, QUOTE = 10, 13, 34
 MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"}
 MISSING |= {"1.#QNAN", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"}
 # Kinds of columns. One is of the first kind that all of its fields have, or else it is text.
-NOTHING, INTEGER, TRUTH, DAY, CLOCK, SECOND, NANOSECOND, SECOND_UTC, NANOSECOND_UTC, REAL = range(
-    10
-)
-DTYPES = ("O", "i8", "?", "M8[D]", "O", "M8[s]", "M8[ns]", "M8[s]", "M8[ns]", "f8")
+NOTHING, INTEGER, TRUTH, REAL, DAY, CLOCK = range(6)
+SECOND, NANOSECOND, SECOND_UTC, NANOSECOND_UTC = range(6, 10)
+DTYPES = ("O", "i8", "?", "f8", "M8[D]", "O", "M8[s]", "M8[ns]", "M8[s]", "M8[ns]")
 NAT = -(2**63)
 UNFIT = -1  # what is returned in the place of a row
 _NO_WORD = 2**64 - 1
@@ -45,9 +44,8 @@ def _power(exponent: int) -> tuple[float, float]:
     return nearest, (above * d - n * below) / (below * d)
 
 
-_MISSING = _keys(sorted(MISSING))
-_ENDS = _keys(("f", "n", "y"))  # of inf, nan and infinity
-_TRUTHS = _keys(("0", "1", "false", "true", "False", "True", "FALSE", "TRUE"))
+_TRUTHS = ("0", "1", "false", "true", "False", "True", "FALSE", "TRUE")
+_N_TRUTHS, _WORDS = len(_TRUTHS), _keys([*_TRUTHS, *sorted(MISSING)])
 _SPACES = _keys(chr(k) for k in range(2**16) if chr(k).isspace())
 _LARGEST = 250  # exponent of ten for which no product here leaves the range of floats
 _POWERS = np.array([_power(e) for e in range(-_LARGEST, _LARGEST + 1)])
@@ -143,13 +141,10 @@ def _place(key, keys):
 def _trimmed(text, a, b):
     """Return a range without the spaces at its ends, which have up to three bytes each."""
     size = 1
-    while size <= min(3, b - a) and not 32 < text[a] < 128:
+    while size <= min(3, b - a) and not (32 < text[a] < 128 and 32 < text[b - 1] < 128):
         if _place(_key(text, a, a + size), _SPACES) >= 0:
             a, size = a + size, 0
-        size += 1
-    size = 1
-    while size <= min(3, b - a) and not 32 < text[b - 1] < 128:
-        if _place(_key(text, b - size, b), _SPACES) >= 0:
+        elif _place(_key(text, b - size, b), _SPACES) >= 0:
             b, size = b - size, 0
         size += 1
     return a, b
@@ -314,8 +309,8 @@ def read_fields(kind, text, stops, width, column, point, first, values, reals):
                     return row
                 reals[row] = -x if negative else x
                 continue
-        key, value = _key(text, a, b), NAT
-        if _place(key, _MISSING) >= 0:
+        word, value = _place(_key(text, a, b), _WORDS), NAT
+        if word >= _N_TRUTHS:
             if kind == INTEGER:
                 return UNFIT
             if kind == REAL:
@@ -323,15 +318,15 @@ def read_fields(kind, text, stops, width, column, point, first, values, reals):
             else:
                 values[row] = NAT
             continue
-        if kind == REAL and b - a < 10 and _place(np.uint64(text[b - 1] | 32), _ENDS) >= 0:
-            return row
-        if kind == TRUTH and _place(key, _TRUTHS) >= 0:
-            value = _place(key, _TRUTHS) % 2
+        if kind == REAL and b - a < 10 and (text[b - 1] | 32) in (102, 110, 121):
+            return row  # may be inf, nan or infinity
+        if kind == TRUTH and word >= 0:
+            value = word % 2
         elif kind == DAY:
             value = _day(text, a, b)
         elif kind == CLOCK and b - a > 2:
             value = _clock(text, a, b)
-        elif SECOND <= kind <= NANOSECOND_UTC:
+        elif kind >= SECOND:
             value = _moment(text, a, b, kind)
         if value == NAT:
             return UNFIT

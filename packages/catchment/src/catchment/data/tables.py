@@ -1,7 +1,8 @@
 """Columns of CSV files, of Parquet files, which pyarrow reads, and of NumPy's npz.
 
-A column of CSV is of the first kind that all of its fields have: nothing, integers, truths, dates,
-clock times, timestamps to seconds or nanoseconds, without or with a zone, numbers; or else text.
+A column of CSV is of the first kind that all of its fields have: nothing, integers, truths,
+numbers, dates, clock times, timestamps to seconds or nanoseconds, without or with a zone; or else
+text.
 Spaces around fields never matter. A file whose rows differ in length is read once more by Python,
 to say what is wrong in which line.
 """
@@ -9,7 +10,6 @@ to say what is wrong in which line.
 from __future__ import annotations
 
 import csv
-import datetime as dt
 import gzip
 import io
 import re
@@ -166,7 +166,7 @@ class _Fields:
         from catchment.data.csv_kernels import DTYPES, REAL
 
         values = np.empty((len(self.stops) - 1) // self.width, dtype=np.int64)
-        for kind in range(REAL + 1) if point == "." else (REAL,):
+        for kind in range(len(DTYPES)) if point == "." else (REAL,):
             if self._read(kind, place, point, values):
                 return _finished(values, DTYPES[kind])
         return None
@@ -211,12 +211,8 @@ def _finished(values: NDArray[np.int64], dtype: str) -> NDArray[Any]:
         return np.where(missing, np.nan, values) if missing.any() else values.astype(bool)
     if dtype != "O":
         return values.view(dtype)
-    seconds, codes = np.unique(values, return_inverse=True)
-    clocks = [
-        None if second == NAT else (dt.datetime.min + dt.timedelta(seconds=second)).time()
-        for second in seconds.tolist()
-    ]
-    return np.take(np.array(clocks, dtype=object), codes)
+    moments = values.view("M8[s]").tolist()
+    return np.array([moment and moment.time() for moment in moments], dtype=object)
 
 
 def delimiter_of(head: bytes) -> str:

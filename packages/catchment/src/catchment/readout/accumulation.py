@@ -326,11 +326,11 @@ def _each_short(
     if fixed is not None:
         whole_weights(np.array([s.weight for s in sequences]))
     sums, targets, roots = _sums_of(features, sequences, fixed)
-    found = {}
+    found, total = {}, sums.empty()
     for k, Z in features.stacked_each([s.u for s in sequences], targets, roots):
-        one, result = sums.empty()
-        one(Z)
-        made = sums.statistics(Z.shape[1], result())
+        total.clear()
+        total.add(Z)
+        made = sums.statistics(Z.shape[1], total.result())
         found[k] = made if fixed is None else made.scaled(sequences[k].weight)
     return [found[k] for k in range(len(sequences))]
 
@@ -379,14 +379,14 @@ def _moments(sums: Sums, part: Part, n_sums: int = 1, *, helped: bool = False) -
                 continue
             n_rows, which, number = n_rows + block[0], number % n_sums, number + 1
             if not helped:
-                totals[which][0](block[1])
+                totals[which].add(block[1])
                 continue
-            pending.append(helpers[which].submit(totals[which][0], block[1]))
+            pending.append(helpers[which].submit(totals[which].add, block[1]))
             if len(pending) == buffers:
                 pending.popleft().result()
         for future in pending:
             future.result()
-    return n_rows, reduce(_plus, [(0, result()) for _, result in totals])[1]
+    return n_rows, reduce(_plus, [(0, total.result()) for total in totals])[1]
 
 
 def _alike(

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from catchment.arrays import Array, aligned
+from catchment.arrays import Array, Integers, aligned
 from catchment.errors import CoarseTargetsWarning
 from catchment.readout import integers
 from catchment.readout.fixed_point import LARGEST_CLASS, LARGEST_TARGET, TARGET_DIGITS, FixedPoint
@@ -32,6 +31,7 @@ SINGLE_BITS = 8  # features of so few bits are multiplied in float32, if targets
 _MOST_COLUMNS = 2048  # added at once: sums grow by less than 2^59
 _FULL = 1 << 62  # what sums hold at most before some of it is moved
 _CARRY = 32  # digits that stay
+FEW = 256  # features of which the places of all sums are kept: clients are many then
 
 
 class Gram:
@@ -56,6 +56,10 @@ class Gram:
             (kernels.GROUP * twice * self.height,), np.float32 if single else np.float64
         )
         self.sums: Any = aligned((self.height**2,))
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin another sum, in the memory of the last."""
         self.sums[:] = 0.0
 
     def add(self, Z: Array) -> None:
@@ -113,6 +117,9 @@ class ExactGram(Gram):
         energies = np.empty(len(self.room) // kernels.PIECE)
         self.rounding = (scale, np.ldexp(1.0, bits), energies, 2.0**24 if single else 2.0**53)
         self.sums = self.sums.view(np.int64)
+
+    def clear(self) -> None:
+        super().clear()
         self.held = 0  # no entry of the sums is larger
         self.carried: NDArray[np.int64] | None = None  # what was moved away, in units of 2^32
 
@@ -157,13 +164,11 @@ class Sums:
     constant: bool
     fingerprint: str
 
-    def empty(self) -> tuple[Callable[[Array], None], Callable[[], Array]]:
-        """Return what adds the products of a block to a new sum, and what returns it."""
+    def empty(self) -> Gram:
+        """Return a new sum, to which the products of blocks are added."""
         if self.fixed is None:
-            total = Gram(self.n_features + self.n_targets + 1)
-        else:
-            total = ExactGram(self.fixed, self.n_targets, constant=self.constant)
-        return total.add, total.result
+            return Gram(self.n_features + self.n_targets + 1)
+        return ExactGram(self.fixed, self.n_targets, constant=self.constant)
 
     def statistics(self, n_rows: int, M: Array) -> RidgeStatistics:
         """Return the statistics of so many rows, from the upper triangle of all products."""
@@ -238,6 +243,19 @@ def check_targets(largest: float, fixed: FixedPoint, parts: bool) -> None:
         )
 
 
+@lru_cache(maxsize=8)  # asked for every client, of which a round may have a million
+def _places_of(F: int, K: int, width: int) -> tuple[Integers, Integers]:
+    """Return where the numbers of `RidgeStatistics.vector` lie in rows of this width.
+
+    And which of them are of the first row.
+    """
+    at = np.arange((F + K + 1) * width).reshape(-1, width)
+    Z, Y, one, upper = slice(F), slice(F, F + K), F + K, np.triu_indices
+    parts = at[Z, one], at[Y, one], at[Z, Z][upper(F)], at[Z, Y].reshape(-1), at[Y, Y][upper(K)]
+    places = np.concatenate(parts)
+    return places, np.flatnonzero(places < width)
+
+
 def statistics_of(
     M: integers.Whole,
     n_rows: int,
@@ -253,12 +271,21 @@ def statistics_of(
     M
         [Z; Y'; 1] [Z; Y'; 1]', of which only the upper triangle counts.
     """
-    F, first = fixed.n_features, M[0]
-    corner = first[: min(F, 1)]
-    if constant:
-        unit = 1 << int(fixed.digits[0])
-        first = integers.multiplied(first, unit)
-        corner = integers.multiplied(first[:1], unit)
+    F, n, weight = fixed.n_features, len(M), float(int(M[-1, -1]))
+    unit = 1 << int(fixed.digits[0]) if constant else 1
+    first = integers.multiplied(M[0], unit)
+    corner = integers.multiplied(first[: min(F, 1)], unit)
+    few = 0 < F <= FEW and places == (0,) and M.strides[1] == M.itemsize
+    if (
+        few and corner.dtype == first.dtype == M.dtype == np.int64
+    ):  # not of many rows and a constant
+        down, about = M.strides[0] // M.itemsize, ((F, n - F - 1), fingerprint, fixed)
+        flat = np.lib.stride_tricks.as_strided(M, ((n - 1) * down + n,), (M.itemsize,))
+        which, row = _places_of(F, n - F - 1, down)
+        vector = flat[which]
+        vector[row] *= unit
+        vector[n - 1] *= unit  # of Z'Z, which lies behind Z'1 and Y'1
+        return RidgeStatistics.of_vector(n_rows, weight, vector, *about)
     gram = pack(M[:F, :F]).astype(np.result_type(corner, first, M), copy=False)
     gram[:F] = np.concatenate([corner, first[1:F]])
     edge, below = np.concatenate([first[None, F:][:F], M[1:F, F:]]), M[F:-1, F:]
@@ -281,7 +308,7 @@ def statistics_of(
         ]
         target_gram = np.array(products, dtype=object)
     sums = (edge[:, -1].copy(), target_sum, gram, cross, target_gram)
-    return RidgeStatistics(n_rows, float(int(M[-1, -1])), *sums, fingerprint, fixed)
+    return RidgeStatistics(n_rows, weight, *sums, fingerprint, fixed)
 
 
 def exact_statistics(

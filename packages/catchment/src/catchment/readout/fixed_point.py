@@ -144,6 +144,10 @@ class FixedPoint:
         >>> FixedPoint(8, ((3, 8),)).to_json()
         '[8,[[3,8]],0]'
         """
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:  # asked for every client
         return json.dumps([self.bits, self.runs, self.target_digits], separators=(",", ":"))
 
     @staticmethod

@@ -7,8 +7,6 @@ is cut into limbs of 40 binary digits, which leaves 23 for sums of limbs before 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -42,35 +40,13 @@ def added(one: Whole, other: Whole) -> Whole:
     >>> added(np.array([2**62]), np.array([2**62]))
     array([9223372036854775808], dtype=object)
     """
-    if one.dtype == other.dtype == np.int64:
-        total = one + other
-        # A sum overflowed where both signs differ from its own.
-        signs = one ^ total
-        signs &= other ^ total
-        if signs.min(initial=0) >= 0:
-            return total
-    return canonical(one.astype(object) + other.astype(object))
-
-
-def added_all(some: Sequence[Whole], others: Sequence[Whole]) -> list[Whole]:
-    """Return the exact sum of each array and its counterpart, in one pass where all are int64.
-
-    >>> added_all([np.array([1]), np.array([2])], [np.array([3]), np.array([4])])
-    [array([4]), array([6])]
-    """
-    plain = True  # as compiled kernels take arrays: int64, one number beside the other
-    for one in (*some, *others):
-        plain = plain and one.dtype == np.int64 and one.flags.c_contiguous and one.flags.writeable
-    if plain:
+    if one.dtype == other.dtype == np.int64 and one.shape == other.shape:
         from catchment.readout.exact_kernels import add_int64
 
-        total = np.empty(sum(map(np.size, some)), dtype=np.int64)
-        if add_int64(tuple(map(np.ravel, some)), tuple(map(np.ravel, others)), total):
-            found: list[Whole] = []
-            for one, end in zip(some, accumulate(map(np.size, some)), strict=True):
-                found.append(total[end - one.size : end].reshape(one.shape))
-            return found
-    return list(map(added, some, others))
+        total = np.empty(one.shape, dtype=np.int64)
+        if add_int64(one.reshape(-1), other.reshape(-1), total.reshape(-1)):
+            return total
+    return canonical(one.astype(object) + other.astype(object))
 
 
 def multiplied(values: Whole, factor: int) -> Whole:
@@ -121,6 +97,8 @@ def to_limbs(values: Whole, n_limbs: int, digits: int = LIMB) -> NDArray[np.int6
     array([[1099511627775,             5],
            [           -1,             1]])
     """
+    if n_limbs == 1:
+        return values[None].astype(np.int64, copy=False)
     found = np.empty((n_limbs, *values.shape), dtype=np.int64)
     for k in range(n_limbs - 1):
         found[k] = values & ((1 << digits) - 1)

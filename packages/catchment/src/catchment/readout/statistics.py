@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import repeat
+from itertools import accumulate, pairwise, starmap
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Self, cast
 
@@ -160,14 +160,16 @@ def unpack_lower(packed: Array) -> Array:
     array([[1., 0.],
            [2., 3.]])
     """
-    n, end = matrix_size(len(packed)), 0
-    upper = np.zeros((n, n))
-    if n <= FEW:
-        upper.reshape(-1)[_upper(n)] = packed
-        return upper.T
-    for i in range(n):
-        end, start = end + n - i, end
-        upper[i, i:] = packed[start:end]
+    none = np.zeros(matrix_size(len(packed)))
+    return _less_product(packed, none, none)
+
+
+def _less_product(packed: Array, mean: Array, sums: Array) -> Array:
+    """Return `unpack_lower` of a triangle less the product (n, n) of two vectors."""
+    from catchment.readout.exact_kernels import unpack_rows
+
+    upper = np.zeros((len(mean), len(mean)))
+    unpack_rows(packed, mean, sums, upper)
     return upper.T
 
 
@@ -204,9 +206,15 @@ def diagonal(packed: Array) -> Array:
     >>> diagonal(np.array([1.0, 2.0, 3.0]))
     array([1., 3.])
     """
-    size = matrix_size(len(packed))
+    return packed[diagonal_places(len(packed))]
+
+
+@lru_cache(maxsize=64)
+def diagonal_places(length: int) -> Integers:
+    """Return where the diagonal (n,) lies in a packed symmetric matrix of this length."""
+    size = matrix_size(length)
     k = np.arange(size)
-    return packed[k * size - k * (k - 1) // 2]
+    return k * size - k * (k - 1) // 2
 
 
 # A variance below this share of the second moment is rounding left by the subtraction of the mean.
@@ -221,6 +229,14 @@ _HEAVIEST = 2**53  # whole weights up to here are exact
 def shapes_of(F: int, K: int) -> tuple[tuple[int, ...], ...]:
     """Return the shapes of the sums of so many features and targets, as they travel."""
     return (F,), (K,), (packed_length(F),), (F, K), (packed_length(K),)
+
+
+@lru_cache(maxsize=64)
+def _places_of(F: int, K: int) -> tuple[tuple[slice, tuple[int, ...]], ...]:
+    """Return where each sum lies in a vector of all, and its shape."""
+    shapes = shapes_of(F, K)
+    ends = [0, *accumulate(map(math.prod, shapes))]
+    return tuple(zip(starmap(slice, pairwise(ends)), shapes, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,8 +298,38 @@ class RidgeStatistics(Structure):
             raise ValueError(
                 f"the weight is {self.weight}; in fixed point weights are integers below 2^53"
             )
-        for name in SUMS:
-            object.__setattr__(self, name, integers.canonical(getattr(self, name)))
+        for name, values in zip(SUMS, _sums_of(self), strict=True):
+            if values.dtype != np.int64:
+                object.__setattr__(self, name, integers.canonical(values))
+
+    @classmethod
+    def of_vector(
+        cls,
+        n_rows: int,
+        weight: float,
+        vector: integers.Whole,
+        sizes: tuple[int, ...],
+        fingerprint: str,
+        fixed: FixedPoint,
+    ) -> RidgeStatistics:
+        """Return statistics of (F, K) `sizes` whose sums lie one after another in a vector."""
+        sums: dict[str, Any] = {}
+        for name, (place, shape) in zip(SUMS, _places_of(*sizes), strict=True):
+            sums[name] = vector[place].reshape(shape)
+        found = cls(n_rows, weight, **sums, fingerprint=fingerprint, fixed=fixed)
+        found.__dict__["vector"] = vector
+        return found
+
+    @cached_property
+    def vector(self) -> integers.Whole:
+        """All sums, one after another."""
+        return np.concatenate([values.reshape(-1) for values in _sums_of(self)])
+
+    def __reduce__(self) -> Any:  # the vector alone, where there is one
+        if self.fixed is None:
+            return super().__reduce__()
+        about = self.vector, self.cross.shape, self.fingerprint, self.fixed
+        return RidgeStatistics.of_vector, (self.n_rows, self.weight, *about)
 
     @classmethod
     def zero(
@@ -422,20 +468,18 @@ class RidgeStatistics(Structure):
                 one, two = self._in_units(digits), other._in_units(digits)
         elif sign < 0 and n_rows == 0:
             return RidgeStatistics.zero(self.n_features, self.n_targets, self.fingerprint)
-        held = _sums_of(one), _sums_of(two)
-        found: Iterable[Any]
         if one.fixed is None:
-            found = map(np.add if sign > 0 else np.subtract, *held)
-        else:
-            signed = map(integers.multiplied, held[1], repeat(sign))
-            found = integers.added_all(held[0], list(signed))
-        sums: dict[str, Any] = dict(zip(SUMS, found, strict=True))
-        if sign < 0 and n_rows == 0 and any(values.any() for values in sums.values()):
+            how: Any = np.add if sign > 0 else np.subtract
+            sums: Any = dict(zip(SUMS, map(how, _sums_of(one), _sums_of(two)), strict=True))
+            return RidgeStatistics(n_rows, weight, **sums, fingerprint=one.fingerprint)
+        vector = integers.added(one.vector, integers.multiplied(two.vector, sign))
+        if sign < 0 and n_rows == 0 and vector.any():
             raise ValueError(
                 f"what is left of {self.n_rows} rows without {other.n_rows} is not nothing; "
                 "subtract only statistics that were added"
             )
-        return RidgeStatistics(n_rows, weight, **sums, fingerprint=one.fingerprint, fixed=one.fixed)
+        about = one.cross.shape, one.fingerprint, one.fixed
+        return RidgeStatistics.of_vector(n_rows, weight, vector, *about)
 
     def _in_units(self, digits: int) -> RidgeStatistics:
         """Return integers with this many digits of the targets, not fewer than there are."""
@@ -559,12 +603,10 @@ class RidgeStatistics(Structure):
         if not isinstance(text, str) or not isinstance(fingerprint, str):
             raise IntegrityError(f"grid came as {str(text)[:80]!r}, which it cannot be")
         fixed = FixedPoint.from_json(text)
-        if type(made := parts.whole) is cls:  # in this process: read as it is, if it may be sent so
-            for values, name in zip(_sums_of(made), SUMS, strict=True):
-                if values.dtype != np.int64 or integers.count_limbs(values) > fixed.limbs[name]:
-                    break
-            else:
-                return made
+        # In this process, and where a limb of each number would do, it is read as it is.
+        made = parts.whole if type(parts.whole) is cls else None
+        if made and integers.largest(made.vector) <= integers.LARGEST_LIMB:
+            return made
         numbers, *came = parts.expect(cls.KIND.name, 1 + len(SUMS)).arrays
         if numbers.shape != (2,):
             raise IntegrityError(f"the counts of {cls.KIND.name!r} came as {numbers.shape}")
@@ -614,16 +656,12 @@ class RidgeStatistics(Structure):
         """
         if self.fixed is not None:
             return self.floats.lower_moments(intercept=intercept)
-        G, C = unpack_lower(self.gram), self.cross.copy()
         if not intercept or self.weight <= 0:
-            return G, C
-        raw = G.diagonal().copy()
-        mean, step = self.feature_sum / self.weight, 64
-        for start in range(0, len(G), step):  # by columns, so that no second matrix is made
-            below = np.outer(mean[start : start + step], self.feature_sum[start:])
-            G[start:, start : start + step] -= below.T
-        C -= np.outer(mean, self.target_sum)
-        constant = np.flatnonzero(G.diagonal() <= CONSTANT * raw)
+            return unpack_lower(self.gram), self.cross.copy()
+        mean = self.feature_sum / self.weight
+        G = _less_product(self.gram, mean, self.feature_sum)
+        C = self.cross - np.outer(mean, self.target_sum)
+        constant = np.flatnonzero(G.diagonal() <= CONSTANT * diagonal(self.gram))
         if len(constant):
             G[constant] = 0.0
             G[:, constant] = 0.0

@@ -24,17 +24,20 @@ from catchment.wire.messages import CHUNK, FEWEST, PLANE, check_length
 _ONE, _FIRST = np.uint64(1), np.uint64(0xFFFFFFFF)
 
 
-def packed(numbers: NDArray[np.int64]) -> bytes:
-    """Return integers of any shape in as few bits as each chunk needs.
+def packed(numbers: NDArray[np.int64]) -> memoryview:
+    """Return integers of any shape in as few bits as each chunk needs, as bytes.
 
     >>> len(packed(np.arange(-100, 100)))  # 4 chunks of 8 bits in place of 1600 bytes
     252
     """
     v = np.ascontiguousarray(numbers, dtype=np.int64).reshape(-1)
     widths = np.empty(-(-v.size // CHUNK), dtype=np.uint8)
-    planes = np.empty(CHUNK * len(widths), dtype=np.uint64)
-    n_planes = pack(v, FEWEST, widths, planes)
-    return widths.tobytes() + planes[:n_planes].astype("<u8", copy=False).tobytes()
+    ahead = -(-len(widths) // PLANE)  # words for the widths, whose last byte ends the last of them
+    words = np.empty(ahead + CHUNK * len(widths), dtype=np.uint64)
+    end = ahead + pack(v, FEWEST, widths, words[ahead:])
+    content, first = words[:end].astype("<u8", copy=False).view(np.uint8), PLANE * ahead
+    content[first - len(widths) : first] = widths
+    return content[first - len(widths) :].data
 
 
 def unpacked(content: memoryview, n: int) -> NDArray[np.int64]:
@@ -66,27 +69,22 @@ def pack(numbers: Any, fewest: int, widths: Any, planes: Any) -> int:
 
     `planes` is a uint64 vector with room for 64 of each chunk.
     """
-    words = np.empty(64, np.uint64)
     n, used = len(numbers), 0
     for chunk in range(len(widths)):
-        start = 64 * chunk
+        words, part = planes[used : used + 64], numbers[64 * chunk : min(64 * chunk + 64, n)]
         every = np.uint64(0)
-        for k in range(64):
-            word = np.uint64(0)
-            if start + k < n:
-                v = numbers[start + k]
-                word = (np.uint64(v) << _ONE) ^ np.uint64(v >> np.int64(63))
-            words[k] = word
-            every |= word
+        for k in range(len(part)):
+            v = part[k]
+            words[k] = (np.uint64(v) << _ONE) ^ np.uint64(v >> np.int64(63))
+            every |= words[k]
+        words[len(part) :] = 0
         width = 0
         while every:
             every >>= _ONE
             width += 1
         width = max(width, fewest)
-        _turn(words)
+        _turn(words, width)
         widths[chunk] = width
-        for k in range(width):
-            planes[used + k] = words[k]
         used += width
     return used
 
@@ -103,7 +101,7 @@ def unpack(widths: Any, planes: Any, fewest: int, numbers: Any) -> int:
         used += width
         if width > fewest and words[width - 1] == 0:
             return 1
-        _turn(words)
+        _turn(words, 64)
         start = 64 * chunk
         for k in range(64):
             word = words[k]
@@ -115,12 +113,12 @@ def unpack(widths: Any, planes: Any, fewest: int, numbers: Any) -> int:
 
 
 @njit(cache=True)
-def _turn(words: Any) -> None:
-    """Turn 64 words of 64 bits about the diagonal, by exchanging halves at six scales."""
+def _turn(words: Any, width: int) -> None:
+    """Turn 64 words of so many bits about the diagonal, by exchanging halves at six scales."""
     j, mask = 32, _FIRST
     while j:
         shift = np.uint64(j)
-        for begin in range(0, 64, 2 * j):
+        for begin in range(0, width, 2 * j):
             for k in range(begin, begin + j):
                 moved = ((words[k] >> shift) ^ words[k + j]) & mask
                 words[k + j] ^= moved

@@ -76,14 +76,15 @@ class Message:
                 contiguous = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
                 array = contiguous.reshape(array.shape)  # a number would have become a vector
             entries.append([_code(array.dtype), array.shape])
-            flat.append(array.reshape(-1).view(np.uint8).data)
+            content = array.data.cast("B") if array.size else b""
             if entries[-1][0] == PACKED and array.size > CHUNK:
                 from catchment.wire.bits import packed
 
-                content = packed(array)
-                if len(content) < array.nbytes:
-                    entries[-1].append(len(content))
-                    flat[-1] = content
+                fewer = packed(array)
+                if len(fewer) < len(content):
+                    entries[-1].append(len(fewer))
+                    content = fewer
+            flat.append(content)
         version = VERSION if 3 in map(len, entries) else WITHOUT_PACKING
         header = {"kind": self.kind, "facts": self.facts, "arrays": entries}
         text = _canonical(header).encode()
