@@ -51,6 +51,18 @@ def test_files_are_learned_from_and_predicted(tmp_path: Path) -> None:
     assert len(rows) == 1
 
 
+def test_reservoirs_are_drawn_and_every_kernel_is_compiled(tmp_path: Path) -> None:
+    # numba calls BLAS through scipy where a compiled function multiplies matrices.
+    body = (
+        "from catchment.features import Reservoir\n"
+        "from catchment.precompile import compile_kernels\n"
+        "assert [len(Reservoir(n).layers) for n in (50, 400)] == [1, 1]\n"
+        "compile_kernels()\n"
+    )
+    done = without_them(body, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_parquet_file_names_its_extra(tmp_path: Path) -> None:
     (tmp_path / "log.parquet").write_bytes(b"PAR1")
     done = without_them("from catchment.data import read\nread('log.parquet')", tmp_path)

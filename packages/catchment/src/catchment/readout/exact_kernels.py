@@ -14,7 +14,6 @@ pass 2^53 (2^24 in float32) is added to the total more often.
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -23,7 +22,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from catchment.compiling import in_every_lane, njit
+from catchment.compiling import in_every_lane, njit, pointers
 
 GROUP = 128  # columns laid out together, twice as many in float32: a panel stays in the cache
 PIECE = 32  # columns whose squares are summed together, and the fewest of a product
@@ -88,19 +87,15 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart, vectors
     width, beside = 3 * lanes, range(vectors.count)
 
     def codegen(context, builder, signature, args):
-        left, right, count, place, apart = (args[k] for k in (1, 2, 3, 5, 6))
-        k, sums_to = (
-            context.make_array(signature.args[q])(context, builder, value=args[q]).data
-            for q in (0, 4)
-        )
+        given = pointers(context, builder, signature, args)
+        k, left, right, count, sums_to, place, apart, _ = given
         element, index = context.get_data_type(packed.dtype), ir.IntType(64)
         vector, rounds = ir.VectorType(element, lanes), total.dtype == types.float64
         kind = vector if rounds else ir.VectorType(index, lanes)
         plus = builder.fadd if rounds else builder.add
         constant = partial(ir.Constant, index)
-        sums = [[cgutils.alloca_once(builder, vector) for _ in beside] for _ in range(HEIGHT)]
-        for where in chain.from_iterable(sums):
-            builder.store(_same(vector, 0.0), where)
+        made = partial(cgutils.alloca_once_value, builder, _same(vector, 0.0))
+        sums = [[made() for _ in beside] for _ in range(HEIGHT)]
 
         def add_column(a, b):
             starts = [builder.add(b, constant(q * lanes)) for q in beside]
@@ -149,24 +144,18 @@ def lay_rows(typingctx, z, place, apart, scale, most, row, packed, to, width, co
     by_rows, whole = isinstance(apart, types.Integer), scale != types.none
 
     def codegen(context, builder, signature, args):
-        place, apart, row, to, width, count, at = (args[k] for k in (1, 2, 5, 7, 8, 9, 11))
-        z, k, *rest = (
-            context.make_array(signature.args[q])(context, builder, value=args[q]).data
-            for q in ((0, 6, 3, 4, 10) if whole else (0, 6))
-        )
+        given = pointers(context, builder, signature, args)
+        z, place, apart, scale, most, row, k, to, width, count, energies, at = given
         constant = partial(ir.Constant, ir.IntType(64))
         vector = ir.VectorType(ir.DoubleType(), LANES)
         narrow = ir.VectorType(context.get_data_type(packed.dtype), LANES)
-        if not by_rows:
-            apart = builder.extract_value(apart, 0)
+        apart = apart if by_rows else builder.extract_value(apart, 0)
 
         def load(base, first):
             return builder.load(_vector_at(builder, base, first, vector), align=8, typ=vector)
 
-        squares = cgutils.alloca_once(builder, vector)
-        builder.store(_same(vector, 0.0), squares)
+        squares = cgutils.alloca_once_value(builder, _same(vector, 0.0))
         if whole:
-            scale, most, energies = rest
             factors, limits, magic = load(scale, row), load(most, row), _same(vector, ROUND)
             lowest = builder.fsub(_same(vector, -0.0), limits)
 
