@@ -18,7 +18,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-SMALL = ("sklearn", "dp", "reservoirpy")
+SMALL = ("sklearn", "dp", "parquet", "reservoirpy")
 EXTRAS = (*SMALL, "lab", "edge", "fleet", "gpu", "research")
 
 

@@ -28,7 +28,7 @@ EXTRAS += [
 ]
 CODE = """
 import importlib, json, os, pkgutil, signal, sys
-import numba, scipy, typer  # which look at the system they are on
+import numba, typer  # which look at the system they are on
 
 lacking, extras, packages = json.loads(sys.argv[1])
 

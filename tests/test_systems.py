@@ -22,7 +22,7 @@ WORKFLOW = ROOT / ".github" / "workflows" / "systems.yml"
 SOURCES = sorted(ROOT.glob("packages/*/src/**/*.py"))
 WALK = """
 import os, signal, sys
-import numba, scipy, typer  # which look at the system they are on
+import numba, typer  # which look at the system they are on
 
 LACKING = ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog")
 

@@ -20,7 +20,7 @@ from pathlib import Path
 ROOMS = ("readout", "features", "data", "sklearn", "federation")
 TESTS = tuple(f"packages/catchment/tests/{name}" for name in ROOMS)
 # Besides the library: what runs the tests, and whom they compare with.
-EXTRAS = "dp,sklearn"
+EXTRAS = "dp,parquet,sklearn"
 TOOLS = ["pytest", "pytest-xdist", "hypothesis", "networkx", "pandas", "polars", "onnx"]
 TOOLS += ["jsonschema"]
 

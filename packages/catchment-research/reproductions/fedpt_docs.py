@@ -21,7 +21,7 @@ from reproductions.fedpt_findings import (
     differences,
     spreads,
 )
-from reproductions.fedpt_tables import load, memory_table, part_of, search_table
+from reproductions.fedpt_tables import f1, load, memory_table, part_of, search_table
 from reproductions.fedpt_values import FedptResult, Row
 from reproductions.grids import grid
 from reproductions.intervals import deviation
@@ -55,12 +55,14 @@ def _by_writer(result: FedptResult, part: str) -> str:
                 f"{percent:g} %",
                 f"{same[0].bytes_up_per_client / 1e6:.2f} MB",
                 _accuracy(same),
+                *_f1(same),
                 *_clients(same),
                 f"{_seconds(same):.2f}",
                 _mebibytes(same),
             )
         )
     head = ["trained", "sent up per client and round", "test accuracy"]
+    head += ["macro-F1"] * len(_f1(rows))
     head += ["deviation over writers", "worst tenth"] if rows[0].by_client else []
     return _joined(
         grid((*head, "seconds a round", "GPU memory"), lines),
@@ -97,13 +99,14 @@ def _images(result: FedptResult, part: str) -> str:
                 f"{same[0].rate:g}",
                 *curve,
                 _accuracy(same),
+                *_f1(same),
                 *_clients(same),
                 *([f"{_seconds(same):.2f}"] if part == "cifar" else []),
                 _mebibytes(same),
             )
         )
     head = ["trained", "times less sent", "rate", *(f"after {k} rounds" for k in shown)]
-    head += ["test accuracy"]
+    head += ["test accuracy", *["macro-F1"] * len(_f1(rows))]
     head += ["deviation over clients", "worst tenth"] if rows[0].by_client else []
     head += ["seconds a round"] if part == "cifar" else []
     seeds = sorted({len(same) for same in by_percent(rows).values()})
@@ -185,11 +188,12 @@ def _noises(result: FedptResult, part: str) -> str:
         cells = []
         for of in by_percent(same).values():
             nothing = np.mean([row.accuracy for row in of]) <= naive
-            cells += [_accuracy(of) + (" †" if nothing else ""), f"{of[0].rate:g}"]
+            cells += [_accuracy(of) + (" †" if nothing else ""), *_f1(of), f"{of[0].rate:g}"]
         epsilons = ([row.epsilon for row in same], [row.strict_epsilon for row in same])
         gain = "-" if found is None else _gain(found.value, found.over_seeds)
         lines.append((f"{noise:g}", *(_range(e) for e in epsilons), *cells, gain))
-    trained = [word for share in shares for word in (f"{share:g} % trained", "rate")]
+    score = ["macro-F1"] * len(_f1(rows))
+    trained = [word for share in shares for word in (f"{share:g} % trained", *score, "rate")]
     head = ("noise", "epsilon", "at a delta of 0.000001", *trained, "partial less full")
     where = crossover(levels)
     times = sorted({row.participations or 0 for row in rows})
@@ -286,6 +290,11 @@ def _accuracy(rows: Sequence[Row], digits: int = 1) -> str:
     values = [100 * row.accuracy for row in rows]
     shown = f"{np.mean(values):.{digits}f}"
     return shown if len(values) < 2 else f"{shown} ± {deviation(values):.{digits}f}"
+
+
+def _f1(rows: Sequence[Row]) -> list[str]:
+    """Return the mean macro-F1 over seeds; nothing where it was not counted."""
+    return [f1(rows)] if any(row.classes for row in rows) else []
 
 
 def _clients(rows: Sequence[Row]) -> list[str]:

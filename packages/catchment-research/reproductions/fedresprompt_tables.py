@@ -65,8 +65,8 @@ def markdown(result: PromptResult) -> str:
         "Accuracy in per cent, mean ± standard deviation over seeds (n - 1). Bytes are measured, "
         "of all clients and all rounds, up and down: between clients and the federation's server, "
         "and, where the language model is not on the clients, between clients and its server. "
-        "Macro-F1 was not counted: the runs, on a GPU, kept how many answers are right, not "
-        "which.\n\n"
+        "Macro-F1 is of all test examples, mean over seeds; where it is missing, the runs, on a "
+        "GPU, kept how many answers are right, not which, and have not been run again.\n\n"
         f"A {kind} of {result.seconds:.0f} s on {e.get('device')}, {str(e.get('date'))[:10]}: "
         f"catchment {e.get('catchment')}, {s.model}, seeds {list(s.seeds)}, prompts of {s.length} "
         f"vectors, {s.batch_size} sentences per client and step."
@@ -88,27 +88,33 @@ def markdown(result: PromptResult) -> str:
 def final_rows(result: PromptResult, task: str) -> str:
     """Return the table of a task's final runs; empty if there are none."""
     rows = []
+    counted = any(c.classes for c in result.cells if c.job.task == task)
     noises = sorted({c.job.variant.noise for c in result.cells})
     for method in METHODS:
         for noise in noises:
             cells = result.of(task, method, noise=noise)
             if cells:
-                rows.append(_row(cells, f"{method}, noise {noise:g}" if noise else method))
+                name = f"{method}, noise {noise:g}" if noise else method
+                rows.append(_row(cells, name, counted=counted))
         for rounds in sorted({c.job.variant.rounds for c in result.cells} - {0}):
             cells = result.of(task, method, rounds=rounds)
             if cells:
-                rows.append(_row(cells, f"{method}, {_shape(cells[0])}"))
-    head = ("method", "seeds", "development", "test", "trained", "rounds", "federation", "asked")
+                rows.append(_row(cells, f"{method}, {_shape(cells[0])}", counted=counted))
+    score = ["macro-F1"] * counted
+    costs = ("trained", "rounds", "federation", "asked")
+    head = ("method", "seeds", "development", "test", *score, *costs)
     return grid(head, rows) if rows else ""
 
 
-def _row(cells: Sequence[Cell], name: str) -> list[str]:
-    first = cells[0]
+def _row(cells: Sequence[Cell], name: str, *, counted: bool) -> list[str]:
+    first, known = cells[0], all(cell.classes for cell in cells)
+    score = f"{_mean(cells, lambda cell: cell.macro_f1):.3f}" if known else "-"
     return [
         name,
         str(len(cells)),
         spread([c.development for c in cells]),
         spread([c.test for c in cells]),
+        *[score] * counted,
         f"{first.trained:,}",
         str(first.rounds),
         _bytes(_mean(cells, _crossed)),

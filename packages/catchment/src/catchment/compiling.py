@@ -16,6 +16,7 @@ from typing import Any
 
 import numba
 from llvmlite import ir
+from numba import types
 from numba.core import event
 
 ONCE = (
@@ -76,6 +77,16 @@ def njit(*given: Any, cache: bool = False, **options: Any) -> Callable[[Any], An
             return _njit(*given, **options)(function)
 
     return compiled
+
+
+def pointers(context: Any, builder: Any, signature: Any, values: Any) -> list[Any]:
+    """Return the arguments of an intrinsic, arrays being pointers to their numbers."""
+    return [
+        context.make_array(kind)(context, builder, value=value).data
+        if isinstance(kind, types.Array)
+        else value
+        for kind, value in zip(signature.args, values, strict=True)
+    ]
 
 
 def in_every_lane(builder: Any, value: Any, vector: Any) -> Any:

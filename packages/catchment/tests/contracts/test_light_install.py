@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BLOCKED = ("pyarrow",)
+BLOCKED = ("pyarrow", "scipy", "sklearn")
 CODE = """
 import sys
 
@@ -49,6 +49,18 @@ def test_files_are_learned_from_and_predicted(tmp_path: Path) -> None:
     header, *rows = done.stdout.splitlines()
     assert "prediction" in header
     assert len(rows) == 1
+
+
+def test_reservoirs_are_drawn_and_every_kernel_is_compiled(tmp_path: Path) -> None:
+    # numba calls BLAS through scipy where a compiled function multiplies matrices.
+    body = (
+        "from catchment.features import Reservoir\n"
+        "from catchment.precompile import compile_kernels\n"
+        "assert [len(Reservoir(n).layers) for n in (50, 400)] == [1, 1]\n"
+        "compile_kernels()\n"
+    )
+    done = without_them(body, tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_parquet_file_names_its_extra(tmp_path: Path) -> None:

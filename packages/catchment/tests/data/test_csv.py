@@ -37,6 +37,7 @@ CLOCKS = st.times().map(lambda one: f"{one:%H:%M}") | st.times().map(lambda one:
 ODD = ["1_0", "0x1F", "+5", "-0", "007", "1.", ".5", "1e400", "Infinity", "2024-02-30", "24:00"]
 ODD += ["inf", "-Infinity", "1e-320", "9" * 30, "0" * 30 + "1", "1e", "12:30:61", "2024-01-01 10Z"]
 ODD += ["2024-01-01T10:00:00.5+0230", "1500-01-01 10:00:00.25", "2024-13-01", "0." + "0" * 30 + "1"]
+ODD += ["2023-02-29", "2100-02-29", "2000-02-29", "2024-01-01T10:00Z05:30", "2024-01-01 1:00", "-"]
 ODD += ["5\xa0", "\u0661", "1 000", "-", ".", "1,5", "1,5,2", "2024-01-01 10", "tRuE", "None"]
 WORDS = st.text('ab ,;\t"\n\r_\xe9\x85\u2028\0', max_size=5) | st.sampled_from(ODD)
 KINDS = [SMALL, WHOLE, FLOATS, COMMAS, BOOLS, DATES, STAMPS, ZONED, CLOCKS, WORDS, GAPS]
@@ -227,6 +228,7 @@ def _is_moment(field: str, value: object) -> None:
     [
         (b"", "cannot be read: it is empty"),
         (b"\n\n", "cannot be read: it is empty"),
+        (b"\xef\xbb\xbf\n", "cannot be read: it is empty"),
         (b"x,y\n1,2\n3\n", "line 3 has 1 fields and the header 2"),
         (b"x,y\r\n1,2\r\n\r\n3,4,5\r\n", "line 4 has 3 fields and the header 2"),
         (b'x,y\n1,"a\nb"\n3\n', "line 4 has 1 fields and the header 2"),

@@ -188,9 +188,7 @@ class IntrinsicPlasticity:
     def adapt(self, reservoir: Reservoir, inputs: Iterable[ArrayLike]) -> Reservoir:
         """Return the reservoir with gains and shifts adapted to the sequences (T, I)."""
         us = reservoir.checked_all(list(inputs))
-        gain, shift = plasticity_of(reservoir)
-        if reservoir.bits is not None:
-            gain, shift = plasticity_in_fixed_point(gain, shift)
+        gain, shift = _started(reservoir)
         run = _Run.of(self, reservoir)
         for _ in range(self.epochs):
             for batch in _batches(us, self.batch):
@@ -210,9 +208,7 @@ class IntrinsicPlasticity:
     def drives(self, reservoir: Reservoir, inputs: Iterable[ArrayLike]) -> Drives:
         """Return the moments of the units' drives, nothing adapted."""
         us = reservoir.checked_all(list(inputs))
-        gain, shift = plasticity_of(reservoir)
-        if reservoir.bits is not None:
-            gain, shift = plasticity_in_fixed_point(gain, shift)
+        gain, shift = _started(reservoir)
         run, N = _Run.of(self, reservoir), reservoir.n_units
         n = float(self.n_counted(us))
         if reservoir.bits is None:

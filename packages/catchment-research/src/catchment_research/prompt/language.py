@@ -344,10 +344,8 @@ class SurrogateLM:
 
     def _answered(self, prompts: Array, contexts: Sequence[Integers], answers: Answers) -> Slopes:
         """Return log-likelihoods (n, 1) of answers, and their gradients (n, 1, m, d)."""
-        values, gradients = (
-            np.zeros((len(prompts), 1)),
-            np.zeros((len(prompts), 1, *prompts.shape[1:])),
-        )
+        values = np.zeros((len(prompts), 1))
+        gradients = np.zeros((len(prompts), 1, *prompts.shape[1:]))
         for k, (prompt, context) in enumerate(zip(prompts, contexts, strict=True)):
             for j, token in enumerate(answers.tokens[k]):
                 read = self._read(prompt, np.concatenate([context, answers.tokens[k][:j]]))

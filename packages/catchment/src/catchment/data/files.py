@@ -317,14 +317,13 @@ def refuse_text(tables: list[Table], targets: list[str]) -> None:
 
 def whole_labels(values: NDArray[Any]) -> list[Any]:
     """Return labels as Python values, None where missing; 1.0 is the label 1."""
-    missing = missing_values(values)
-    known = values[~missing]
+    there = ~missing_values(values)
+    known = values[there]
     if values.dtype.kind == "f" and (known == np.floor(known)).all():
         known = known.astype(np.int64)
-    labels: list[Any] = [None] * len(values)
-    for row, value in zip(np.flatnonzero(~missing).tolist(), known.tolist(), strict=True):
-        labels[row] = value
-    return labels
+    labels = np.full(len(values), None, dtype=object)
+    labels[there] = known
+    return list(labels)
 
 
 def label_texts(values: NDArray[Any]) -> NDArray[Any]:

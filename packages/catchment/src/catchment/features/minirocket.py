@@ -42,7 +42,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from catchment.arrays import Array, Booleans, Integers, PositiveInt, Seed
-from catchment.compiling import in_every_lane, njit
+from catchment.compiling import in_every_lane, njit, pointers
 from catchment.features.base import FeatureMap, handed, in_batches
 from catchment.features.echo_state.settings import power_of_two
 from catchment.features.echo_state.weights import Purpose, Words, distinct, log_uniform
@@ -529,13 +529,7 @@ def vectorized(returns=types.void):
         @wraps(write)  # whose signature numba reads
         def define(typingctx, *kinds):
             def codegen(context, builder, signature, values):
-                given = [
-                    context.make_array(kind)(context, builder, value=value).data
-                    if isinstance(kind, types.Array)
-                    else value
-                    for kind, value in zip(signature.args, values, strict=True)
-                ]
-                found = write(builder, *given)
+                found = write(builder, *pointers(context, builder, signature, values))
                 return context.get_dummy_value() if returns is types.void else found
 
             return returns(*kinds), codegen

@@ -156,11 +156,9 @@ class Group:
     def total(self) -> Additive:
         """Return the sum, in which the block that was open is closed."""
         if self.block is not None:
-            if self.ahead is not None:
-                self.whole = self.ahead
-            else:
-                self.whole = self.block if self.whole is None else plus(self.whole, self.block)
-            self.block = self.ahead = None
+            if self.ahead is None:
+                self.ahead = self.block if self.whole is None else plus(self.whole, self.block)
+            self.whole, self.block, self.ahead = self.ahead, None, None
         assert self.whole is not None
         return self.whole
 

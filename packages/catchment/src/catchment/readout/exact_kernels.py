@@ -14,7 +14,6 @@ pass 2^53 (2^24 in float32) is added to the total more often.
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -23,7 +22,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from catchment.compiling import in_every_lane, njit
+from catchment.compiling import in_every_lane, njit, pointers
 
 GROUP = 128  # columns laid out together, twice as many in float32: a panel stays in the cache
 PIECE = 32  # columns whose squares are summed together, and the fewest of a product
@@ -88,19 +87,15 @@ def add_tile(typingctx, packed, left, right, count, total, place, apart, vectors
     width, beside = 3 * lanes, range(vectors.count)
 
     def codegen(context, builder, signature, args):
-        left, right, count, place, apart = (args[k] for k in (1, 2, 3, 5, 6))
-        k, sums_to = (
-            context.make_array(signature.args[q])(context, builder, value=args[q]).data
-            for q in (0, 4)
-        )
+        given = pointers(context, builder, signature, args)
+        k, left, right, count, sums_to, place, apart, _ = given
         element, index = context.get_data_type(packed.dtype), ir.IntType(64)
         vector, rounds = ir.VectorType(element, lanes), total.dtype == types.float64
         kind = vector if rounds else ir.VectorType(index, lanes)
         plus = builder.fadd if rounds else builder.add
         constant = partial(ir.Constant, index)
-        sums = [[cgutils.alloca_once(builder, vector) for _ in beside] for _ in range(HEIGHT)]
-        for where in chain.from_iterable(sums):
-            builder.store(_same(vector, 0.0), where)
+        made = partial(cgutils.alloca_once_value, builder, _same(vector, 0.0))
+        sums = [[made() for _ in beside] for _ in range(HEIGHT)]
 
         def add_column(a, b):
             starts = [builder.add(b, constant(q * lanes)) for q in beside]
@@ -149,24 +144,18 @@ def lay_rows(typingctx, z, place, apart, scale, most, row, packed, to, width, co
     by_rows, whole = isinstance(apart, types.Integer), scale != types.none
 
     def codegen(context, builder, signature, args):
-        place, apart, row, to, width, count, at = (args[k] for k in (1, 2, 5, 7, 8, 9, 11))
-        z, k, *rest = (
-            context.make_array(signature.args[q])(context, builder, value=args[q]).data
-            for q in ((0, 6, 3, 4, 10) if whole else (0, 6))
-        )
+        given = pointers(context, builder, signature, args)
+        z, place, apart, scale, most, row, k, to, width, count, energies, at = given
         constant = partial(ir.Constant, ir.IntType(64))
         vector = ir.VectorType(ir.DoubleType(), LANES)
         narrow = ir.VectorType(context.get_data_type(packed.dtype), LANES)
-        if not by_rows:
-            apart = builder.extract_value(apart, 0)
+        apart = apart if by_rows else builder.extract_value(apart, 0)
 
         def load(base, first):
             return builder.load(_vector_at(builder, base, first, vector), align=8, typ=vector)
 
-        squares = cgutils.alloca_once(builder, vector)
-        builder.store(_same(vector, 0.0), squares)
+        squares = cgutils.alloca_once_value(builder, _same(vector, 0.0))
         if whole:
-            scale, most, energies = rest
             factors, limits, magic = load(scale, row), load(most, row), _same(vector, ROUND)
             lowest = builder.fsub(_same(vector, -0.0), limits)
 
@@ -371,29 +360,39 @@ def add_int64(one, other, total):
     return every >= 0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
+def unpack_rows(packed, mean, sums, upper):
+    """Fill the upper triangle of a matrix (n, n) from a packed one, less the product of vectors."""
+    n, place = len(upper), 0
+    for i in range(n):
+        row, to, a = packed[place : place + n - i], upper[i, i:], mean[i]
+        for j in range(n - i):
+            to[j] = row[j] - a * sums[i + j]
+        place += n - i
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def solve_rows(T, B, backward):
     """Solve T X = B for the rows of B (n, m), in place: for a lower T, or backward for an upper.
 
     What lies on the other side of the diagonal is not read.
     """
     n, m = B.shape
+    start, on = (n - 1, -1) if backward else (0, 1)
     for first in range(0, m, 128):  # columns at once, which stay in the cache
         last = min(first + 128, m)
-        for s in range(n):
-            i = n - 1 - s if backward else s
-            x = B[i, first:last]
-            for q in range(0, s - 3, 4):  # four rows at once, so that x is read once for them
-                k, on = (n - 1 - q, -1) if backward else (q, 1)
-                a, b, c, d = T[i, k], T[i, k + on], T[i, k + 2 * on], T[i, k + 3 * on]
+        for s in range(0, n, 2):  # two rows at once, so that those before are read once for both
+            i = start + on * s
+            e = i if s == n - 1 else i + on
+            x, y = B[i, first:last], np.zeros(last - first) if e == i else B[e, first:last]
+            for q in range(0, s, 2):
+                k = start + on * q
+                a, b, c, d = T[i, k], T[i, k + on], T[e, k], T[e, k + on]
                 one, two = B[k, first:last], B[k + on, first:last]
-                three, four = B[k + 2 * on, first:last], B[k + 3 * on, first:last]
                 for j in range(len(x)):
-                    x[j] -= a * one[j] + b * two[j] + c * three[j] + d * four[j]
-            for q in range(s // 4 * 4, s):
-                k = n - 1 - q if backward else q
-                a, one = T[i, k], B[k, first:last]
-                for j in range(len(x)):
-                    x[j] -= a * one[j]
+                    x[j] -= a * one[j] + b * two[j]
+                    y[j] -= c * one[j] + d * two[j]
+            a, b, c = 1.0 / T[i, i], T[e, i], 1.0 / T[e, e]
             for j in range(len(x)):
-                x[j] /= T[i, i]
+                x[j] *= a
+                y[j] = (y[j] - b * x[j]) * c

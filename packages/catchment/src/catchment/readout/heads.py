@@ -210,7 +210,7 @@ def covariance_factor(S: Array) -> Array:
     factor: Array | None = None
     noise = S.diagonal() * (16 + 4 * len(S)) * np.finfo(np.float64).eps
     with suppress(np.linalg.LinAlgError):
-        factor = np.linalg.cholesky(S).astype(np.float64, copy=False)
+        factor = np.asarray(np.linalg.cholesky(S), dtype=np.float64)
     if factor is None or (factor.diagonal() ** 2 < noise).any():
         raise SingularError(
             f"the covariance of {len(S)} features has no inverse: some do not vary, or repeat "

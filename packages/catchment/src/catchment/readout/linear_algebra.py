@@ -3,10 +3,10 @@
 numpy's `cholesky` returns a new matrix and works in a third one, and it has no triangular systems.
 Here a factor takes the place of the matrix, `WIDTH` columns after another: what the columns before
 take off comes as one product of matrices, numpy factors the square on the diagonal, and what is
-below it is a triangular system. Triangular systems are halved until a compiled pass takes what is
-left. Diagonal blocks are never inverted: like LAPACK's, factors and solutions are those of a matrix
-that is off by rounding only (Higham, Accuracy and Stability of Numerical Algorithms, 2002, 8.1 and
-10.1).
+below it is a triangular system. Triangular systems are solved `LEAF` rows after another, each by a
+compiled pass. Diagonal blocks are never inverted: like LAPACK's, factors and solutions are those of
+a matrix that is off by rounding only (Higham, Accuracy and Stability of Numerical Algorithms, 2002,
+8.1 and 10.1).
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import numpy as np
 
 from catchment.arrays import Array
 
+SMALL = 256  # rows that numpy factors as fast
 WIDTH = 96  # columns that are factored together
 LEAF = 64  # rows that a compiled pass solves
 
 
 @np.errstate(over="ignore", invalid="ignore")  # it shows on the diagonal
 def cholesky(A: Array) -> Array:
-    """Replace the lower triangle of A (n, n) by its Cholesky factor, and return A.
+    """Return the Cholesky factor (n, n) of the lower triangle of A, in the place of a large A.
 
     What lies above the diagonal is not read and has no meaning. LinAlgError if there is no factor.
     Fastest if A is in Fortran order.
@@ -32,9 +33,8 @@ def cholesky(A: Array) -> Array:
            [1., 2.]])
     """
     n = len(A)
-    if n <= 2 * WIDTH:
-        A[:] = np.linalg.cholesky(A)
-        return A
+    if n <= SMALL:
+        return np.asarray(np.linalg.cholesky(A), dtype=np.float64)
     for j in range(0, n, WIDTH):
         J = slice(j, j + WIDTH)
         S = np.array(A[j:, J].T, order="C")
@@ -56,17 +56,14 @@ def solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
     """
     from catchment.readout.exact_kernels import solve_rows
 
-    half = len(L) // 2
-    if len(L) <= LEAF:
-        solve_rows(np.array(L.T if transposed else L, order="C"), B, transposed)
-    elif transposed:
-        solve_triangular(L[half:, half:], B[half:], transposed=True)
-        B[:half] -= L[half:, :half].T @ B[half:]
-        solve_triangular(L[:half, :half], B[:half], transposed=True)
-    else:
-        solve_triangular(L[:half, :half], B[:half])
-        B[half:] -= L[half:, :half] @ B[:half]
-        solve_triangular(L[half:, half:], B[half:])
+    starts = range(0, len(L), LEAF)
+    for j in reversed(starts) if transposed else starts:
+        J, end = slice(j, j + LEAF), j + LEAF
+        if transposed:
+            B[J] -= L[end:, J].T @ B[end:]
+        else:
+            B[J] -= L[J, :j] @ B[:j]
+        solve_rows(np.array(L[J, J].T if transposed else L[J, J], order="C"), B[J], transposed)
     return B
 
 

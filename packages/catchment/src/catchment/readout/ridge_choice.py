@@ -83,7 +83,8 @@ class RidgeChoice:
     def deviation(self) -> Array | None:
         """Root mean squared error (K,) expected on new rows at the best ridge; None if unknown.
 
-        It has 20 binary digits, so that it is the same on every processor.
+        It has 20 binary digits, so that it is the same on every processor; it is not where sums of
+        products hold fewer, because the error is so small a share of the targets' variance.
         """
         squared = self.errors[np.argmax(self.ridges == self.best)]
         if not np.isfinite(squared).all():

@@ -160,14 +160,16 @@ def unpack_lower(packed: Array) -> Array:
     array([[1., 0.],
            [2., 3.]])
     """
-    n, end = matrix_size(len(packed)), 0
-    upper = np.zeros((n, n))
-    if n <= FEW:
-        upper.reshape(-1)[_upper(n)] = packed
-        return upper.T
-    for i in range(n):
-        end, start = end + n - i, end
-        upper[i, i:] = packed[start:end]
+    none = np.zeros(matrix_size(len(packed)))
+    return _less_product(packed, none, none)
+
+
+def _less_product(packed: Array, mean: Array, sums: Array) -> Array:
+    """Return `unpack_lower` of a triangle less the product (n, n) of two vectors."""
+    from catchment.readout.exact_kernels import unpack_rows
+
+    upper = np.zeros((len(mean), len(mean)))
+    unpack_rows(packed, mean, sums, upper)
     return upper.T
 
 
@@ -654,16 +656,12 @@ class RidgeStatistics(Structure):
         """
         if self.fixed is not None:
             return self.floats.lower_moments(intercept=intercept)
-        G, C = unpack_lower(self.gram), self.cross.copy()
         if not intercept or self.weight <= 0:
-            return G, C
-        raw = G.diagonal().copy()
-        mean, step = self.feature_sum / self.weight, 64
-        for start in range(0, len(G), step):  # by columns, so that no second matrix is made
-            below = np.outer(mean[start : start + step], self.feature_sum[start:])
-            G[start:, start : start + step] -= below.T
-        C -= np.outer(mean, self.target_sum)
-        constant = np.flatnonzero(G.diagonal() <= CONSTANT * raw)
+            return unpack_lower(self.gram), self.cross.copy()
+        mean = self.feature_sum / self.weight
+        G = _less_product(self.gram, mean, self.feature_sum)
+        C = self.cross - np.outer(mean, self.target_sum)
+        constant = np.flatnonzero(G.diagonal() <= CONSTANT * diagonal(self.gram))
         if len(constant):
             G[constant] = 0.0
             G[:, constant] = 0.0

@@ -270,10 +270,9 @@ def survey(
     by: ClientBy = "column" if client is not None else client_by
     roles = Roles(tuple(listed(inputs)), label, tuple(listed(target)), client, by, recording, time)
     filled = [facts for facts in tables.values() if facts and next(iter(facts.values())).n]
-    if guess:
-        roles = guessed(roles, filled)
-    elif not roles.inputs:
-        roles = replace(roles, inputs=guessed(roles, filled).inputs)
+    if guess or not roles.inputs:
+        likely = guessed(roles, filled)
+        roles = likely if guess else replace(roles, inputs=likely.inputs)
     named = None if classes is None or label is None else tuple(map(str, classes))
     occurring = named
     if named is None and label is not None:

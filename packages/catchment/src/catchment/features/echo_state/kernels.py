@@ -40,6 +40,7 @@ any other an empty tuple; each is compiled by itself, so that neither pays for t
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from llvmlite import ir
@@ -47,7 +48,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from catchment.compiling import in_every_lane, njit
+from catchment.compiling import in_every_lane, njit, pointers
 from catchment.features.echo_state.weights import LINEAR_BOUND as LINEAR_BOUND
 from catchment.features.echo_state.weights import ROUND as ROUND
 
@@ -204,48 +205,35 @@ def _tanh32(x):
 @intrinsic
 def row_product(typingctx, values, columns, begin, end, X, row, P, width):
     """P[row, :] = sum of values[q] * X[columns[q], :] over q in begin..end, 2^len(width) lanes."""
-    signature = types.void(values, columns, begin, end, X, row, P, width)
     # One cache line; where registers are narrower the compiler takes several.
     B = 1 << width.count
     lanes = min(B, 8 if X.dtype == types.float64 or B < 16 else 16)
-    n_vectors = B // lanes
+    every, element_bytes = range(B // lanes), X.dtype.bitwidth // 8
 
     def codegen(context, builder, signature, args):
-        begin, end, row = args[2], args[3], args[5]
-        v, c, x, p = (
-            context.make_array(signature.args[k])(context, builder, value=args[k]).data
-            for k in (0, 1, 4, 6)
-        )
+        v, c, begin, end, x, row, p, _ = pointers(context, builder, signature, args)
         element, index = context.get_data_type(X.dtype), ir.IntType(64)
-        vector = ir.VectorType(element, lanes)
-        stride = ir.Constant(index, lanes * n_vectors)
-
-        def constant(number):
-            return ir.Constant(index, number)
+        vector, constant = ir.VectorType(element, lanes), partial(ir.Constant, index)
 
         def vector_at(base, k):
             pointer = builder.gep(base, [constant(k * lanes)])
             return builder.bitcast(pointer, ir.PointerType(vector))
 
         # Narrow batches keep several partial sums, or each product would wait for the one before.
-        unroll, zero = max(1, 4 // n_vectors), ir.Constant(vector, [0.0] * lanes)
-        sums = [
-            [cgutils.alloca_once_value(builder, zero) for _ in range(n_vectors)]
-            for _ in range(unroll)
-        ]
+        unroll, zero = max(1, 4 // len(every)), ir.Constant(vector, [0.0] * lanes)
+        sums = [[cgutils.alloca_once_value(builder, zero) for _ in every] for _ in range(unroll)]
 
         def add_product(q, part):
             value = builder.load(builder.gep(v, [q]), typ=element)
             column = builder.load(builder.gep(c, [q]), typ=ir.IntType(32))
             factor = in_every_lane(builder, value, vector)
-            base = builder.gep(x, [builder.mul(builder.zext(column, index), stride)])
+            base = builder.gep(x, [builder.mul(builder.zext(column, index), constant(B))])
             for k, place in enumerate(sums[part]):
                 state = builder.load(vector_at(base, k), align=element_bytes, typ=vector)
                 product = builder.fmul(factor, state, flags=("contract",))
                 total = builder.fadd(builder.load(place, typ=vector), product, flags=("contract",))
                 builder.store(total, place)
 
-        element_bytes = X.dtype.bitwidth // 8
         groups = builder.sdiv(builder.sub(end, begin), constant(unroll))
         whole = builder.add(begin, builder.mul(groups, constant(unroll)))
         with cgutils.for_range_slice(builder, begin, whole, constant(unroll)) as (q, _):
@@ -254,15 +242,15 @@ def row_product(typingctx, values, columns, begin, end, X, row, P, width):
         if unroll > 1:
             with cgutils.for_range_slice(builder, whole, end, constant(1)) as (q, _):
                 add_product(q, 0)
-        target = builder.gep(p, [builder.mul(row, stride)])
-        for k in range(n_vectors):
+        target = builder.gep(p, [builder.mul(row, constant(B))])
+        for k in every:
             total = builder.load(sums[0][k], typ=vector)
             for part in range(1, unroll):
                 total = builder.fadd(total, builder.load(sums[part][k], typ=vector))
             builder.store(total, vector_at(target, k), align=element_bytes)
         return context.get_dummy_value()
 
-    return signature, codegen
+    return types.void(values, columns, begin, end, X, row, P, width), codegen
 
 
 def _units(*made):

@@ -540,26 +540,12 @@ def _segments(programs: Sequence[Program], lane: Lane, washout: int) -> tuple[La
     return tuple(lanes)
 
 
-def run_batch(
-    programs: Sequence[Program],
-    batch: Batch,
-    *,
-    cuts: Sequence[int] = (),
-    block_columns: int = BLOCK_COLUMNS,
-    spare_rows: int = 0,
-    n_buffers: int = 1,
-    sums: bool = False,
-) -> Iterator[Block]:
-    """Yield the blocks of a batch; raise SegmentsError at the end if its joints do not fit."""
-    blocks = advance(
-        programs,
-        [lane.u for lane in batch.lanes],
-        cuts=cuts,
-        block_columns=block_columns,
-        spare_rows=spare_rows,
-        n_buffers=n_buffers,
-        sums=sums,
-    )
+def run_batch(programs: Sequence[Program], batch: Batch, **how: Any) -> Iterator[Block]:
+    """Yield the blocks of a batch, as of `advance`.
+
+    SegmentsError comes at the end if its joints do not fit.
+    """
+    blocks = advance(programs, [lane.u for lane in batch.lanes], **how)
     if not batch.joined:
         yield from blocks
         return

@@ -408,9 +408,9 @@ ALIKE = 1e-9  # share by which eigenvalues differ that may each be the largest
 CLUSTER = 1e-5  # share within which a value that is there several times is found
 MOST_ALIKE = 4  # of these that are looked at: the many of a periodic matrix are of one size
 MOST_EXPONENT = 100  # of the largest weight that is taken as it is
-SHIFT = 1.0 + 2.0**-36  # beside the eigenvalue, where no pivot is zero
+SHIFT = 1.0 + 2.0**-42  # beside the eigenvalue, where no pivot is zero
 INVERSE_STEPS = 3
-ENOUGH = 1e-16  # as ACCURACY, with which no more steps are made
+ENOUGH = 1e-20  # as ACCURACY, with which no more steps are made
 BLOCK = 1 << 16  # entries that are integers at a time
 VECTOR_DIGITS = 60  # binary, of the vectors in a quotient
 ROOT_DIGITS = 192  # binary, of a root
@@ -620,11 +620,6 @@ def _times(matrix: SparseRows) -> Callable[[NDArray[Any]], NDArray[Any]]:
     return lambda x: np.add.reduceat(x.take(columns) * values, starts)
 
 
-def _transposed(matrix: SparseRows) -> SparseRows:
-    N, rows, columns = matrix.n_rows, matrix.rows(), matrix.columns.astype(np.intp)
-    return SparseRows.from_coordinates(columns, rows, matrix.values, N, N)
-
-
 def _start(n: int) -> Array:
     return uniform(Words(seed=0, layer=0, purpose=Purpose.PROBE), n, -1.0, 1.0)
 
@@ -635,14 +630,15 @@ def _exact_radius(matrix: SparseRows, values: Vector, vectors: Vector | None) ->
     # Of two conjugate ones either does.
     alike = np.flatnonzero((sizes >= (1.0 - ALIKE) * sizes.max()) & (values.imag >= 0.0))
     chosen = alike[np.argsort(-sizes[alike], kind="stable")[:MOST_ALIKE]]
-    transposed, found = _transposed(matrix), list[Fraction]()
+    N, found = matrix.n_rows, list[Fraction]()
+    transposed = SparseRows.from_coordinates(matrix.columns, matrix.rows(), matrix.values, N, N)
     if vectors is None:
         pairs = [_both_vectors(matrix, transposed, complex(values[k])) for k in chosen]
     else:
         near = values[chosen]
         left = _iterated(transposed, near) or _iterated(transposed, near, wide=True)
         if left is None:
-            raise _not_converged(matrix.n_rows)
+            raise _not_converged(N)
         pairs = list(zip(vectors[:, chosen].T, left[1].T, strict=True))
     for value, (x, y) in zip(values[chosen], pairs, strict=True):
         # One that is there several times is found as several, some root of the precision apart; but

@@ -294,10 +294,8 @@ def personalize(
     own = [block.statistics() for block in blocks]
     if len(blocks) < 2:
         raise ValueError(f"there are {len(blocks)} blocks; leaving one out needs at least 2")
-    whole, path = (
-        reduce(add, own),
-        partial(towards, shared=shared, strengths=STRENGTHS, scale=scale),
-    )
+    whole = reduce(add, own)
+    path = partial(towards, shared=shared, strengths=STRENGTHS, scale=scale)
     errors = np.array(
         [
             [_error(readout, block, classes) for readout in (shared, *path(whole - part))]

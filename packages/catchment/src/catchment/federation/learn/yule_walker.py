@@ -46,7 +46,7 @@ from catchment.federation.algorithm import (
     added_by_key,
 )
 from catchment.federation.increments import Increments, OpenRecording, asked_after
-from catchment.federation.learn.sums import group_of
+from catchment.federation.learn.sums import KEPT_APART, group_of
 from catchment.readout.model import Model, fitted_pipeline
 from catchment.readout.ridge_choice import RidgeChoice
 from catchment.readout.statistics import Readout
@@ -185,8 +185,8 @@ class FederatedYuleWalker(Algorithm[YuleWalkerState, Tally[Autocovariances], Any
 
     @property
     def requirements(self) -> Requirements:
-        apart = "it keeps clients apart; pass store_per_client=False"
-        return Requirements(each_client=apart if self.store_per_client else "", other_targets=True)
+        apart = KEPT_APART if self.store_per_client else ""
+        return Requirements(each_client=apart, other_targets=True)
 
     @property
     def carries(self) -> bool:

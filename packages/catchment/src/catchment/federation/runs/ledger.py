@@ -111,9 +111,6 @@ class Entries:
             bytes.fromhex("".join(entry.sha256 for entry in every)),
         )
 
-    def __len__(self) -> int:
-        return len(self.clients)
-
     def __iter__(self) -> Iterator[Entry]:
         digits, n_bytes = self.sha256.hex(), self.n_bytes.tolist()
         for at, (client, k) in enumerate(zip(self.clients, self.which.tolist(), strict=True)):
