@@ -16,15 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from catchment.readout import (
-    Model,
-    SelfTraining,
-    cholesky,
-    cholesky_solve,
-    needed,
-    rescaled,
-    scale_of,
-)
+from catchment.readout import Model, SelfTraining, needed, rescaled, scale_of
 from catchment_edge.c.code import check_name
 from catchment_edge.c.map_code import Table, table_text
 
@@ -88,14 +80,14 @@ def adapt_code(
     d = np.ones(F) if scale is None else scale
     G, _ = rescaled(floats, scale).moments()
     G[np.diag_indices_from(G)] += float(model.readout.ridge)
-    inverse = cholesky_solve(cholesky(G), np.eye(F))
+    half = np.linalg.inv(np.linalg.cholesky(G))
     mean, unit = floats.feature_sum / floats.weight, statistics.fixed.scale
     values = {
         "mean": mean / unit,
         "unit": unit / d,
         "start_intercept": model.readout.intercept + mean @ model.readout.weights,
         "start_weights": model.readout.weights * d[:, None],
-        "inverse": inverse[np.tril_indices(F)],
+        "inverse": (half.T @ half)[np.tril_indices(F)],
     }
     tables = [Table("float", f"model_{key}", value) for key, value in values.items()]
     settings = {

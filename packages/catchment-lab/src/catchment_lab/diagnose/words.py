@@ -173,26 +173,16 @@ def standing_out(one: Served) -> list[str]:
     if len(having) == 1 and len(one.classes) > 1:
         lines.append(f"all their rows are {having[0]}: one class alone decides their score")
     if one.more_is_better and 0 < one.rows < FEW_ROWS:
-        right = round(one.value * one.rows)
-        low, high = (said(end, "accuracy") for end in wilson_interval(right, one.rows))
+        right, z = round(one.value * one.rows), 1.959963984540054  # Wilson 1927, of 95 %
+        middle, n = right + z * z / 2, one.rows + z * z
+        reach = z * math.sqrt(right * (1 - right / one.rows) + z * z / 4)
+        low, high = (said(abs(end) / n, "accuracy") for end in (middle - reach, middle + reach))
         lines.append(
             f"{right} of {one.rows} rows are right: the true accuracy may be {low} to {high}"
         )
     return lines or [
         f"{NOTHING} among what is compared here, though {one.client} is served worse than usual"
     ]
-
-
-def wilson_interval(right: int, n: int) -> tuple[float, float]:
-    """Return the ends of the 95 % interval of a share of which n were seen (Wilson 1927).
-
-    >>> [round(end, 4) for end in wilson_interval(9, 10)]
-    [0.5958, 0.9821]
-    """
-    z, share = 1.959963984540054, right / n
-    middle, part = share + z * z / (2 * n), 1 + z * z / n
-    reach = z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
-    return max(0.0, (middle - reach) / part), min(1.0, (middle + reach) / part)
 
 
 def confusion_lines(one: Served, *, mostly: bool = False) -> list[str]:

@@ -22,7 +22,7 @@ import math
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -168,34 +168,41 @@ class Claim:
             )
 
 
+@lru_cache(maxsize=512)
+def _sizes_of(made: Any) -> tuple[tuple[str, str], ...]:
+    """Return in which fields a class says its size, by what they say."""
+    if issubclass(made, type | Message | Tally | Mapping | tuple) or not is_dataclass(made):
+        return ()
+    marks = {"rows": ROWS, "weight": WEIGHT, "counted": COUNTED, "clients": CLIENTS}
+    return tuple((said, name) for said, mark in marks.items() if (name := marked(made, mark)))
+
+
 def claimed(value: object) -> Claim:
     """Return what a value says of its size, in the fields that it declares for that."""
     found: list[Claim] = []
     waiting = [value]
     while waiting:
         one: Any = waiting.pop()
-        if isinstance(one, Tally):
+        made: Any = type(one)
+        held: dict[str, float] = {}
+        for mark, name in _sizes_of(made):
+            size = vars(one)[name]
+            held[mark] = float(size.max(initial=0) if isinstance(size, np.ndarray) else size)
+        if held:
+            rows = max(held.get("rows", 0.0), held.get("counted", 0.0))
+            weight, per_row = held.get("weight", 0.0), 0.0
+            if weight > 0 and ("rows" in held or "counted" in held):
+                per_row = weight / rows if rows > 0 else np.inf
+            clients = int(held["clients"]) if "clients" in held else None
+            found.append(Claim(rows, weight, per_row, clients))
+        elif isinstance(one, Tally):
             waiting.append(one.total)
         elif isinstance(one, Mapping):
             waiting += one.values()
         elif isinstance(one, tuple):
             waiting += one
         elif is_dataclass(one) and not isinstance(one, type | Message):
-            held: dict[object, float] = {}
-            for mark in (ROWS, WEIGHT, COUNTED, CLIENTS):
-                if name := marked(type(one), mark):
-                    size = vars(one)[name]
-                    whole = isinstance(size, np.ndarray)
-                    held[mark] = float(size.max(initial=0) if whole else size)
-            if not held:
-                waiting += map(vars(one).__getitem__, map(attrgetter("name"), fields(one)))
-                continue
-            rows = max(held.get(ROWS, 0.0), held.get(COUNTED, 0.0))
-            weight, per_row = held.get(WEIGHT, 0.0), 0.0
-            if weight > 0 and (ROWS in held or COUNTED in held):
-                per_row = weight / rows if rows > 0 else np.inf
-            clients = int(held[CLIENTS]) if CLIENTS in held else None
-            found.append(Claim(rows, weight, per_row, clients))
+            waiting += map(vars(one).__getitem__, map(attrgetter("name"), fields(one)))
     if len(found) == 1:
         return found[0]
     return Claim(

@@ -25,7 +25,7 @@ Statistics in fixed point are integers, so the normal equations with an intercep
     [n  s'         ] [b]   [t]
     [s  G + P      ] [w] = [C]         P = diag(ridge_k d_i^2), d_i what feature i is divided by,
 
-are one definite system, and its solution to 53 binary digits is one definite array, by any LAPACK.
+are one definite system, and its solution to 53 binary digits is one definite array, by any factor.
 A factor in float64 finds the leading digits; what they leave of the right side is computed in
 integers, without a rounding, and gives the next ones. It ends when no weight could round otherwise.
 """
@@ -467,7 +467,7 @@ def solve_path(
     """Return one readout per ridge: by Cholesky for a few, from one eigendecomposition for many.
 
     `scale` is that of `solve_readout`. They are for comparisons: also in fixed point each is as
-    LAPACK finds it.
+    float64 finds it.
 
     >>> z, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
     >>> path = solve_path(RidgeStatistics.from_states(z, y), [0.0, 2.0])
@@ -476,21 +476,21 @@ def solve_path(
     """
     acted_on = rescaled(statistics, scale).floats
     values = list(map(checked_ridge, ridges))
-    spectrum = None
-    if len(values) >= SPECTRUM_FROM:
+    if len(values) < SPECTRUM_FROM:
+        found = [solve_readout(acted_on, value, intercept=intercept) for value in values]
+    else:
         spectrum = Spectrum.of(acted_on, intercept=intercept, within=min(values) > 0)
-    found = []
-    for value in values:
-        if spectrum is None:
-            readout = solve_readout(acted_on, value, intercept=intercept)
-        else:
-            inverse = spectrum.inverse(value)
+        inverses = list(map(spectrum.inverse, values))
+        for value, inverse in zip(values, inverses, strict=True):
             if (inverse == 0).any():
                 raise singular_error(spectrum.values, value, None)
-            weights = np.asarray(spectrum.vectors @ (spectrum.cross * inverse))
-            readout = readout_from(acted_on, weights, value, intercept=intercept)
-        found.append(for_raw_features(readout, scale))
-    return found
+        # One product of all is quicker than one of each: the vectors are read once.
+        every = spectrum.vectors @ np.hstack([spectrum.cross * inverse for inverse in inverses])
+        found = [
+            readout_from(acted_on, weights, value, intercept=intercept)
+            for weights, value in zip(np.hsplit(every, len(values)), values, strict=True)
+        ]
+    return [for_raw_features(readout, scale) for readout in found]
 
 
 def path_errors(statistics: RidgeStatistics, readouts: Sequence[Readout]) -> Array:

@@ -391,10 +391,14 @@ def bind_sizes(value: object) -> dict[str, int]:
     >>> bind_sizes(RidgeStatistics.zero(3, 2))
     {'features': 3, 'targets': 2}
     """
+    made: Any = type(value)
+    return _sizes_in(made, tuple(np.shape(vars(value)[p.name]) for p in layout(made).shaped))
+
+
+@lru_cache(maxsize=512)  # clients of a round mostly send the same shapes
+def _sizes_in(made: Any, shapes: tuple[tuple[int, ...], ...]) -> dict[str, int]:
     sizes: dict[str, int] = {}
-    held = vars(value)
-    for part in layout(type(value)).shaped:
-        shape = np.shape(held[part.name])
+    for part, shape in zip(layout(made).shaped, shapes, strict=True):
         if isinstance(part.shape, Triangle):
             n = sizes.get(part.shape.size)
             fits = len(shape) == 1 and (n is None or shape[0] == n * (n + 1) // 2)

@@ -487,23 +487,15 @@ class EchoState(FeatureMap):
             cut=self.reservoir.cut if self.per_step else (0, 0),
         )
 
-    def blocks(
-        self, batch: Batch, *, spare_rows: int = 0, n_buffers: int = 1, rounded: bool = True
-    ) -> Iterator[Block]:
+    def blocks(self, batch: Batch, *, rounded: bool = True, **room: int) -> Iterator[Block]:
         """Yield blocks whose rows are the features of one step, blocks of washout left out.
 
         After the features come `spare_rows` for the caller to fill; a block stays valid until
-        `n_buffers` more have been taken. With `feature_bits` features are rounded to them,
-        unless a caller who rounds them anyway passes `rounded=False`.
+        `n_buffers` more have been taken: both are settings of `advance`. With `feature_bits`
+        features are rounded to them, unless a caller who rounds them anyway passes `rounded=False`.
         """
         skips = {lane.skip for lane in batch.lanes}
-        for block in run_batch(
-            self.programs,
-            batch,
-            cuts=sorted(skips),
-            spare_rows=spare_rows,
-            n_buffers=n_buffers,
-        ):
+        for block in run_batch(self.programs, batch, cuts=sorted(skips), **room):
             if block.stop > min(skips):
                 rows = self.select(block.rows)
                 if rounded:

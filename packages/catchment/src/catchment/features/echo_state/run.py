@@ -789,9 +789,11 @@ def stacked_each(
             Z[F:-1], Z[-1] = y[:, None] if y.ndim == 1 else y[washout:].T, 1.0
             if roots[k] != 1:
                 Z *= roots[k]
-            known = np.logical_not(np.isnan(y).any(axis=-1))
-            gaps = not known.all()
-            yield k, Z[:, np.broadcast_to(known, len(inputs[k]))[washout:]] if gaps else Z
+            gaps = np.isnan(y)
+            if gaps.any():
+                known = np.logical_not(gaps.any(axis=-1))
+                Z = Z[:, np.broadcast_to(known, len(inputs[k]))[washout:]]
+            yield k, Z
 
 
 @dataclass(frozen=True, eq=False)

@@ -620,11 +620,6 @@ def _times(matrix: SparseRows) -> Callable[[NDArray[Any]], NDArray[Any]]:
     return lambda x: np.add.reduceat(x.take(columns) * values, starts)
 
 
-def _transposed(matrix: SparseRows) -> SparseRows:
-    N, rows, columns = matrix.n_rows, matrix.rows(), matrix.columns.astype(np.intp)
-    return SparseRows.from_coordinates(columns, rows, matrix.values, N, N)
-
-
 def _start(n: int) -> Array:
     return uniform(Words(seed=0, layer=0, purpose=Purpose.PROBE), n, -1.0, 1.0)
 
@@ -635,14 +630,15 @@ def _exact_radius(matrix: SparseRows, values: Vector, vectors: Vector | None) ->
     # Of two conjugate ones either does.
     alike = np.flatnonzero((sizes >= (1.0 - ALIKE) * sizes.max()) & (values.imag >= 0.0))
     chosen = alike[np.argsort(-sizes[alike], kind="stable")[:MOST_ALIKE]]
-    transposed, found = _transposed(matrix), list[Fraction]()
+    N, found = matrix.n_rows, list[Fraction]()
+    transposed = SparseRows.from_coordinates(matrix.columns, matrix.rows(), matrix.values, N, N)
     if vectors is None:
         pairs = [_both_vectors(matrix, transposed, complex(values[k])) for k in chosen]
     else:
         near = values[chosen]
         left = _iterated(transposed, near) or _iterated(transposed, near, wide=True)
         if left is None:
-            raise _not_converged(matrix.n_rows)
+            raise _not_converged(N)
         pairs = list(zip(vectors[:, chosen].T, left[1].T, strict=True))
     for value, (x, y) in zip(values[chosen], pairs, strict=True):
         # One that is there several times is found as several, some root of the precision apart; but
