@@ -362,10 +362,10 @@ def test_a_matrix_whose_only_eigenvalue_is_zero_has_next_to_none() -> None:
     assert common_radius(SparseRows.from_dense(np.array([[1.0, 1.0], [-1.0, -1.0]])))[0] < 1e-6
 
 
-@pytest.mark.parametrize("units", [275, 480])
-def test_a_long_cycle_with_one_shortcut(units: int) -> None:
-    # Hundreds of eigenvalues lie within a millionth of each other, and none may be missed.
-    values = np.random.default_rng(units).choice([-1.0, 0.5], units)
+def test_a_long_cycle_with_one_shortcut() -> None:
+    # Of 275 eigenvalues of almost one size an iteration in a small subspace misses the largest.
+    rng = np.random.default_rng(84)
+    values, at = rng.choice([-1.0, 1.0, 0.5], 275), int(rng.integers(2, 274))
     W = np.roll(np.diag(values), 1, axis=1)
-    W[0, units // 3] = 1.0
+    W[0, at] = -1.0
     near_oracle(SparseRows.from_dense(W), dense_radius(SparseRows.from_dense(W)))
