@@ -72,6 +72,14 @@ def test_every_method_has_its_cells(result: PromptResult) -> None:
     assert {c.job.variant.method for c in result.cells if c.job.search} == {"lora"}
 
 
+def test_answers_are_counted_by_class(result: PromptResult) -> None:
+    counted = [cell for cell in result.cells if cell.classes]
+    assert {cell.job.variant.method for cell in counted} >= {"zero-shot", "ridge", "reservoir"}
+    for cell in counted:
+        right, named, there = np.sum(cell.classes, axis=0)
+        assert (cell.test, named) == (right / there, there)
+
+
 def test_bytes_are_measured(result: PromptResult) -> None:
     (lora,), (subspace,) = result.of("sst2", "lora"), result.of("sst2", "subspace")
     # Four clients, both ways, float32, and a header on every message.

@@ -360,3 +360,12 @@ def test_reducible_matrices_have_the_largest_radius_of_their_blocks() -> None:
 def test_a_matrix_whose_only_eigenvalue_is_zero_has_next_to_none() -> None:
     # One part, and no pivot of a factorization is other than zero.
     assert common_radius(SparseRows.from_dense(np.array([[1.0, 1.0], [-1.0, -1.0]])))[0] < 1e-6
+
+
+@pytest.mark.parametrize("units", [275, 480])
+def test_a_long_cycle_with_one_shortcut(units: int) -> None:
+    # Hundreds of eigenvalues lie within a millionth of each other, and none may be missed.
+    values = np.random.default_rng(units).choice([-1.0, 0.5], units)
+    W = np.roll(np.diag(values), 1, axis=1)
+    W[0, units // 3] = 1.0
+    near_oracle(SparseRows.from_dense(W), dense_radius(SparseRows.from_dense(W)))

@@ -391,7 +391,8 @@ def _sparse(
     return SparseRows(starts, columns, values, n_columns)
 
 
-DENSE_UP_TO = 250
+DENSE_UP_TO = 250  # twice as many where connections are few
+FEW = 3  # connections of a unit
 DENSE_AT_MOST = 4000
 DENSE_FROM = 0.25  # share of non-zeros
 N_EIGENVALUES = 6
@@ -534,13 +535,18 @@ def _cycle_radius(values: Array, n_units: int) -> Fraction | None:
 def _eigen(matrix: SparseRows) -> tuple[Vector, Vector | None]:
     """Return eigenvalues, the largest among them, and their vectors (N, n) if by an iteration."""
     N = matrix.n_rows
-    found = _iterated(matrix) if N > DENSE_UP_TO else None
+    found = _iterated(matrix) if DENSE_UP_TO * (1 + _few(matrix)) < N else None
     if found is None and max(DENSE_UP_TO, DENSE_AT_MOST) >= N:
         return np.linalg.eigvals(matrix.to_dense()).astype(np.complex128), None
     found = found or _iterated(matrix, wide=True)
     if found is None:
         raise _not_converged(N)
     return found
+
+
+def _few(matrix: SparseRows) -> bool:
+    """Whether connections are few: eigenvalues of long cycles have almost one size."""
+    return matrix.n_nonzero < FEW * matrix.n_rows
 
 
 def _not_converged(units: int) -> ArithmeticError:
@@ -564,7 +570,8 @@ def _iterated(
         The values that are wanted, if they are not the largest.
     """
     n, times = matrix.n_rows, _times(matrix)
-    m = WIDE_SUBSPACE if wide else min(SUBSPACE + n // 100, LARGE_SUBSPACE)
+    m = LARGE_SUBSPACE if _few(matrix) else min(SUBSPACE + n // 100, LARGE_SUBSPACE)
+    m = WIDE_SUBSPACE if wide else m
     V, H, first = np.empty((m + 1, n)), np.zeros((m + 1, m)), 0
     V[0] = _start(n) / np.linalg.norm(_start(n))
     for _ in range(RESTARTS):
