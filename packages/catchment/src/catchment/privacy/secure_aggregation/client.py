@@ -266,8 +266,14 @@ def answer(
     agreed: SecureAggregation, stage: str, received: Message, context: RoundContext, memory: Memory
 ) -> Message:
     """Return a client's answer at any stage but "update"."""
-    every = (_keys, _nonces, _shares, _boxes, _consistency, _unmask)
-    steps = {step.__name__.removeprefix("_"): step for step in every}
+    steps = {
+        "keys": _keys,
+        "nonces": _nonces,
+        "shares": _shares,
+        "boxes": _boxes,
+        "consistency": _consistency,
+        "unmask": _unmask,
+    }
     if stage not in steps:
         raise IntegrityError(f"secure aggregation has no stage {stage[:40]!r}")
     side = Side.of(agreed, received, context, memory)
