@@ -61,6 +61,8 @@ class Gram:
     def clear(self) -> None:
         """Begin another sum, in the memory of the last."""
         self.sums[:] = 0.0
+        self.held = 0  # no entry of the sums is larger, if they are integers
+        self.carried: NDArray[np.int64] | None = None  # what was moved away, in units of 2^32
 
     def add(self, Z: Array) -> None:
         """Add the products of rows Z (n, m), fastest if numbers along one axis are neighbors."""
@@ -73,14 +75,24 @@ class Gram:
             (n, m), (down, on) = part.shape, np.floor_divide(part.strides, part.itemsize).tolist()
             size = (1 + (n - 1) * down + (m - 1) * on,)
             z = np.lib.stride_tricks.as_strided(part, size, (part.itemsize,))
-            self._make_room(add_product(z, (down, on), n, m, *held))
+            grown = add_product(z, (down, on), n, m, *held)
+            if self.sums.dtype != np.int64:
+                continue
+            self.held += 1 + int(grown)
+            if self.held >= _FULL:
+                moved = self.sums >> _CARRY
+                self.carried = moved if self.carried is None else self.carried + moved
+                self.sums -= moved << _CARRY
+                self.held = 1 << _CARRY
 
-    def _make_room(self, grown: float) -> None:
-        """See to it that sums which have grown by so much can grow further."""
-
-    def result(self) -> Any:
+    def result(self) -> integers.Whole:
         """Return the sum; what lies below its diagonal has no meaning."""
-        return self.sums.reshape(self.height, self.height)[: self.n, : self.n]
+        n, shape = self.n, (self.height, self.height)
+        sums: integers.Whole = self.sums.reshape(shape)[:n, :n]
+        if self.carried is None:
+            return sums
+        carried = self.carried.reshape(shape)[:n, :n]
+        return integers.added(integers.multiplied(carried, 1 << _CARRY), sums)
 
 
 class ExactGram(Gram):
@@ -117,29 +129,6 @@ class ExactGram(Gram):
         energies = np.empty(len(self.room) // kernels.PIECE)
         self.rounding = (scale, np.ldexp(1.0, bits), energies, 2.0**24 if single else 2.0**53)
         self.sums = self.sums.view(np.int64)
-
-    def clear(self) -> None:
-        super().clear()
-        self.held = 0  # no entry of the sums is larger
-        self.carried: NDArray[np.int64] | None = None  # what was moved away, in units of 2^32
-
-    def _make_room(self, grown: float) -> None:
-        self.held += 1 + int(grown)
-        if self.held >= _FULL:
-            if self.carried is None:
-                self.carried = np.zeros_like(self.sums)
-            moved = self.sums >> _CARRY
-            self.carried += moved
-            self.sums -= moved << _CARRY
-            self.held = 1 << _CARRY
-
-    def result(self) -> integers.Whole:
-        """Return the sum; what lies below its diagonal has no meaning."""
-        sums: integers.Whole = super().result()
-        if self.carried is None:
-            return sums
-        carried = self.carried.reshape(self.height, self.height)[: self.n, : self.n]
-        return integers.added(integers.multiplied(carried, 1 << _CARRY), sums)
 
 
 @dataclass(frozen=True, eq=False)

@@ -361,14 +361,16 @@ def add_int64(one, other, total):
 
 
 @njit(nogil=True, cache=True)
-def unpack_rows(packed, mean, sums, upper):
-    """Fill the upper triangle of a matrix (n, n) from a packed one, less the product of vectors."""
-    n, place = len(upper), 0
+def unpack_rows(packed, mean, sums):
+    """Return an upper triangle (n, n) from a packed one, less the product of two vectors."""
+    n, place = len(mean), 0
+    upper = np.zeros((n, n))
     for i in range(n):
         row, to, a = packed[place : place + n - i], upper[i, i:], mean[i]
         for j in range(n - i):
             to[j] = row[j] - a * sums[i + j]
         place += n - i
+    return upper
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})

@@ -39,7 +39,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter
+from itertools import repeat
+from operator import attrgetter, mul
 from typing import Final
 
 import numpy as np
@@ -485,12 +486,11 @@ def solve_path(
             if (inverse == 0).any():
                 raise singular_error(spectrum.values, value, None)
         # One product of all is quicker than one of each: the vectors are read once.
-        every = spectrum.vectors @ np.hstack([spectrum.cross * inverse for inverse in inverses])
-        found = [
-            readout_from(acted_on, weights, value, intercept=intercept)
-            for weights, value in zip(np.hsplit(every, len(values)), values, strict=True)
-        ]
-    return [for_raw_features(readout, scale) for readout in found]
+        crosses = list(map(mul, repeat(spectrum.cross), inverses))
+        every = np.hsplit(spectrum.vectors @ np.hstack(crosses), len(values))
+        fitting = partial(readout_from, acted_on, intercept=intercept)
+        found = list(map(fitting, every, values))
+    return list(map(for_raw_features, found, repeat(scale)))
 
 
 def path_errors(statistics: RidgeStatistics, readouts: Sequence[Readout]) -> Array:

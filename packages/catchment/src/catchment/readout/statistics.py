@@ -148,7 +148,11 @@ def pack(matrix: Array) -> Array:
     n = len(matrix)
     if n <= FEW:
         return np.asarray(matrix.reshape(-1)[_upper(n)])
-    return np.concatenate([matrix[i, i:] for i in range(n)])
+    packed, place = np.empty(n * (n + 1) // 2, dtype=matrix.dtype), 0
+    for i, row in enumerate(matrix):
+        packed[place : place + n - i] = row[i:]
+        place += n - i
+    return packed
 
 
 def unpack_lower(packed: Array) -> Array:
@@ -160,17 +164,10 @@ def unpack_lower(packed: Array) -> Array:
     array([[1., 0.],
            [2., 3.]])
     """
-    none = np.zeros(matrix_size(len(packed)))
-    return _less_product(packed, none, none)
-
-
-def _less_product(packed: Array, mean: Array, sums: Array) -> Array:
-    """Return `unpack_lower` of a triangle less the product (n, n) of two vectors."""
     from catchment.readout.exact_kernels import unpack_rows
 
-    upper = np.zeros((len(mean), len(mean)))
-    unpack_rows(packed, mean, sums, upper)
-    return upper.T
+    none = np.zeros(matrix_size(len(packed)))
+    return np.asarray(unpack_rows(packed, none, none)).T
 
 
 def mirror_lower(lower: Array) -> Array:
@@ -323,7 +320,7 @@ class RidgeStatistics(Structure):
     @cached_property
     def vector(self) -> integers.Whole:
         """All sums, one after another."""
-        return np.concatenate([values.reshape(-1) for values in _sums_of(self)])
+        return np.concatenate(list(map(np.ravel, _sums_of(self))))
 
     def __reduce__(self) -> Any:  # the vector alone, where there is one
         if self.fixed is None:
@@ -659,7 +656,9 @@ class RidgeStatistics(Structure):
         if not intercept or self.weight <= 0:
             return unpack_lower(self.gram), self.cross.copy()
         mean = self.feature_sum / self.weight
-        G = _less_product(self.gram, mean, self.feature_sum)
+        from catchment.readout.exact_kernels import unpack_rows
+
+        G = np.asarray(unpack_rows(self.gram, mean, self.feature_sum)).T
         C = self.cross - np.outer(mean, self.target_sum)
         constant = np.flatnonzero(G.diagonal() <= CONSTANT * diagonal(self.gram))
         if len(constant):

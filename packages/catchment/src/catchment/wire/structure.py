@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import lru_cache
-from operator import add, sub
+from operator import add, attrgetter, sub
 from typing import (
     Annotated,
     Any,
@@ -392,7 +392,8 @@ def bind_sizes(value: object) -> dict[str, int]:
     {'features': 3, 'targets': 2}
     """
     made: Any = type(value)
-    return _sizes_in(made, tuple(np.shape(vars(value)[p.name]) for p in layout(made).shaped))
+    named = map(attrgetter("name"), layout(made).shaped)
+    return _sizes_in(made, tuple(map(np.shape, map(vars(value).__getitem__, named))))
 
 
 @lru_cache(maxsize=512)  # clients of a round mostly send the same shapes
@@ -686,18 +687,6 @@ def _together(shape: Layout, parts: Message, trusted: bool) -> Any:
     if inside:
         named = split(parts, shape.kind.name)
         own = named.pop("", Message(shape.kind.name))
-    values = _own_values(shape, own, trusted)
-    for part in inside:
-        values[part.name] = _inside(part, named, trusted)
-    if named:
-        raise IntegrityError(f"{shape.kind.name!r} came with {str(sorted(named))[:80]} too many")
-    made = shape.made(**values)
-    if not trusted:
-        bind_sizes(made)
-    return made
-
-
-def _own_values(shape: Layout, own: Message, trusted: bool) -> dict[str, Any]:
     numbers, many = shape.numbers, shape.many
     n_fixed = bool(numbers) + len(shape.single)
     counts = {}
@@ -731,7 +720,14 @@ def _own_values(shape: Layout, own: Message, trusted: bool) -> dict[str, Any]:
                 _checked_array(next(arrays), part.dtype, part.marks, part.name, trusted)
                 for _ in range(counts[part.name])
             )
-    return values
+    for part in inside:
+        values[part.name] = _inside(part, named, trusted)
+    if named:
+        raise IntegrityError(f"{shape.kind.name!r} came with {str(sorted(named))[:80]} too many")
+    made = shape.made(**values)
+    if not trusted:
+        bind_sizes(made)
+    return made
 
 
 def _inside(part: Part, named: dict[str, Message], trusted: bool) -> Any:
