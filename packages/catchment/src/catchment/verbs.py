@@ -46,7 +46,7 @@ from catchment.features.recipes import FeatureMap, label_of
 from catchment.federation.algorithm import Algorithm, Memory
 from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.client import devices_of
-from catchment.federation.learn.automatic import (
+from catchment.federation.learn.ridge import (
     UNGROUPED,
     Offered,
     Ridge,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -13,12 +14,12 @@ from sklearn.metrics import accuracy_score
 
 from catchment import Array
 from catchment.data import ACTIVITIES, Recording, synthetic_wearables
-from catchment.features import EchoState, Reservoir
+from catchment.features import EchoState, FeatureMap, Reservoir
 from catchment.federation import Rows
 from catchment.federation.learn import (
     STRENGTHS,
+    Personal,
     own_readout,
-    personalize,
     smallest_good_step,
     towards,
 )
@@ -30,6 +31,19 @@ seeds = st.integers(0, 2**32 - 1)
 POOLED = EchoState.of(Reservoir(units=10, inputs=6, seed=2), pool="mean_std")
 PER_STEP = EchoState.of(Reservoir(units=10, inputs=1, seed=2), washout=6)
 PEOPLE = synthetic_wearables(8, seed=4, windows_per_user=40)
+
+
+@dataclass(frozen=True)
+class Inputs(FeatureMap):
+    """A feature map whose rows are the inputs."""
+
+    per_step: bool = True
+    washout: int = 0
+    n_features = 4
+    bounds = np.full(4, np.inf)
+
+    def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
+        return list(inputs)
 
 
 def problem(seed: int, n: int = 40) -> tuple[Array, Array, Readout]:
@@ -106,18 +120,9 @@ def test_the_smallest_good_step_stays_at_home_when_in_doubt() -> None:
     assert smallest_good_step(1.0 / np.array([[1.0, 2.0, 9.0]] * 4), rows) == 2
 
 
-def rows_of(z: Array, y: Array) -> Rows:
-    """Return features (n, F) and targets (n, K) as the rows of one recording."""
-    n, zeros = len(z), np.zeros(len(z), dtype=np.int64)
-    moment = np.column_stack([np.arange(n), np.full(n, n)])
-    return Rows(z, y, np.ones(n), zeros, moment, moment, 1, True)
-
-
-def as_rows(z: Array, y: Array, n_blocks: int) -> list[Rows]:
-    return [
-        rows_of(a, b)
-        for a, b in zip(np.array_split(z, n_blocks), np.array_split(y, n_blocks), strict=True)
-    ]
+def personalize(shared: Readout, z: Array, y: Array, n_blocks: int) -> Personal:
+    """Return the readout of one's own for features (n, F) and targets (n, K) of one recording."""
+    return own_readout(Inputs(), shared, [Recording(z, y)], standardize=False, n_blocks=n_blocks)
 
 
 def test_one_who_is_different_moves_and_one_who_is_alike_stays() -> None:
@@ -127,8 +132,8 @@ def test_one_who_is_different_moves_and_one_who_is_alike_stays() -> None:
     alike = z @ np.ones((4, 1)) + rng.normal(size=(100, 1))
     different = z @ np.array([[1.0], [1.0], [-2.0], [1.0]]) + 0.3 * rng.normal(size=(100, 1))
 
-    stays = personalize(shared, as_rows(z, alike, 5), classes=False)
-    moves = personalize(shared, as_rows(z, different, 5), classes=False)
+    stays = personalize(shared, z, alike, 5)
+    moves = personalize(shared, z, different, 5)
     assert stays.step == 0
     assert stays.readout is shared
     assert moves.step > 0
@@ -137,7 +142,7 @@ def test_one_who_is_different_moves_and_one_who_is_alike_stays() -> None:
     truth = new @ np.array([[1.0], [1.0], [-2.0], [1.0]])
     assert ((moves.readout(new) - truth) ** 2).mean() < 0.05 * ((shared(new) - truth) ** 2).mean()
     with pytest.raises(ValueError, match="at least 2"):
-        personalize(shared, as_rows(z, alike, 1), classes=False)
+        personalize(shared, z, alike, 1)
 
 
 def shared_model(names: list[str]) -> Model:
@@ -169,8 +174,8 @@ def test_each_error_is_that_of_a_readout_fitted_without_the_block() -> None:
     z = rng.normal(size=(60, 4))
     y = z @ rng.normal(size=(4, 2)) + 0.7 * rng.normal(size=(60, 2))
     shared = Readout(rng.normal(size=(4, 2)), rng.normal(size=2))
-    found = personalize(shared, rows_of(z, y).blocks(4), classes=False)
-    fold = rows_of(z, y).folds(4)
+    found = personalize(shared, z, y, 4)
+    fold = Rows.of(Inputs(), [Recording(z, y)]).folds(4)
     squares = np.zeros(1 + len(STRENGTHS))
     V = np.vstack([shared.weights, shared.intercept])
     for k in range(4):

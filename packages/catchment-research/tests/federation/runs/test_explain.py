@@ -37,7 +37,7 @@ def a_run(*traffic: Traffic, rows: dict[str, int] | None = None) -> Run:
 def up(
     purpose: str, *, clients: int = 3, shapes: tuple[tuple[int, ...], ...] = ((4, 2),)
 ) -> Traffic:
-    return Traffic("training", "up", purpose, shapes, clients, clients, 1, 3000)
+    return Traffic("training", "up", purpose, shapes, clients, clients, 3000)
 
 
 class Noted(Keeper[Any]):

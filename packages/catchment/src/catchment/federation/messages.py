@@ -117,12 +117,12 @@ class Refusal:
         return cls(plain_text(client, 200), plain_text(code, 40), plain_text(reason))
 
     @classmethod
-    def because(cls, client: str, error: Exception, code: str = "malformed") -> Refusal:
+    def because(cls, client: str, error: Exception) -> Refusal:
         """Return the refusal of a client whose answer raised an error, whatever error it was."""
         if isinstance(error, CatchmentError | ValueError):
-            return cls.of(client, getattr(error, "code", code), error)
+            return cls.of(client, getattr(error, "code", "malformed"), error)
         log.warning("an answer of %s raised %s", plain_text(client, 200), type(error).__name__)
-        return cls.of(client, code, f"{type(error).__name__}: {error}")
+        return cls.of(client, "malformed", f"{type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True)

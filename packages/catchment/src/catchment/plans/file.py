@@ -41,14 +41,14 @@ from catchment.features.recipes import DefaultMap, FeatureMap, imported
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import LIMITS, Limits
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
-from catchment.federation.learn.automatic import (
+from catchment.federation.learn.ridge import (
+    FederatedRidge,
     Offered,
     auto_choice,
     automatic_ridge,
     offered_maps,
     refuse_settings,
 )
-from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.yule_walker import LOOKBACK, FederatedYuleWalker
 from catchment.federation.protection import LowRankUpload
 from catchment.federation.workflow import Maps, Workflow

@@ -52,10 +52,9 @@ from catchment.features.recipes import FeatureMap, imported, known_map, library_
 from catchment.federation.algorithm import Algorithm
 from catchment.federation.checks import Limits
 from catchment.federation.learn.anomaly import FederatedAnomalyDetector
-from catchment.federation.learn.automatic import Ridge
 from catchment.federation.learn.candidates import Candidates
 from catchment.federation.learn.own_readouts import PersonalReadouts, ReadoutAveraging
-from catchment.federation.learn.ridge import FederatedRidge
+from catchment.federation.learn.ridge import FederatedRidge, Ridge
 from catchment.federation.learn.yule_walker import FederatedYuleWalker
 from catchment.federation.protection import LowRankUpload
 from catchment.plugins import CHOICES, Named

@@ -19,7 +19,6 @@ from catchment.federation.learn.unlearning import (
 from catchment.federation.learn.yule_walker import FederatedYuleWalker as FederatedYuleWalker
 
 # For the other packages and the tests; may change without notice.
-from catchment.federation.learn.automatic import automatic_ridge as automatic_ridge
 from catchment.federation.learn.candidates import (
     PathErrors as PathErrors,
     Race as Race,
@@ -28,11 +27,12 @@ from catchment.federation.learn.candidates import (
     nrmse_of as nrmse_of,
 )
 from catchment.federation.learn.own_readouts import (
+    Personal as Personal,
     STRENGTHS as STRENGTHS,
-    personalize as personalize,
     read_readouts as read_readouts,
     smallest_good_step as smallest_good_step,
 )
+from catchment.federation.learn.ridge import automatic_ridge as automatic_ridge
 from catchment.federation.learn.scaling import SentMoments as SentMoments
 from catchment.federation.learn.sums import (
     Digest as Digest,

@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from catchment.arrays import Array, Integers, NonNegativeFloat
+from catchment.arrays import Array, NonNegativeFloat
 from catchment.errors import FederationError, FingerprintError, IntegrityError, UploadError
 from catchment.features.recipes import FeatureMap, label_of
 from catchment.federation.algorithm import (
@@ -207,7 +207,7 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
             return Message("alive", {}, (np.array(state.alive, dtype=np.int64),))
         if state.total is None:
             raise FederationError("there is no total to judge by; start with a first round")
-        ridges = tuple(map(np.atleast_1d, self._paths(state).values()))
+        ridges = tuple(self._paths(state).values())
         totals = state.total.only(state.alive)
         return join("path", {"totals": totals.parts(), "ridges": Message("ridges", {}, ridges)})
 
@@ -218,7 +218,7 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
         for k in state.alive:
             total = state.total.members[k]
             if k in state.choices:
-                found[k] = np.atleast_1d(state.choices[k].best)
+                found[k] = np.array([state.choices[k].best])
             else:
                 found[k] = ridge_grid(rescaled(total, self._scale(k, total)))
         return found
@@ -306,7 +306,7 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
                     choice = chosen(path, errors.mean_squared()[here])
                     own = np.array([one.squared[here] for one in blocks]) if blocks else None
                     choices[k] = replace(choice, block_errors=own)
-                at = begin - len(path) + int(np.argmin(np.abs(path - np.max(choices[k].best))))
+                at = begin - len(path) + int(np.argmin(np.abs(path - choices[k].best)))
                 wrong[k] = np.array([e.n_rows - e.correct[at] for e in blocks or [errors]])
             return self._solved(state, choices, wrong if self.by == "accuracy" else None)
         summed = state.total + new if state.total else new
@@ -394,13 +394,10 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
 
     def kept(self, state: Race) -> Kept:
         rows = {name: next(iter(s.members.values())).n_rows for name, s in state.by_client.items()}
-        names, best, scores = self.names(), state.best, {}
-        for name, row in zip(names, state.scores.T, strict=True):
-            known = row[~np.isnan(row)]  # it has none once it is out
-            scores[name] = float(known[-1]) if len(known) else float("inf")
-        if not self.features[1:]:
+        if not self.features[1:] or state.best is None:
             return Kept(rows, choice=state.choice)
-        chosen = "" if best is None else names[best]
+        names = self.names()
+        scores, chosen = dict(zip(names, state.scores[-1].tolist(), strict=True)), names[state.best]
         how = f"on clients left out, who sent the statistics of all {len(names)}"
         by = f"{how} and whose accuracy decided" if self.by == "accuracy" else how
         return Kept(rows, choice=state.choice, maps=scores, chosen=chosen, by=by)
@@ -444,22 +441,14 @@ def chosen(ridges: Array, errors: Array) -> RidgeChoice:
     return RidgeChoice(ridges, errors, best_ridge(ridges, errors))
 
 
-def _at_best(choice: RidgeChoice) -> tuple[Integers, Integers]:
-    """Return the places (K,) of the best ridges among those tried, and of the outputs."""
-    K = choice.errors.shape[1]
-    at = np.argmin(np.abs(choice.ridges[:, None] - np.broadcast_to(choice.best, (K,))), axis=0)
-    return at, np.arange(K)
-
-
 def squares_of(choice: RidgeChoice, total: RidgeStatistics) -> Array | None:
     """Return each block's squared errors (B,) at the chosen ridge, in variances of the outputs."""
     if choice.block_errors is None:
         return None
-    at, outputs = _at_best(choice)
+    lost = choice.block_errors[:, np.argmin(np.abs(choice.ridges - choice.best))]
     variance = total.target_moments() / total.weight
     varied = variance > 0
-    found: Array = choice.block_errors[:, at, outputs][:, varied] / variance[varied]
-    return np.asarray(found.sum(axis=1))
+    return np.asarray((lost[:, varied] / variance[varied]).sum(axis=1))
 
 
 def clearly_less(losses: Array | None, others: Array | None, margin: float) -> bool:
@@ -485,7 +474,7 @@ def nrmse_of(choice: RidgeChoice, total: RidgeStatistics) -> float:
     >>> round(nrmse_of(choose_by_blocks(blocks, [1.0]), blocks[0] + blocks[1]), 3)
     0.125
     """
-    mean = choice.errors[_at_best(choice)]
+    mean = choice.errors[np.argmin(np.abs(choice.ridges - choice.best))]
     variance = total.target_moments() / total.weight
     varied = variance > 0
     if not varied.any():

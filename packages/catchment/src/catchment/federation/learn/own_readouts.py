@@ -228,15 +228,34 @@ def own_readout(
 ) -> Personal:
     """Return the readout that a client makes for itself from its prepared recordings.
 
+    Its distance from the shared one is chosen on segments of the data that are left out in turn.
+
     Parameters
     ----------
+    classes
+        Whether errors are wrong classes, or else squared errors.
     standardize
         Whether features are divided by their spread first; as the map says if not given.
+    n_blocks
+        How many segments.
     """
     blocks = Rows.of(features, recordings).blocks(n_blocks)
-    divided = features.standardize if standardize is None else standardize
-    scale = scale_of(reduce(add, (block.statistics() for block in blocks)), divided)
-    return personalize(shared, blocks, classes=classes, scale=scale)
+    if len(blocks) < 2:
+        raise ValueError(f"there are {len(blocks)} blocks; leaving one out needs at least 2")
+    own = [block.statistics() for block in blocks]
+    whole = reduce(add, own)
+    scale = scale_of(whole, features.standardize if standardize is None else standardize)
+    path = partial(towards, shared=shared, strengths=STRENGTHS, scale=scale)
+    errors = np.array(
+        [
+            [_error(readout, block, classes) for readout in (shared, *path(whole - part))]
+            for block, part in zip(blocks, own, strict=True)
+        ]
+    )
+    rows = np.array([float(block.weight.sum()) for block in blocks])
+    step = smallest_good_step(errors / rows[:, None], rows)
+    readout = shared if step == 0 else path(whole)[step - 1]
+    return Personal(readout, step, errors.sum(axis=0) / rows.sum())
 
 
 def towards(
@@ -277,35 +296,6 @@ def towards(
         solved = Q @ ((inner + pull * anchor) / (values + pull)[:, None])
         readouts.append(Readout(solved[:-1], solved[-1]))
     return readouts
-
-
-def personalize(
-    shared: Readout, blocks: Sequence[Rows], *, classes: bool, scale: Array | None = None
-) -> Personal:
-    """Return the readout of one's own, its distance from the shared one chosen on left-out blocks.
-
-    Parameters
-    ----------
-    blocks
-        At least two segments of the client's own rows, as `Rows.blocks` makes them.
-    classes
-        Whether errors are wrong classes, or else squared errors.
-    """
-    own = [block.statistics() for block in blocks]
-    if len(blocks) < 2:
-        raise ValueError(f"there are {len(blocks)} blocks; leaving one out needs at least 2")
-    whole = reduce(add, own)
-    path = partial(towards, shared=shared, strengths=STRENGTHS, scale=scale)
-    errors = np.array(
-        [
-            [_error(readout, block, classes) for readout in (shared, *path(whole - part))]
-            for block, part in zip(blocks, own, strict=True)
-        ]
-    )
-    rows = np.array([float(block.weight.sum()) for block in blocks])
-    step = smallest_good_step(errors / rows[:, None], rows)
-    readout = shared if step == 0 else path(whole)[step - 1]
-    return Personal(readout, step, errors.sum(axis=0) / rows.sum())
 
 
 def smallest_good_step(errors: Array, rows: Array) -> int:

@@ -66,7 +66,6 @@ class Traffic:
     shapes: tuple[tuple[int, ...], ...]
     sent: int
     clients: int
-    rounds: int
     total_bytes: int
 
     @property
@@ -288,8 +287,8 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
 def _traffic(database: sqlite3.Connection) -> tuple[Traffic, ...]:
     rows = database.execute(
         "SELECT stage, direction, purpose, shapes, sum(times), count(DISTINCT client), "
-        "count(DISTINCT round), sum(bytes * times) FROM messages "
-        "JOIN stages USING (stage) GROUP BY stage, direction, purpose, shapes "
+        "sum(bytes * times) FROM messages JOIN stages USING (stage) "
+        "GROUP BY stage, direction, purpose, shapes "
         "ORDER BY position, direction, purpose, count(*) DESC"
     )
     return tuple(

@@ -683,20 +683,16 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Any) -> Witho
         algorithm, state = told.learned(shared, parts) or (None, None)
     if algorithm is None:
         return None
-    groups = isinstance(state, RidgeState) and bool(state.by_group)
-    refuse_sum(state.by_client, client, groups=groups)
+    if not state.by_client:
+        groups = isinstance(state, RidgeState) and state.by_group
+        what = "the sums of groups of clients" if groups else "the sum of all clients"
+        raise FederationError(
+            f"the run kept only {what}, so that what {client} sent cannot be taken "
+            f"out of it; run the plan again without {client}"
+        )
     left: Any = unlearn(algorithm, state, client)
     return WithoutClient(algorithm.result(left.state), left.certificate)
 
 
 # Algorithms of other packages that can do without a client, by the names of their entry points.
 BY_PLUGIN = {"ReservoirEnsemble": "ensemble"}
-
-
-def refuse_sum(by_client: Mapping[str, object], client: str, *, groups: bool = False) -> None:
-    if not by_client:
-        what = "the sums of groups of clients" if groups else "the sum of all clients"
-        raise FederationError(
-            f"the run kept only {what}, so that what {client} sent cannot be taken "
-            f"out of it; run the plan again without {client}"
-        )

@@ -69,12 +69,12 @@ from catchment.arrays import (
     check_fields,
 )
 from catchment.errors import FederationError, IntegrityError, TooFewClientsError, UploadError
+from catchment.features.base import handed
 from catchment.federation.algorithm import (
     Additive,
     Algorithm,
     Cost,
     Data,
-    Kept,
     Requirements,
     RoundContext,
     Upload,
@@ -475,11 +475,15 @@ class RecordLevel(Algorithm[S, U, R]):
     def requirements(self) -> Requirements:
         return self.algorithm.requirements | Requirements(per_sequence=True)
 
-    def start(self) -> S:
-        return self.algorithm.start()
-
-    def broadcast(self, state: S, context: RoundContext) -> Message:
-        return self.algorithm.broadcast(state, context)
+    start = handed("algorithm.start")
+    broadcast = handed("algorithm.broadcast")
+    read_update = handed("algorithm.read_update")
+    server_update = handed("algorithm.server_update")
+    result = handed("algorithm.result")
+    figures = handed("algorithm.figures")
+    kept = handed("algorithm.kept")
+    save_state = handed("algorithm.save_state")
+    load_state = handed("algorithm.load_state")
 
     def client_update(self, received: Message, data: Data, context: RoundContext) -> Records:
         def uploads() -> Iterator[Upload]:
@@ -487,27 +491,6 @@ class RecordLevel(Algorithm[S, U, R]):
                 yield self.algorithm.client_update(received, partial(list, [one]), context)
 
         return Records(uploads)
-
-    def read_update(self, parts: Message, context: RoundContext) -> Any:
-        return self.algorithm.read_update(parts, context)
-
-    def server_update(self, state: S, total: U, context: RoundContext) -> S:
-        return self.algorithm.server_update(state, total, context)
-
-    def result(self, state: S) -> R:
-        return self.algorithm.result(state)
-
-    def figures(self, state: S) -> Mapping[str, float]:
-        return self.algorithm.figures(state)
-
-    def kept(self, state: S) -> Kept:
-        return self.algorithm.kept(state)
-
-    def save_state(self, state: S) -> Message:
-        return self.algorithm.save_state(state)
-
-    def load_state(self, parts: Message) -> S:
-        return self.algorithm.load_state(parts)
 
 
 @dataclass(frozen=True)
@@ -688,29 +671,15 @@ class GaussianNoise(Protection):
         return Amount(needed, self.sensitivity, n_parties, discrete=discrete)
 
     @property
-    def multiplier(self) -> float:
-        """Noise of one release of float64 vectors in units of the sensitivity."""
-        return self.amount(whole=False).multiplier
+    def in_floats(self) -> Amount:
+        """How much noise there is on a sum of float64 vectors of `min_clients` clients."""
+        return self.amount(whole=False)
 
-    @property
-    def spread(self) -> float:
-        """Standard deviation of the noise on each number of a sum of `min_clients` clients."""
-        return self.amount(whole=False).spread
-
-    @property
-    def share(self) -> float:
-        """Standard deviation of what one party adds."""
-        return self.amount(whole=False).share
-
-    @property
-    def step(self) -> float:
-        """The step, a power of two, of which every number is a multiple."""
-        return self.amount(whole=False).step
-
-    @property
-    def cost(self) -> Cost:
-        """The privacy cost of one release of float64 vectors."""
-        return self.amount(whole=False).cost
+    multiplier: ClassVar[float] = handed("in_floats.multiplier")
+    spread: ClassVar[float] = handed("in_floats.spread")
+    share: ClassVar[float] = handed("in_floats.share")
+    step: ClassVar[float] = handed("in_floats.step")
+    cost: ClassVar[Cost] = handed("in_floats.cost")
 
     def check(self, plan: Plan[Any, Any, Any]) -> None:
         """Raise ValueError if the plan would break what is promised, or could not be solved."""
