@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,6 @@ from catchment.features import EchoState, FeatureMap, Reservoir
 from catchment.federation import Rows
 from catchment.federation.learn import (
     STRENGTHS,
-    Personal,
     own_readout,
     smallest_good_step,
     towards,
@@ -120,7 +120,7 @@ def test_the_smallest_good_step_stays_at_home_when_in_doubt() -> None:
     assert smallest_good_step(1.0 / np.array([[1.0, 2.0, 9.0]] * 4), rows) == 2
 
 
-def personalize(shared: Readout, z: Array, y: Array, n_blocks: int) -> Personal:
+def personalize(shared: Readout, z: Array, y: Array, n_blocks: int) -> Any:
     """Return the readout of one's own for features (n, F) and targets (n, K) of one recording."""
     return own_readout(Inputs(), shared, [Recording(z, y)], standardize=False, n_blocks=n_blocks)
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from catchment.arrays import Factor, PositiveInt, check_fields
 from catchment.data.preprocessing import RAW, Preprocessing
 from catchment.errors import UploadError
-from catchment.features.base import FeatureMap
+from catchment.features.base import FeatureMap, handed
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.federation.algorithm import (
     Additive,
@@ -107,10 +107,7 @@ class Plan(Generic[S, U, R]):
                     f"aggregation shows the server nothing but their sum: {reason}"
                 )
 
-    @property
-    def requirements(self) -> Requirements:
-        """What the algorithm needs."""
-        return self.algorithm.requirements
+    requirements: ClassVar[Requirements] = handed("algorithm.requirements")
 
     def messages(self) -> dict[str, Kind]:
         """Return the kinds of messages that clients may send, by name, as far as declared."""

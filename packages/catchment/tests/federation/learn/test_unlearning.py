@@ -20,7 +20,6 @@ from catchment.federation.learn import (
     Certificate,
     FederatedRidge,
     RidgeState,
-    statistics_hash,
     unlearn,
     unlearn_rows,
 )
@@ -74,11 +73,11 @@ def test_the_certificate_names_what_went_and_both_sums() -> None:
     assert not certificate.confirms(before.total, before.total)
     assert certificate.client == "client-003"
     assert certificate.n_rows == 92
-    assert certificate.removed == statistics_hash(accumulate(FEATURES, SERIES["client-003"]))
+    assert certificate.removed == certificate.hash_of(accumulate(FEATURES, SERIES["client-003"]))
     assert certificate.fingerprint == FEATURES.fingerprint
     retrained = run(RIDGE, without("client-003")).total
     assert retrained is not None
-    assert certificate.after == statistics_hash(retrained)
+    assert certificate.after == certificate.hash_of(retrained)
     assert Certificate.from_json(certificate.to_json()) == certificate
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 from catchment import Array, Recording, Reservoir
 from catchment.data import ACTIVITIES, mackey_glass, synthetic_wearables
 from catchment.engine import local_only, run_locally
-from catchment.features import EchoState
+from catchment.features import EchoState, FeatureMap
 from catchment.federation import Plan
 from catchment.federation.measure import (
     Dummy,
@@ -21,7 +21,6 @@ from catchment.federation.measure import (
     Scores,
     autoregression,
     constant_baseline,
-    delay_line,
     evaluate,
     pooled,
 )
@@ -31,6 +30,12 @@ from catchment.wire import Message
 
 def series(n: int = 300) -> Array:
     return np.asarray(mackey_glass(n + 1)[:, 0])
+
+
+def lagged(inputs: int, lags: int) -> FeatureMap:
+    algorithm: Any = autoregression(inputs, lags=lags).algorithm
+    features: FeatureMap = algorithm.features
+    return features
 
 
 def forecasts() -> dict[str, list[Recording]]:
@@ -47,13 +52,13 @@ def features(pool: bool = True) -> EchoState:
     return EchoState.of(reservoir, pool="mean" if pool else None)
 
 
-def test_a_delay_line_holds_the_last_inputs() -> None:
+def test_an_autoregression_sees_the_last_inputs() -> None:
     u = np.random.default_rng(0).normal(size=(9, 2))
-    x = delay_line(2, 3).states(u)
+    (x,) = lagged(2, 3).rows([u])
     np.testing.assert_array_equal(x[5], u[[5, 4, 3]].ravel())
     np.testing.assert_array_equal(x[0], [*u[0], 0, 0, 0, 0])
     with pytest.raises(ValueError, match="lags is 0"):
-        delay_line(1, 0)
+        lagged(1, 0)
 
 
 def test_autoregression_is_ridge_on_lagged_rows() -> None:
@@ -84,7 +89,7 @@ def test_majority_is_the_most_frequent_class_of_all_clients() -> None:
 
 def test_the_mean_of_a_series_scores_one() -> None:
     data = forecasts()
-    plan = constant_baseline(EchoState.of(delay_line(1, 1)))
+    plan = constant_baseline(lagged(1, 1))
     model = run_locally(plan, data).model
     assert model is not None
     scores = run_locally(Plan(algorithm=Evaluation(model_under_test=model)), data).state

@@ -111,7 +111,7 @@ def test_the_compact_ring_holds_its_bound(bound: float) -> None:
     ring = Ring.compact(bound)
     x = np.array([bound, -bound, bound / 3])
     assert ring.bits == 64
-    assert np.abs(decode(encode(x, ring), ring) - x).max() <= ring.resolution
+    assert np.abs(decode(encode(x, ring), ring) - x).max() <= 2.0 ** -(ring.fraction + 1)
 
 
 @pytest.mark.parametrize("bound", [0.0, -1.0, math.inf, math.nan, 2.0**63])

@@ -27,7 +27,6 @@ from catchment.federation.learn.candidates import (
     nrmse_of as nrmse_of,
 )
 from catchment.federation.learn.own_readouts import (
-    Personal as Personal,
     STRENGTHS as STRENGTHS,
     read_readouts as read_readouts,
     smallest_good_step as smallest_good_step,
@@ -47,7 +46,6 @@ from catchment.federation.learn.unlearning import (
     Unlearned as Unlearned,
     certified as certified,
     kept_and_removed as kept_and_removed,
-    statistics_hash as statistics_hash,
 )
 
 __all__ = [

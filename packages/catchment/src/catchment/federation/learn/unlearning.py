@@ -138,7 +138,9 @@ class Certificate:
 
     def hash_of(self, value: Any) -> str:
         """Return the hash of statistics as this certificate states hashes."""
-        return str(value.digest()) if self.how == "equality" else statistics_hash(value)
+        if self.how == "equality":
+            return str(value.digest())
+        return digest(value.parts().to_bytes()).hex()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -281,17 +283,6 @@ def unlearn_rows(
     how: How = "equality" if before.is_exact and rows.is_exact else "subtracted"
     certificate = certified(client, what, before, after, rows, how, *about)
     return Unlearned(algorithm.solved(RidgeState(after, by_client, by_group=by_group)), certificate)
-
-
-def statistics_hash(statistics: Structure) -> str:
-    """Return the SHA-256 of statistics as they travel, in hexadecimal.
-
-    >>> import numpy as np
-    >>> s = RidgeStatistics.from_states(np.ones((2, 1)), np.ones((2, 1)))
-    >>> statistics_hash(s) == statistics_hash(s + s - s)
-    True
-    """
-    return digest(statistics.parts().to_bytes()).hex()
 
 
 def _learned(total: T | None) -> T:

@@ -38,18 +38,6 @@ from catchment.wire import Message
 RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
 
 
-def delay_line(inputs: int, lags: int) -> Reservoir:
-    """Return a reservoir whose state is the last inputs as they came, the newest first.
-
-    >>> delay_line(1, 3).states([1.0, 2.0, 3.0, 4.0])[-1]
-    array([4., 3., 2.])
-    """
-    if inputs < 1 or lags < 1:
-        raise ValueError(f"inputs is {inputs} and lags is {lags}; both must be positive")
-    N = inputs * lags
-    return Reservoir.from_matrices(np.eye(N, k=-inputs), np.eye(N, inputs), activation="identity")
-
-
 def autoregression(
     inputs: int,
     *,
@@ -58,6 +46,8 @@ def autoregression(
     ridge: float | Literal["leave-one-client-out", "gcv"] = "gcv",
 ) -> RidgePlan:
     """Return the plan of a linear autoregression on the last inputs, by exact federated ridge.
+
+    Its features are the states of a delay line: the inputs as they came, the newest first.
 
     Parameters
     ----------
@@ -71,7 +61,11 @@ def autoregression(
     >>> autoregression(1, lags=4).algorithm.features.n_features
     4
     """
-    features = delay_line(inputs, lags).features(input=False, washout=washout)
+    if inputs < 1 or lags < 1:
+        raise ValueError(f"inputs is {inputs} and lags is {lags}; both must be positive")
+    N = inputs * lags
+    line = Reservoir.from_matrices(np.eye(N, k=-inputs), np.eye(N, inputs), activation="identity")
+    features = line.features(input=False, washout=washout)
     return Plan(algorithm=FederatedRidge(features=features, ridge=ridge))
 
 

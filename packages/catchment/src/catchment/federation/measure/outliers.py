@@ -196,10 +196,6 @@ class RoundScores:
     errors: Array
     inputs: Array
 
-    def of(self, kind: Kind) -> Array:
-        """Return the scores of one kind."""
-        return self.errors if kind == "errors" else self.inputs
-
 
 @dataclass(frozen=True)
 class Drift:
@@ -316,7 +312,7 @@ def drifts(
     for kind in KINDS:
         earlier = np.empty(0)
         for one in history:
-            scores = one.of(kind)
+            scores: Array = getattr(one, kind)
             chances = p_values(scores, earlier)
             found += [
                 Drift(client, one.round, kind, math.exp(score), float(p))

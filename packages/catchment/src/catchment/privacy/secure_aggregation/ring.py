@@ -87,11 +87,6 @@ class Ring:
         """The type of a limb."""
         return np.dtype(np.uint32 if self.bits == 32 else np.uint64)
 
-    @property
-    def resolution(self) -> float:
-        """Largest error of one encoded number."""
-        return 2.0 ** -(self.fraction + 1)
-
     def limit(self, n_clients: int) -> float:
         """Return the absolute value that each of this many clients must stay below."""
         return 2.0 ** (self.bits - 1 - self.fraction) / n_clients
@@ -288,7 +283,7 @@ def readout_error(
     >>> f"{readout_error(Ring(64, 48), **case):.0e}", readout_error(Ring(64, 16), **case)
     ('8e-09', inf)
     """
-    d = n_clients * ring.resolution
+    d = n_clients * 2.0 ** -(ring.fraction + 1)
     left = smallest_eigenvalue - n_features * d
     if left <= 0:
         return math.inf
