@@ -75,16 +75,12 @@ class Origin(ABC):
     is_files: ClassVar[bool] = False  # whether they are files of one's own, which may grow
     goes_on: bool = False  # whether recordings get more steps
     label: str | None = None  # the column of classes
+    labels: str = "all"  # "some" if some recordings have none, and are to be named
 
     @property
     def has_targets(self) -> bool:
         """Whether recordings have targets; else a horizon must say what is predicted."""
         return True
-
-    @property
-    def some_labels(self) -> bool:
-        """Whether some recordings have no label, and are to be named."""
-        return False
 
     def some_classes(self, unnamed: tuple[str, ...] = ("a", "b")) -> tuple[str, ...] | None:
         """Return the classes, or `unnamed` ones; None if numbers are predicted."""
@@ -165,10 +161,6 @@ class Files(Origin):
         if self.label is None:
             return None
         return unnamed if self.classes == "auto" else tuple(map(str, self.classes))
-
-    @property
-    def some_labels(self) -> bool:
-        return self.labels == "some"
 
     @property
     def is_settled(self) -> bool:

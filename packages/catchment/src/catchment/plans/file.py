@@ -229,7 +229,7 @@ def check(file: PlanFile) -> None:
     if file.run.intervals or file.run.bands:
         _check_intervals(file)
     classes = None if file.preprocessing.horizon is not None else _some_classes(file)
-    if file.run.adapt or file.origin.some_labels:
+    if file.run.adapt or file.origin.labels == "some":
         check_adapting(file, classes)
     if file.plasticity and (file.candidates or file.map_name != "echo_state"):
         raise ValueError(
@@ -252,7 +252,7 @@ def check_adapting(file: PlanFile, classes: tuple[str, ...] | None, *, asked: bo
         refuse_adapting(classes, noisy=file.is_noisy, another=not ridge or "head" in file.learn)
         if file.carries:
             raise ValueError('adapt is of one training; leave it out with increments = "new"')
-    if not file.origin.some_labels:
+    if file.origin.labels == "all":
         return
     several = bool(file.candidates) or file.map_name == "auto"
     asks = file.is_secret and file.learn.get("ridge") == "leave-one-client-out"
@@ -510,7 +510,7 @@ class PlanFile:
             own = values(kind, rest, "[learn]", given, MORE["ridge"])
             if own.pop("upload", "statistics") == "auto" and not protections:
                 protections = (LowRankUpload(),)
-            own |= {"labels": "some"} if self.origin.some_labels else {}
+            own |= {"labels": self.origin.labels}
         self._refuse_large(n_inputs, per_step=per_step, classes=about.classes is not None)
 
         def learn(maps: Maps) -> Algorithm[Any, Any, Any]:

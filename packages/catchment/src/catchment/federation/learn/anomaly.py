@@ -29,7 +29,7 @@ from catchment.errors import FederationError, UploadError
 from catchment.features.base import FeatureMap
 from catchment.federation.algorithm import Algorithm, Data, Kept, Requirements, RoundContext, Tally
 from catchment.federation.checks import check_statistics
-from catchment.federation.learn.sums import KEPT_APART, chosen_ridge
+from catchment.federation.learn.sums import KEPT_APART, chosen_ridge, read_counts
 from catchment.federation.rows import segment
 from catchment.readout.accumulation import accumulate
 from catchment.readout.detector import (
@@ -215,9 +215,7 @@ class FederatedAnomalyDetector(Algorithm[DetectorState, Tally[RidgeStatistics | 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[RidgeStatistics | Counts]:
         value: RidgeStatistics | Counts
         if parts.kind == Counts.KIND.name:
-            value = Counts.from_message(parts)
-            if value.edges != tuple(self.edges.tolist()) or value.n_columns != 1:
-                raise UploadError("shape", "scores were counted between other edges than agreed")
+            value = read_counts(parts, Counts.zero(self.edges))
             # A sum with noise may be any; no client can claim to be one.
             if context.client or value.counts.dtype != np.float64:
                 n = int(value.counts.sum())

@@ -22,10 +22,11 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
-from catchment.errors import FederationError, IntegrityError
+from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Tally
 from catchment.federation.measure import outliers
 from catchment.readout.heads import Head
+from catchment.readout.intervals import Counts
 from catchment.readout.ridge_choice import RidgeChoice
 from catchment.readout.statistics import SUMS, Readout, RidgeStatistics, StatisticsSet
 from catchment.wire import LATER, Message, join, split
@@ -156,6 +157,17 @@ def chosen_ridge(ridge: float | str, head: Head | None = None) -> str:
         f"the ridge cannot be chosen by {ridge!r} under noise; pass a number such as 0: what the "
         "noise needs is added to it"
     )
+
+
+def read_counts(parts: Message, agreed: Counts) -> Counts:
+    """Return counts that came; UploadError if they are between other edges than agreed."""
+    counts = Counts.from_message(parts)
+    if counts.edges != agreed.edges or counts.counts.shape != agreed.counts.shape:
+        came, wanted = counts.counts.shape, agreed.counts.shape
+        raise UploadError(
+            "shape", f"counts of {came} came, not of {wanted}, or between other edges than agreed"
+        )
+    return counts
 
 
 def learned(readout: Readout | None) -> Readout:

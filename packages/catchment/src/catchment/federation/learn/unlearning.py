@@ -66,7 +66,7 @@ from catchment.federation.algorithm import (
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.anomaly import DetectorState
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.sums import RidgeState, group_of
+from catchment.federation.learn.sums import RidgeState, group_of, read_counts
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import Sums
 from catchment.federation.rows import Rows
@@ -612,12 +612,7 @@ class UnknownThreshold(Algorithm[Counts, Counts, OpenSetModel]):
         return KnownClasses.of(sums, shrinkage=self.shrinkage, standardize=divided)
 
     def read_update(self, parts: Message, context: RoundContext) -> Counts:
-        counts, agreed = Counts.from_message(parts), self.start()
-        if counts.counts.shape != agreed.counts.shape or counts.edges != agreed.edges:
-            raise UploadError("shape", "counts came in other bins than those agreed on")
-        if (counts.counts < 0).any():
-            raise UploadError("count", "a bin has fewer than no rows")
-        return counts
+        return read_counts(parts, self.start())
 
     def server_update(self, state: Counts, total: Counts, context: RoundContext) -> Counts:
         return total

@@ -27,7 +27,14 @@ from catchment.arrays import Array, PositiveInt
 from catchment.data.recording import Recording
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.federation.algorithm import Algorithm, Data, Requirements, RoundContext, Tally
-from catchment.federation.learn.sums import KEPT_APART, V, group_of, group_sums, learned
+from catchment.federation.learn.sums import (
+    KEPT_APART,
+    V,
+    group_of,
+    group_sums,
+    learned,
+    read_counts,
+)
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import Result
 from catchment.federation.rows import targets_of
@@ -420,15 +427,7 @@ class Calibration(Algorithm[Counts, Counts, Intervals]):
         return context.rng().choice(known, self.rows, replace=False)
 
     def read_update(self, parts: Message, context: RoundContext) -> Counts:
-        counts = Counts.from_message(parts)
-        expected = self.start()
-        if counts.edges != expected.edges or counts.counts.shape != expected.counts.shape:
-            raise UploadError(
-                "shape",
-                f"counts of shape {counts.counts.shape} came, not {expected.counts.shape} over the "
-                "agreed edges",
-            )
-        return counts
+        return read_counts(parts, self.start())
 
     def server_update(self, state: Counts, total: Counts, context: RoundContext) -> Counts:
         return state + total
