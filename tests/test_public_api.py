@@ -60,7 +60,7 @@ FACES = {
     ),
     "catchment.plans": (
         "AwaitedError Combined Contribution assist combine contribute kit Check Finished "
-        "PlanFile Verification example_names example_plan parse_plan "
+        "PlanFile Verification example_names example_plan parse_plan plan_schema "
         "read_plan run_plan verify_run"
     ),
     "catchment.privacy": (

@@ -22,6 +22,7 @@ TESTS = tuple(f"packages/catchment/tests/{name}" for name in ROOMS)
 # Besides the library: what runs the tests, and whom they compare with.
 EXTRAS = "dp,parquet,sklearn"
 TOOLS = ["pytest", "pytest-xdist", "hypothesis", "networkx", "pandas", "polars", "onnx"]
+TOOLS += ["jsonschema"]
 
 
 def places(version: str, home: Path | None = None) -> Iterator[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import Any
 
+import jsonschema
 import pytest
 
 import catchment as ct
@@ -16,7 +18,7 @@ from catchment.features import (
     RandomProjection,
     WindowStatistics,
 )
-from catchment.plans import MAPS, PlanFile, parse_plan
+from catchment.plans import PlanFile, parse_plan, plan_schema
 from catchment.plugins import installed
 from catchment_lab.search import read_search
 
@@ -68,6 +70,7 @@ def plan(features: str) -> PlanFile:
 def test_a_table_is_a_map(text: str, meant: Any) -> None:
     (found,) = plan(text).maps
     assert meant is None or found == meant
+    jsonschema.validate(tomllib.loads(DATA + text), plan_schema())
 
 
 @pytest.mark.parametrize("more", ['[plasticity]\nname = "fedip"\n', "[search]\ntrials = 3\n"])
@@ -107,10 +110,16 @@ def test_mistakes_are_named(text: str, said: str) -> None:
 
 
 def test_every_map_can_be_named() -> None:
-    assert set(MAPS) == set(LIBRARY) | set(installed("maps"))
-    for name in MAPS:
-        with pytest.raises(ValueError, match="no setting 'n_inputs'"):
-            plan(f'[features]\nmap = "{name}"\nn_inputs = 3\n')
+    offered = {one["properties"]["map"].get("const") for one in _options()}
+    assert offered - {None} == set(LIBRARY) | set(installed("maps"))
+    for one in _options():
+        assert "n_inputs" not in one["properties"]
+
+
+def _options() -> list[dict[str, Any]]:
+    schema: dict[str, Any] = plan_schema()
+    options: list[dict[str, Any]] = schema["properties"]["features"]["anyOf"]
+    return options
 
 
 def test_the_washout_of_a_plan_is_the_longest_of_its_maps() -> None:

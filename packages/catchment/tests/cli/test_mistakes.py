@@ -366,7 +366,7 @@ COMMANDS = {
     ("run", "."): "the plan . is a folder; did you mean plan.toml?",
     ("run", "empty"): "empty is a folder and has no plan; `catchment fit empty --label COLUMN`",
     ("run", "p0.csv"): "p0.csv holds data and is no plan",
-    ("plan",): "pass a plan to check, or --example NAME",
+    ("plan",): "pass a plan to check, or --schema, or --example NAME",
     ("plan", "--example", "wearable"): "did you mean 'wearables'?",
     ("predict", "plan.toml", "p0.csv"): "plan.toml",
     ("run", "plan.toml", "--out", "p0.csv"): "--out p0.csv is a file; name a folder",

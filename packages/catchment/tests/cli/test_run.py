@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import jsonschema
 import pytest
 import typer
 import typer.rich_utils
@@ -167,6 +168,7 @@ def test_mistakes_are_one_line(
     assert "holds no run" in failure(["ledger", str(tmp_path)], capsys)
     assert "holds no run" in failure(["report", str(tmp_path)], capsys)
     assert "pass a plan to check" in failure(["plan"], capsys)
+    assert "pass a plan to check" in failure(["plan", "--schema", "--example", "x"], capsys)
     assert "did you mean 'wearables'" in failure(["plan", "--example", "wearable"], capsys)
 
 
@@ -238,7 +240,9 @@ def test_run_says_who_was_left_out(tmp_path: Path) -> None:
     assert line in strict.stderr.splitlines()
 
 
-def test_plan_examples() -> None:
+def test_plan_schema_and_examples() -> None:
+    schema = json.loads(RUNNER.invoke(app, ["plan", "--schema"]).output)
+    jsonschema.Draft202012Validator.check_schema(schema)
     listed = RUNNER.invoke(app, ["plan", "--example", "list"]).output.split()
     assert listed == list(example_names())
     shown = RUNNER.invoke(app, ["plan", "--example", "wearables"]).output

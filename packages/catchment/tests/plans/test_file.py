@@ -1,11 +1,13 @@
-"""Plan files: what is in them, and what is wrong with them."""
+"""Plan files: what is in them, what is wrong with them, and the schema they follow."""
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from catchment import load
@@ -17,11 +19,15 @@ from catchment.federation import Limits, Plan
 from catchment.federation.learn import Candidates, FederatedRidge, ReadoutAveraging
 from catchment.federation.runs import MODEL
 from catchment.plans import (
+    ALGORITHMS,
+    MAPS,
+    PROTECTIONS,
     About,
     example_names,
     example_plan,
     fingerprint_of,
     parse_plan,
+    plan_schema,
     read_plan,
     run_plan,
 )
@@ -414,7 +420,9 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", example_names())
-def test_examples_are_plans(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_are_plans_and_follow_the_schema(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = example_plan(name)
     if name == "prompt":
         from tests.prompt.tiny import tiny_model
@@ -423,6 +431,42 @@ def test_examples_are_plans(name: str, tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.setenv("CATCHMENT_MODELS", str(tmp_path))
     file = parse_plan(text)
     assert file.title
+    jsonschema.validate(tomllib.loads(text), plan_schema())
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(plan_schema())
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"data": {"source": "wearables", "user": 3}},
+        {"data": {"source": "wearables"}, "runs": {}},
+        {"features": {"units": 3}},
+        {"data": {"source": "x"}},
+        {"data": {"files": "x.csv", "users": 3}},
+        {"data": {"source": "wearables"}, "features": {"units": "many"}},
+        {"data": {"source": "wearables"}, "prepare": {"gaps": "drop"}},
+        {"data": {"source": "wearables"}, "learn": {"algorithm": "ridge", "rigde": 1.0}},
+    ],
+)
+def test_the_schema_refuses_what_the_reader_refuses(table: dict[str, Any]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(table, plan_schema())
+
+
+def test_the_schema_lists_what_can_be_named() -> None:
+    schema: dict[str, Any] = plan_schema()
+    algorithms = schema["properties"]["learn"]["oneOf"]
+    said = [one["properties"]["algorithm"].get("const") for one in algorithms]
+    assert said == [*ALGORITHMS, None]
+    maps = schema["properties"]["features"]["anyOf"]
+    assert [one["properties"]["map"].get("const") for one in maps] == [*MAPS, None]
+    items = schema["properties"]["protections"]["items"]["oneOf"]
+    assert [one["properties"]["name"]["const"] for one in items] == list(PROTECTIONS)
+    ridge = algorithms[0]["properties"]["ridge"]
+    assert "left out of the solution" in ridge["description"]
 
 
 def test_what_one_plan_loads_twice_is_read_once() -> None:

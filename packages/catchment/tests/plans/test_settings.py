@@ -1,4 +1,4 @@
-"""Dataclasses read from tables: types, choices, unknown names."""
+"""Dataclasses read from tables: types, choices, unknown names, and the schema of the same."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from catchment.plans import (
     MAPS,
     PLASTICITY,
     PROTECTIONS,
+    described,
     nearest,
     read,
+    schema,
 )
 from catchment.readout import LDA, Head
 
@@ -31,7 +33,18 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """Something drawn."""
+    """Something drawn.
+
+    Parameters
+    ----------
+    size
+        How large.
+    color, edge
+        Of the inside
+        and of the outline.
+
+    Some more text.
+    """
 
     size: int = 3
     color: Literal["red", "blue"] | None = None
@@ -123,6 +136,34 @@ def test_given_settings_are_filled_in_and_not_in_the_file() -> None:
         read(Drawing, {"size": 8}, "[drawing]", given)
 
 
+def test_descriptions_come_from_the_docstring() -> None:
+    texts = described(Drawing)
+    assert texts["size"] == "How large."
+    assert texts["color"] == texts["edge"] == "Of the inside and of the outline."
+    assert "Some more text." not in texts.values()
+    assert described(Point) == {}
+
+
+def test_the_schema_says_the_same() -> None:
+    found = schema(Drawing, given={"size"})
+    properties = found["properties"]
+    assert "size" not in properties
+    colors, none = properties["color"]["anyOf"]
+    assert (colors["enum"], none) == (["red", "blue"], {"const": "none"})
+    assert properties["ratio"]["default"] == 1.0
+    assert properties["pieces"]["anyOf"][0] == {"type": "integer", "minimum": 1}
+    assert properties["points"]["items"]["required"] == ["x"]
+    heads = properties["head"]["oneOf"]
+    assert [one["properties"]["name"]["const"] for one in heads] == ["lda", "cosine"]
+    assert heads[0]["required"] == ["name"]
+    assert properties["names"] == {
+        "type": "object",
+        "additionalProperties": {"type": "integer"},
+    }
+    assert found["additionalProperties"] is False
+    assert "required" not in found
+
+
 def test_a_far_name_lists_them_all() -> None:
     assert nearest("qqq", ["one", "two"]) == "choose from one, two"
 
@@ -139,13 +180,15 @@ def test_numbers_in_lists_become_an_array() -> None:
     for wrong in ([1.0, "a"], [[1.0], [1.0, 2.0]], [True], 3.0):
         with pytest.raises(ValueError, match="give a list of numbers, or of such lists"):
             read(Weighted, {"weights": wrong}, "[map]")
+    assert schema(Weighted)["properties"] == {"weights": {"type": "array"}}
 
 
-def test_limits_stand_in_the_field_for_python_and_plan_files() -> None:
+def test_limits_stand_in_the_field_for_python_plan_files_and_the_schema() -> None:
     with pytest.raises(ValueError, match="max_weight is -1; give a number, more than 0"):
         Limits(max_weight=-1)
     with pytest.raises(ValueError, match=r"max_weight in \[run\] is -1.0; give more"):
         read(Limits, {"max_weight": -1.0}, "[run]")
+    assert schema(Limits)["properties"]["max_weight"]["exclusiveMinimum"] == 0
     with pytest.raises(ValueError, match="max_weight is inf"):
         Limits(max_weight=np.inf)
     with pytest.raises(ValueError, match="give a finite number"):

@@ -308,6 +308,7 @@ def plan(
         Path | None,
         typer.Argument(metavar="[PLAN]", help="A plan to check, in TOML; or an example's name."),
     ] = None,
+    schema: Annotated[bool, flag("--schema", "Print the JSON schema of plans.")] = False,
     # A flag, so that it lists the examples by itself: PLAN is the name then.
     example: Annotated[
         bool, flag("--example", "Print the example named PLAN; without a name, list them.")
@@ -315,9 +316,13 @@ def plan(
     data: DataOption = None,
 ) -> None:
     """Check a plan, or print an example."""
-    if plan_file is None and not example:
-        raise ValueError("pass a plan to check, or --example NAME")
-    if example:
+    if schema == (plan_file is not None or example):
+        raise ValueError("pass a plan to check, or --schema, or --example NAME")
+    if schema:
+        from catchment.plans.file import plan_schema
+
+        print_json(plan_schema())
+    elif example:
         from catchment.plans.file import example_names, example_plan
 
         name = "list" if plan_file is None else str(plan_file)

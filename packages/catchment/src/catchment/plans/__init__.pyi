@@ -13,6 +13,7 @@ from catchment.plans.file import (
     example_names as example_names,
     example_plan as example_plan,
     parse_plan as parse_plan,
+    plan_schema as plan_schema,
     read_plan as read_plan,
 )
 from catchment.plans.run import Finished as Finished, run_plan as run_plan
@@ -48,10 +49,12 @@ from catchment.plans.settings import (
     MAPS as MAPS,
     PLASTICITY as PLASTICITY,
     PROTECTIONS as PROTECTIONS,
+    described as described,
     map_of as map_of,
     nearest as nearest,
     own_classes as own_classes,
     read as read,
+    schema as schema,
 )
 from catchment.plans.verify import plan_of as plan_of
 
@@ -70,6 +73,7 @@ __all__ = [
     "example_plan",
     "kit",
     "parse_plan",
+    "plan_schema",
     "read_plan",
     "run_plan",
     "verify_run",

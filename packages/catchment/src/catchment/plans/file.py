@@ -23,7 +23,7 @@ import hashlib
 import json
 import sys
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from importlib import resources
@@ -64,6 +64,10 @@ from catchment.plans.data import (
 )
 from catchment.plans.settings import (
     ALGORITHMS,
+    ANY_MAP,
+    BUILT,
+    GIVEN,
+    MAPS,
     MORE,
     PLASTICITY,
     PROTECTIONS,
@@ -74,11 +78,13 @@ from catchment.plans.settings import (
     chosen,
     made,
     map_of,
+    named_schema,
     names,
     nearest,
     own_classes,
     read,
     refuse_unknown,
+    schema,
     values,
     with_map,
 )
@@ -745,6 +751,70 @@ def _tables(tables: Table, name: str) -> tuple[Table, ...]:
     if not isinstance(found, list) or not all(isinstance(item, Mapping) for item in found):
         raise ValueError(f"{name} is {found!r}; make it a list of tables, [[{name}]]")
     return tuple(found)
+
+
+OWN = {"type": "string", "pattern": "^[^:]+:[^:]+$", "description": "A class of your own."}
+
+
+def plan_schema() -> dict[str, object]:
+    """Return the JSON schema of plan files.
+
+    >>> sorted(plan_schema()["properties"])[:3]
+    ['candidates', 'data', 'features']
+    """
+    # Not oneOf: an empty table is both the default map and a reservoir without settings.
+    features = {"anyOf": _options(MAPS, "map", ("default", "echo_state"), BUILT)}
+    properties: dict[str, object] = {
+        "title": {"type": "string"},
+        "data": {"oneOf": [_data_schema(None), *map(_data_schema, SOURCES)]},
+        "preprocessing": schema(Preprocessing),
+        "features": features,
+        "plasticity": {
+            "oneOf": [
+                named_schema(name, PLASTICITY[name], more=MORE["plasticity"]) for name in PLASTICITY
+            ]
+        },
+        "learn": {"oneOf": _options(ALGORITHMS, "algorithm", ("ridge",))},
+        "candidates": {"type": "array", "items": features},
+        "run": schema(RunSettings),
+        "protections": {
+            "type": "array",
+            "items": {"oneOf": [named_schema(name, PROTECTIONS[name]) for name in PROTECTIONS]},
+        },
+        "search": {"type": "object"},
+    }
+    whole: dict[str, object] = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A catchment plan",
+        "type": "object",
+        "properties": properties,
+        "required": ["data"],
+        "additionalProperties": False,
+    }
+    found: dict[str, object] = json.loads(
+        json.dumps(whole).replace(ANY_MAP, "#/properties/features")
+    )
+    return found
+
+
+def _options(
+    kinds: Mapping[str, type], key: str, usual: tuple[str, ...], given: Iterable[str] = GIVEN
+) -> list[dict[str, object]]:
+    """Return the schemas of a table that says by `key` which it is; the usual need not."""
+    options = [
+        named_schema(name, kind, given, key=key, optional=name in usual)
+        for name, kind in kinds.items()
+    ]
+    return [*options, {"type": "object", "properties": {key: OWN}, "required": [key]}]
+
+
+def _data_schema(source: str | None) -> dict[str, object]:
+    """Return the schema of [data] for files, or for a source: with how the data are shared out."""
+    kind, given = (Files, {}) if source is None else origin_of(source)
+    made = schema(kind, given)
+    first = {} if source is None else {"source": {"const": source}}
+    made["properties"] = first | made["properties"] | schema(Sharing)["properties"]
+    return made | {"required": [*first, *made.get("required", [])]}
 
 
 _FOLDER = resources.files("catchment.plans") / "examples"

@@ -1,12 +1,13 @@
 """What a plan file can name, and its tables read straight into the dataclasses that they are of.
 
-Maps, algorithms, plasticity and protections have one table of names each. Names, types, limits and
-defaults of settings are those of the dataclass's fields, and a field `map` or `inner` of a map is
-`of` in a file. An algorithm within an algorithm is read from the same table. Fields of an algorithm
-called `features`, `classes` and `base` (the plan's folder) are filled in; so are `identities` of a
-protection and `reservoir` of plasticity. To add one, name it among the entry points of a package of
-yours (`catchment.plugins`), or write `module:Class` into the plan. A class that is no algorithm has
-a method `algorithm()` that returns one.
+Maps, algorithms, plasticity and protections have one table of names each. The dataclass is the
+schema: names, types, limits and defaults are those of its fields, descriptions those of its
+docstring, and a field `map` or `inner` of a map is `of` in a file. An algorithm within an algorithm
+is read from the same table. Fields of an algorithm called `features`, `classes` and `base` (the
+plan's folder) are filled in; so are `identities` of a protection and `reservoir` of plasticity. To
+add one, name it among the entry points of a package of yours (`catchment.plugins`), or write
+`module:Class` into the plan. A class that is no algorithm has a method `algorithm()` that returns
+one.
 
 Values are read by pydantic. Its errors are data (the value, the limit, all that could stand there),
 of which one sentence is made; msgspec, as quick to import and faster at what takes a millisecond
@@ -16,6 +17,7 @@ here, has finished sentences without the value and passes over names that are no
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
 import types
 from collections.abc import Iterable, Mapping
@@ -36,10 +38,11 @@ from typing import (
 
 import numpy as np
 import pydantic
-from pydantic import PlainValidator, TypeAdapter
+from annotated_types import Ge
+from pydantic import PlainValidator, TypeAdapter, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from catchment.arrays import LIMITS, Array, PositiveInt
+from catchment.arrays import LIMITS, Array
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.scaling import Scaler
 from catchment.features.base import LIBRARY
@@ -94,20 +97,40 @@ HIDDEN = {
     Clip: ("reference",),
     MAPS["echo_state"]: ("n_inputs", "matrices"),
 }
+GIVEN = ("features", "classes", "base", "identities", "reservoir", "preprocessing", "data_shape")
 BUILT: dict[str, object] = {"n_inputs": None}  # settings of a map that the data decide
 NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 # Settings of a table that are no fields of its dataclass, by the name of what it is.
 MORE: Mapping[str, Mapping[str, Any]] = {
     "ridge": {
-        # "auto" is the same numbers in fewer where a client has fewer rows than features.
-        "upload": Literal["statistics", "auto"],
-        "ridge": Ridge,
+        "upload": Annotated[
+            Literal["statistics", "auto"],
+            pydantic.Field(
+                default="statistics",
+                description="What clients send: statistics; or auto, the same numbers in fewer "
+                "where a client has fewer rows than features.",
+            ),
+        ],
+        "ridge": Annotated[Ridge, pydantic.Field(default="auto")],
         "store_per_client": bool | Literal["groups"] | None,
     },
-    # The ledger of what was released, beside the plan; and what all releases together may tell of
-    # a client at the plan's delta: the plan's epsilon if not given, so that its second run fails.
-    "gaussian_noise": {"budget": str, "budget_epsilon": float},
-    "plasticity": {"rounds": PositiveInt},
+    "gaussian_noise": {
+        "budget": Annotated[
+            str,
+            pydantic.Field(
+                default="budget.sqlite",
+                description="The ledger of what was released, beside the plan.",
+            ),
+        ],
+        "budget_epsilon": Annotated[
+            float,
+            pydantic.Field(
+                description="What all releases together may tell of a client, at the plan's "
+                "delta; the plan's epsilon if not given, so that its second run is refused."
+            ),
+        ],
+    },
+    "plasticity": {"rounds": Annotated[int, Ge(1), pydantic.Field(default=10)]},
 }
 HERE = "\0"  # where a table within a table is, until whoever knows it puts it into the sentence
 STRICT = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True, allow_inf_nan=False)
@@ -241,9 +264,9 @@ def _readable(hint: Any) -> Any:
     origin, inside = get_origin(hint), get_args(hint)
     if hint is type(None):
         none = pydantic.BeforeValidator(lambda value: None if value == "none" else value)
-        return Annotated[None, none]
+        return Annotated[None, none, WithJsonSchema({"const": "none"})]
     if hint in CHOICES or origin is np.ndarray or is_dataclass(hint):
-        return Annotated[Any, PlainValidator(partial(_made_of, hint))]
+        return Annotated[Any, PlainValidator(partial(_made_of, hint)), WithJsonSchema(_inner(hint))]
     if origin is Annotated:
         return Annotated[_readable(inside[0]), *hint.__metadata__]
     if origin in (Union, types.UnionType):
@@ -438,3 +461,90 @@ def own_classes(value: object) -> list[str]:
         return [name for item in value for name in own_classes(item)]
     own = isinstance(value, str) and re.fullmatch(r"[\w.]+:[\w.]+", value)
     return [str(value)] if own else []
+
+
+def described(kind: type) -> dict[str, str]:
+    """Return each parameter's description, from a docstring with NumPy's sections.
+
+    >>> described(Limits)["max_rows"]
+    'Most rows, or examples, that one client may claim to have in a round.'
+    """
+    text = inspect.getdoc(kind) or ""
+    _, _, section = text.partition("Parameters\n----------\n")
+    texts: dict[str, str] = {}
+    names: list[str] = []
+    for line in section.splitlines():
+        if re.fullmatch(r"[a-z_]+(, [a-z_]+)*", line):
+            names = line.split(", ")
+        elif line.startswith("    ") and names:
+            for name in names:
+                texts[name] = f"{texts.get(name, '')} {line.strip()}".strip()
+        elif line.strip():
+            break
+    return texts
+
+
+ANY_MAP = "https://map"  # stands for the schema of a map, which the whole schema has once
+
+
+def schema(
+    kind: type, given: Iterable[str] = (), more: Mapping[str, Any] = NOTHING
+) -> dict[str, Any]:
+    """Return the JSON schema of a dataclass's table.
+
+    >>> schema(Limits)["properties"]["max_rows"]["type"]
+    'integer'
+    """
+    texts, properties, required = described(kind), dict[str, Any](), list[str]()
+    for name, one in settings(kind).items():
+        if one.field.name in given:
+            continue
+        if one.is_inside:
+            properties |= schema(one.hint, given)["properties"]
+            continue
+        entry = _adapter(kind, name).json_schema()
+        if one.field.name in texts:
+            entry["description"] = texts[one.field.name]
+        if isinstance(one.field.default, str | int | float | bool):
+            entry["default"] = one.field.default
+        properties[name] = entry
+        required += [name] if one.is_required else []
+    for name, hint in more.items():
+        found = TypeAdapter(_readable(hint), config=STRICT).json_schema()
+        properties[name] = properties.get(name, {}) | found
+    whole = {"type": "object", "properties": properties, "additionalProperties": False}
+    return whole | ({"required": required} if required else {})
+
+
+def named_schema(
+    name: str,
+    kind: type,
+    given: Iterable[str] = GIVEN,
+    *,
+    key: str = "name",
+    optional: bool = False,
+    more: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the schema of a table whose entry `key` says which dataclass it is."""
+    whole = schema(kind, given, MORE.get(name, NOTHING) if more is None else more)
+    return whole | {
+        "description": (inspect.getdoc(kind) or "").split("\n")[0],
+        "properties": {key: {"const": name}} | whole["properties"],
+        "required": [*([] if optional else [key]), *whole.get("required", [])],
+    }
+
+
+def _inner(hint: Any) -> dict[str, Any]:
+    """Return the schema of a value within a table that is a class of ours."""
+    if hint is FeatureMap:
+        return {"anyOf": [{"$ref": ANY_MAP}, {"type": "string"}]}
+    if hint in CHOICES:
+        return {"oneOf": [named_schema(name, kind) for name, kind in CHOICES[hint].items()]}
+    if hint is Uniform:
+        return {"oneOf": [named_schema(name, RANGES[name], key="kind") for name in RANGES]}
+    if get_origin(hint) is np.ndarray:
+        return {"type": "array"}
+    if hint is Scaler:
+        numbers = {"type": "array", "items": {"type": "number"}}
+        return {"type": "object", "properties": {"mean": numbers, "scale": numbers}}
+    return schema(MAPS["echo_state"] if hint is Reservoir else hint)
