@@ -47,10 +47,10 @@ WORKERS ?= $(shell n=$$(( $$(getconf _NPROCESSORS_ONLN) + 1 )); echo $$(( n < 4 
 # For tests, whose workers have a core each: threads of theirs would wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-# The studies are run from a clone; the demonstration takes one of their commands and no torch.
+# The studies are run from a clone.
 STUDIES := PYTHONPATH=packages/catchment-research:packages/catchment-research/src
 
-# Data sets beside this clone, if there are any: the demonstration then shows one of them, too.
+# Data sets beside this clone, if there are any.
 BESIDE := $(wildcard ../shared/data)
 
 # What the core consists of. Deployments, networks, language models and studies are not in it, and
@@ -72,12 +72,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
 .PHONY: firmware release newest wheel matrix kernels programs playground edge edge-long boards
 
 demo: $(VENV)/.installed
-ifneq ($(BESIDE),)
-	@$(STUDIES) $(BIN)/python -m reproductions pack uci_har --from $(BESIDE) --out .data >/dev/null
-	@CATCHMENT_DATA="$${CATCHMENT_DATA:-.data}" $(BIN)/catchment demo
-else
 	@$(BIN)/catchment demo
-endif
 
 quick: $(VENV)/.dev
 	@$(PYTEST_ALL) \

@@ -189,10 +189,8 @@ def anomaly_picture() -> None:
 def report_pictures() -> None:
     """Photograph the report of the demonstration."""
     with tempfile.TemporaryDirectory() as place:
-        # An empty data directory: the pictures are of the synthetic wearables alone.
-        (Path(place) / "none").mkdir()
         demo = [sys.executable, "-m", "catchment.cli", "demo", "--out", place]
-        subprocess.run([*demo, "--data", f"{place}/none"], check=True, capture_output=True)
+        subprocess.run(demo, check=True, capture_output=True)
         _photograph("report", (Path(place) / "report.html").as_uri(), 1100, 1840)
 
 

@@ -75,7 +75,7 @@ def test_every_module_is_imported_without_what_windows_lacks() -> None:
     done = subprocess.run([sys.executable, "-c", CODE, given], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     tried, failed = json.loads(done.stdout)
-    assert {"catchment_fleet.cli", "catchment.plans.run", "catchment.wire.files"} <= set(tried)
+    assert {"catchment_fleet.cli", "catchment.plans.run", "catchment.wire.messages"} <= set(tried)
     assert failed == {}
 
 

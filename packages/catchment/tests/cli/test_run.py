@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import typer.rich_utils
 from typer.testing import CliRunner
 
 import catchment
-from catchment import demo, federate
+from catchment import federate, plans
 from catchment.cli import app, main
 from catchment.federation import read_run
 from catchment.federation.runs import DATABASE
@@ -276,20 +277,32 @@ def test_report(folder: Path, tmp_path: Path) -> None:
     assert other.read_bytes() == (folder / "report.html").read_bytes()
 
 
-def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the stages that a command shows while it runs, as it runs them."""
+    began: list[str] = []
+
+    @contextmanager
+    def progress(**_: object) -> Iterator[Callable[..., None]]:
+        yield lambda stage, *_: began.append(stage)
+
+    monkeypatch.setattr("catchment.cli.runs.progress", progress)
+    return began
+
+
+def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: list[str]) -> None:
     small = (
         example_plan("demo_wearables")
         .replace("users = 20", "users = 6")
         .replace("windows_per_user = 60", "windows_per_user = 24")
     )
-    monkeypatch.setattr(demo, "example_plan", lambda name: small)
+    monkeypatch.setattr(plans, "example_plan", lambda name: small)
     out = tmp_path / "demo"
-    command = ["demo", "--out", str(out), "--data", str(tmp_path / "nothing")]
-    first = RUNNER.invoke(app, command)
+    first = RUNNER.invoke(app, ["demo", "--out", str(out)])
     assert first.exit_code == 0
     assert first.output.splitlines()[-1] == f"report: {(out / 'report.html').resolve()}"
-    assert "UCI HAR is not here" in first.output
-    names = [row.name for row in read_run(out / "wearables").comparison or ()]
+    assert "results say nothing about people" in first.output
+    names = [row.name for row in read_run(out).comparison or ()]
     assert names == [
         "uniform",
         "most_frequent",
@@ -300,36 +313,40 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     # A second time it starts anew, and leaves alone what is not its own.
     (out / "mine.txt").write_text("kept")
-    began: list[str] = []
+    seen.clear()
 
     def compiles(*given: Any) -> Any:
-        began.append("compiles")
+        seen.append("compiles")
         return federate(*given)
 
-    monkeypatch.setattr("catchment.demo.federate", compiles)
-    demo.run_demo(out, data=tmp_path / "nothing", watch=lambda stage, *_: began.append(stage))
+    monkeypatch.setattr(catchment, "federate", compiles)
+    assert RUNNER.invoke(app, ["demo", "--out", str(out)]).exit_code == 0
     assert (out / "mine.txt").read_text() == "kept"
     # What is compiled first is charged to no row of the table.
-    assert began[:2] == ["compiling, once", "compiles"]
-    assert {"scaling", "training"} <= set(began[2:])
+    assert seen[:2] == ["compiling, once", "compiles"]
+    assert {"scaling", "training"} <= set(seen[2:])
 
 
 @pytest.mark.long
 def test_the_demo_charges_no_row_of_its_table_for_compiling(tmp_path: Path) -> None:
     program = """
 import json, sys
+from contextlib import contextmanager
+from pathlib import Path
+from catchment.cli import runs
 from catchment.compiling import compilations
-from catchment.demo import run_demo
 counted = {}
-def watch(stage, *_):
-    counted.setdefault(stage, compilations.count)
-run_demo(sys.argv[1], data=sys.argv[1], watch=watch)
+@contextmanager
+def progress():
+    yield lambda stage, *_: counted.setdefault(stage, compilations.count)
+runs.progress = progress
+runs.demo(Path(sys.argv[1]))
 print(json.dumps([counted, compilations.count]))
 """
     fresh = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     words = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "demo")]
     shown = subprocess.run(words, env=fresh, check=True, capture_output=True, text=True)
-    counted, after = json.loads(shown.stdout)
+    counted, after = json.loads(shown.stdout.splitlines()[-1])
     assert counted.pop("compiling, once") == 0
     assert after > 10
     assert set(counted.values()) == {after}

@@ -113,7 +113,11 @@ def test_columns_are_those_of_pyarrow(
     assert list(ours) == list(theirs)
     for name, own in ours.items():
         other = theirs[name]
-        if other.dtype.kind == "f" and np.isnan(other).all() and own.dtype.kind == "O":
+        if other.dtype.kind == "O" and any(isinstance(value, dt.time) for value in other.tolist()):
+            # Clock times are text here, which a column of times is read from.
+            clocks = [value and dt.time.fromisoformat(value) for value in own.tolist()]
+            assert clocks == other.tolist()
+        elif other.dtype.kind == "f" and np.isnan(other).all() and own.dtype.kind == "O":
             # To pyarrow NaN is a gap and "NaN " a number, which a space would decide.
             assert own.tolist() == [None] * len(other)
         else:
@@ -205,8 +209,6 @@ def _is(field: str, value: object, dtype: np.dtype[Any]) -> None:
         assert value == number or number != number
     elif isinstance(value, str):
         assert value == field
-    elif isinstance(value, dt.time):
-        assert value == dt.time.fromisoformat(field)
     elif dtype.kind == "M":
         _is_moment(field, value)
     else:

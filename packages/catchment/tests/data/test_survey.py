@@ -57,6 +57,18 @@ def test_a_signal_called_t_is_no_time_though_it_rises_as_often_as_it_falls(tmp_p
     assert (found.time, found.inputs) == ("time", ("t",))
 
 
+@pytest.mark.parametrize("every", [1, 10])
+def test_clock_times_are_times_and_no_classes(tmp_path: Path, every: int) -> None:
+    rows = "".join(f"10:{k // every:02}:00,{k % 7}.5,{k % 2}\n" for k in range(60))
+    (tmp_path / "a.csv").write_text("when,x,y\n" + rows)
+    found = survey(tmp_path, label="y", guess=True)
+    assert (found.roles.time, found.roles.inputs) == ("when", ("x",))
+    if every == 1:
+        assert found.rate == pytest.approx(1 / 60)
+    else:
+        assert ["occurs twice" in problem.reason for problem in found.problems] == [True]
+
+
 def test_a_summary_has_figures_then_warnings_then_files(faulty: Survey) -> None:
     first, *rest = summary_lines(faulty, most=3)
     people = 5 + len(FAULTS) - len(UNUSABLE)

@@ -105,7 +105,7 @@ def combine(
     from catchment.federation.messages import left_out_lines
     from catchment.plans.by_files import AwaitedError, by_files
     from catchment.plans.by_files import combine as add
-    from catchment.wire.files import replace_file
+    from catchment.wire.messages import replace_file
 
     folder = out or Path("runs") / plan_file.stem
     try:
@@ -149,7 +149,7 @@ def assist(
     It writes the sum of the batch's masks into a file.
     """
     from catchment.plans.by_files import assist as answer
-    from catchment.wire.files import replace_file
+    from catchment.wire.messages import replace_file
 
     content = answer(batch, plan_file, keys=keys, identities=identities)
     path = out or batch.with_suffix(".answer")

@@ -26,7 +26,6 @@ from catchment.cli.show import (
     size,
     waiting,
 )
-from catchment.wire.files import replace_file
 
 if TYPE_CHECKING:
     from catchment.data.survey import Survey
@@ -231,6 +230,7 @@ def _proposed(
     """Look at the files and write a plan for them; return it, and what was seen and chosen."""
     from catchment.data.survey import summary_lines
     from catchment.plans.propose import propose
+    from catchment.wire.messages import replace_file
 
     with waiting("looking at the files", quiet=quiet):
         found = look(asked)

@@ -169,7 +169,7 @@ def load_predictor(path: Path, use: list[str] | None = None) -> Predictor:
 @contextmanager
 def _written(out: Path | None) -> Iterator[TextIO]:
     """Open the terminal, or a file that appears whole or not at all."""
-    from catchment.wire.files import replace_file
+    from catchment.wire.messages import replace_file
 
     text = io.StringIO()
     yield sys.stdout if out is None else text
@@ -362,7 +362,7 @@ def unlearn(
     The run's folder itself still holds what the client sent.
     """
     from catchment.federation.runs.verify import CERTIFICATE, file_name, unlearn_from_run
-    from catchment.wire.files import replace_file
+    from catchment.wire.messages import replace_file
 
     with waiting("forgetting", quiet=as_json):
         found = unlearn_from_run(folder, client, load_predictor(folder, use))

@@ -23,9 +23,8 @@ LF, CR, QUOTE = 10, 13, 34
 MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"}
 MISSING |= {"1.#QNAN", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"}
 # Kinds of columns. One is of the first kind that all of its fields have, or else it is text.
-NOTHING, INTEGER, TRUTH, REAL, DAY, CLOCK = range(6)
-SECOND, NANOSECOND, SECOND_UTC, NANOSECOND_UTC = range(6, 10)
-DTYPES = ("O", "i8", "?", "f8", "M8[D]", "O", "M8[s]", "M8[ns]", "M8[s]", "M8[ns]")
+NOTHING, INTEGER, TRUTH, REAL, DAY, SECOND, NANOSECOND, SECOND_UTC, NANOSECOND_UTC = range(9)
+DTYPES = ("O", "i8", "?", "f8", "M8[D]", "M8[s]", "M8[ns]", "M8[s]", "M8[ns]")
 NAT = -(2**63)
 UNFIT = -1  # what is returned in the place of a row
 _NO_WORD = 2**64 - 1
@@ -231,50 +230,38 @@ def _day(text, a, b):
 
 @_part
 def _clock(text, a, b):
-    """Return the seconds from midnight to 10, 10:30 or 10:30:59, NAT if it is no such time."""
-    seconds, unit, most = 0, 3600, 23
-    while True:
+    """Return the seconds from midnight to 10, 10:30, 1030 or 10:30:59, NAT if it is no time."""
+    seconds, unit, most = 0, 3600, 24
+    while unit > 0:
         part = _digits(text, a, a + 2) if a + 2 <= b else UNFIT
-        if (part < 0) | (part > most) | (unit == 0):
+        if part < 0 or part >= most:
             return NAT
-        seconds += part * unit
-        unit, most, a = unit // 60, 59, a + 3
-        if a > b:
+        seconds, unit, most, a = seconds + part * unit, unit // 60, 60, a + 2
+        if a == b:
             return seconds
-        if text[a - 1] != 58:
-            return NAT
-
-
-@_part
-def _zone(text, a, b):
-    """Return the seconds by which +05:30, -0530, +05 or Z is ahead of UTC, NAT if it is no zone."""
-    if text[a] == 90:
-        return 0 if b - a == 1 else NAT
-    if (b - a != 3) & (b - a != 5) & (b - a != 6) or (b - a == 6 and text[a + 3] != 58):
-        return NAT
-    hours, minutes = _digits(text, a + 1, a + 3), _digits(text, b - 2, b) if b - a > 3 else 0
-    if (hours < 0) | (hours > 23) | (minutes < 0) | (minutes > 59):
-        return NAT
-    return (3600 * hours + 60 * minutes) * (44 - np.int64(text[a]))  # + is 43, - is 45
+        a += np.int64(text[a] == 58)
+    return NAT
 
 
 @_part
 def _moment(text, a, b, kind):
     """Return what a timestamp counts from 1970 on in the unit of a kind, NAT if it is none."""
-    zoned, fine = kind >= SECOND_UTC, kind in (NANOSECOND, NANOSECOND_UTC)
     days, clock, fraction, shift = _day(text, a, min(b, a + 10)), 0, 0, 0
-    if zoned or b - a > 10:
-        if days == NAT or b - a < 13 or (text[a + 10] != 32 and text[a + 10] != 84):
+    fine = kind in (NANOSECOND, NANOSECOND_UTC)
+    if kind >= SECOND_UTC:  # with a zone: Z, +05:30, -0530 or +05
+        end = a + 11
+        while end < b and text[end] != 43 and text[end] != 45 and text[end] != 90:
+            end += 1
+        if end >= b or (text[end] == 90 and end + 1 < b):
             return NAT
-        if zoned:
-            end = a + 13
-            while end < b and text[end] != 43 and text[end] != 45 and text[end] != 90:
-                end += 1
-            shift, b = _zone(text, end, b) if end < b else NAT, end
-        n = b - a - 20
-        if fine and 0 < n < 10 and text[a + 19] == 46:
-            fraction, b = _digits(text, a + 20, b) * _TENS[9 - n], a + 19
-        clock = _clock(text, a + 11, b)
+        if text[end] != 90:
+            shift = _clock(text, end + 1, b) * (44 - np.int64(text[end]))  # + is 43, - is 45
+        b = end
+    n = b - a - 20
+    if fine and 0 < n < 10 and text[a + 19] == 46:
+        fraction, b = _digits(text, a + 20, b) * _TENS[9 - n], a + 19
+    if b - a > 10:
+        clock = _clock(text, a + 11, b) if text[a + 10] in (32, 84) else NAT
     if days == NAT or clock == NAT or shift == NAT or fraction < 0:
         return NAT
     seconds = 86400 * days + clock - shift
@@ -324,8 +311,6 @@ def read_fields(kind, text, stops, width, column, point, first, values, reals):
             value = word % 2
         elif kind == DAY:
             value = _day(text, a, b)
-        elif kind == CLOCK and b - a > 2:
-            value = _clock(text, a, b)
         elif kind >= SECOND:
             value = _moment(text, a, b, kind)
         if value == NAT:

@@ -1,10 +1,9 @@
 """Columns of CSV files, of Parquet files, which pyarrow reads, and of NumPy's npz.
 
 A column of CSV is of the first kind that all of its fields have: nothing, integers, truths,
-numbers, dates, clock times, timestamps to seconds or nanoseconds, without or with a zone; or else
-text.
-Spaces around fields never matter. A file whose rows differ in length is read once more by Python,
-to say what is wrong in which line.
+numbers, dates, timestamps to seconds or nanoseconds, without or with a zone; or else text.
+Spaces around fields never matter. A file whose rows differ in length, or that is not UTF-8, is read
+once more by Python, to say what is wrong in which line.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import zipfile
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -107,16 +107,15 @@ def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
         delimiter = delimiter_of(head)
         text = np.frombuffer(content, dtype=np.uint8)[3 * head.startswith(BOM_UTF8) :]
         stops, width = split_rows(text, ord(delimiter))
-        if not len(stops):
-            _refuse_wrong_lines(path, bytes(_content(path)), delimiter)
-            raise ValueError(f"{path.name} cannot be read: its lines are no rows of a table")
-        fields = _Fields(text, stops[width:], width)
-        names = fields.words(pairwise(stops[: width + 1].tolist()))
-        return fields.columns(column_names(names, path))
-    except UnicodeDecodeError as error:
-        raise _not_utf8(path, bytes(_content(path))) from error
+        with suppress(UnicodeDecodeError):
+            if len(stops):
+                fields = _Fields(text, stops[width:], width)
+                names = fields.words(pairwise(stops[: width + 1].tolist()))
+                return fields.columns(column_names(names, path))
+        wrong = _wrong_line(bytes(_content(path)), delimiter)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{path.name} cannot be read: {error}") from error
+        wrong = str(error)
+    raise ValueError(f"{path.name} cannot be read: {wrong}")
 
 
 def _content(path: Path) -> bytearray:
@@ -144,32 +143,30 @@ class _Fields:
 
     def columns(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Return all columns; decimal commas count if more columns have them than points."""
-        read = {name: self._column(place) for place, name in enumerate(names)}
-        texts = {name: place for place, name in enumerate(names) if read[name] is None}
-        found = {name: values for name, values in read.items() if values is not None}
-        points = 0
-        for values in found.values():
-            if values.dtype.kind == "f":
-                finite = values[np.isfinite(values)]
-                points += bool((finite != np.rint(finite)).any())
-        commas = {name: self._column(place, ",") for name, place in texts.items()}
-        numbers = {name: values for name, values in commas.items() if values is not None}
-        if len(numbers) > points:
-            found |= numbers
-        return {
-            name: found[name] if name in found else self._texts(place)
-            for place, name in enumerate(names)
-        }
+        read = [self._column(place) for place in range(self.width)]
+        commas = {k: self._column(k, ",") for k, values in enumerate(read) if values is None}
+        numbers = [values for values in read if values is not None and values.dtype.kind == "f"]
+        points = sum(bool((values > np.floor(values)).any()) for values in numbers)
+        if sum(values is not None for values in commas.values()) > points:
+            read = [commas.get(k, values) for k, values in enumerate(read)]
+        found = [self._texts(k) if values is None else values for k, values in enumerate(read)]
+        return dict(zip(names, found, strict=True))
 
     def _column(self, place: int, point: str = ".") -> NDArray[Any] | None:
         """Return a column (n,) of the first kind that all of its fields have, None for text."""
-        from catchment.data.csv_kernels import DTYPES, REAL
+        from catchment.data.csv_kernels import DTYPES, NAT, NOTHING, REAL, TRUTH
 
         values = np.empty((len(self.stops) - 1) // self.width, dtype=np.int64)
-        for kind in range(len(DTYPES)) if point == "." else (REAL,):
-            if self._read(kind, place, point, values):
-                return _finished(values, DTYPES[kind])
-        return None
+        kinds = range(len(DTYPES)) if point == "." else (REAL,)
+        kind = next((one for one in kinds if self._read(one, place, point, values)), None)
+        if kind is None:
+            return None
+        missing = values == NAT
+        if kind == NOTHING:
+            return np.full(len(values), None)
+        if kind == TRUTH:
+            return np.where(missing, np.nan, values) if missing.any() else values.astype(bool)
+        return values.view(DTYPES[kind])
 
     def _read(self, kind: int, place: int, point: str, values: NDArray[np.int64]) -> bool:
         """Read a column; return whether all of its fields are of a kind."""
@@ -202,19 +199,6 @@ class _Fields:
         return np.take(np.array(known, dtype=object), codes)
 
 
-def _finished(values: NDArray[np.int64], dtype: str) -> NDArray[Any]:
-    """Return what was read as a type, with NaN, NaT or None where there is nothing."""
-    from catchment.data.csv_kernels import NAT
-
-    missing = values == NAT
-    if dtype == "?":
-        return np.where(missing, np.nan, values) if missing.any() else values.astype(bool)
-    if dtype != "O":
-        return values.view(dtype)
-    moments = values.view("M8[s]").tolist()
-    return np.array([moment and moment.time() for moment in moments], dtype=object)
-
-
 def delimiter_of(head: bytes) -> str:
     """Return what separates the fields: as often in every line as in the first one, if anything.
 
@@ -245,37 +229,28 @@ def _refuse_other_text(path: Path, content: bytearray) -> None:
         raise ValueError(f"{path.name} cannot be read: {wrong}")
 
 
-def _refuse_wrong_lines(path: Path, content: bytes, delimiter: str) -> None:
-    """Raise ValueError about the first line that is not one of a table, if there is one."""
-    text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
+def _wrong_line(content: bytes, delimiter: str) -> str:
+    """Return what is wrong with the first line that is not one of a table, and what to do."""
+    try:
+        text = io.StringIO(content.decode("utf-8-sig"), newline="")
+    except UnicodeDecodeError as error:
+        line = len((error.object[: error.start] + b".").splitlines())
+        odd = error.object[error.start]
+        return f"line {line} has the byte 0x{odd:02x}, which is not UTF-8; save the file as UTF-8"
     csv.field_size_limit(max(csv.field_size_limit(), len(content)))
     reader = csv.reader(chain(text, [_END]), delimiter=delimiter)
-    before, n_fields, wrong = 0, 0, ""
+    before, n_fields = 0, 0
     for row in reader:
         n_fields = n_fields or len(row)
         if row and _END in row[-1] and row != [_END]:
-            wrong = "opens a quote that is never closed; close it"
-        elif row and row != [_END] and len(row) != n_fields:
-            wrong = (
-                f"has {len(row)} fields and the header {n_fields}; write one for each "
-                f"column, and in quotes what holds a {delimiter!r}"
+            return f"line {before + 1} opens a quote that is never closed; close it"
+        if row and row != [_END] and len(row) != n_fields:
+            return (
+                f"line {before + 1} has {len(row)} fields and the header {n_fields}; write one for "
+                f"each column, and in quotes what holds a {delimiter!r}"
             )
-        if wrong:
-            raise ValueError(f"{path.name} cannot be read: line {before + 1} {wrong}")
         before = reader.line_num
-
-
-def _not_utf8(path: Path, content: bytes) -> ValueError:
-    """Return a sentence about the first byte that is not UTF-8."""
-    try:
-        content.decode()
-        return ValueError(f"{path.name} cannot be read: a name in it is not UTF-8")
-    except UnicodeDecodeError as error:
-        before = content[: error.start].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        return ValueError(
-            f"{path.name} cannot be read: line {before.count(10) + 1} has the byte "
-            f"0x{content[error.start]:02x}, which is not UTF-8; save the file as UTF-8"
-        )
+    return "its lines are no rows of a table"
 
 
 def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:

@@ -50,7 +50,7 @@ from catchment.privacy.policy import OwnData, PlainRules, check_floors, policy_o
 from catchment.privacy.secure_aggregation.client_store import FileMemory
 from catchment.privacy.secure_aggregation.protection import SecureAggregation, is_name
 from catchment.wire import Message, digest, plain_text, split
-from catchment.wire.files import replace_file
+from catchment.wire.messages import replace_file
 
 CONTRIBUTION, REQUEST = "contribution", "contribution-request"
 SIGNED = b"catchment-contribution-1"

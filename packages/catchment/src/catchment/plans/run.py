@@ -118,7 +118,7 @@ from catchment.readout.intervals import error_edges
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import load, to_bytes
-from catchment.wire.files import replace_file
+from catchment.wire.messages import replace_file
 
 Watch = Callable[[str, int, int, int], None]
 

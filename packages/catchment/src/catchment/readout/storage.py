@@ -37,7 +37,7 @@ from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.integers import LARGEST_LIMB, count_limbs, from_limbs, largest, to_limbs
 from catchment.readout.statistics import SUMS, Readout, RidgeStatistics
 from catchment.wire import Message
-from catchment.wire.files import replace_file
+from catchment.wire.messages import replace_file
 
 if TYPE_CHECKING:
     from catchment.readout.predictor import Predictor

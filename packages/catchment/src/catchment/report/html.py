@@ -36,7 +36,7 @@ from catchment.federation.runs.read import worst_client as worst_of
 from catchment.federation.workflow import DELIVERY, EVALUATION, PLASTICITY, TRAINING
 from catchment.plugins import installed, plugin
 from catchment.report.charts import Line, dot_chart, line_chart
-from catchment.wire.files import replace_file
+from catchment.wire.messages import replace_file
 
 
 @dataclass(frozen=True)

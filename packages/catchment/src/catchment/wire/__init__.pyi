@@ -39,7 +39,6 @@ from catchment.wire.structure import (
 
 # For the other packages and the tests; may change without notice.
 from catchment.wire.bits import packed as packed, unpacked as unpacked
-from catchment.wire.files import replace_file as replace_file
 from catchment.wire.kept import TODAY as TODAY
 from catchment.wire.messages import (
     CHUNK as CHUNK,
@@ -48,6 +47,7 @@ from catchment.wire.messages import (
     MAX_HEADER as MAX_HEADER,
     VERSION as VERSION,
     check_length as check_length,
+    replace_file as replace_file,
 )
 
 __all__ = [

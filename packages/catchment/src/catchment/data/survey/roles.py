@@ -79,7 +79,7 @@ def _of_text(known: NDArray[Any], n: int, n_missing: int) -> ColumnFacts:
         return ColumnFacts("numbers", n, n_missing, distinct=distinct)
     constant = distinct is not None and len(distinct) == 1
     with suppress(ValueError):
-        if distinct is None and moment_of(texts[0]) and moment_of(texts[-1]):
+        if all(map(moment_of, distinct or (texts[0], texts[-1]))):
             return ColumnFacts("times", n, n_missing, rising=_rising(known))
     return ColumnFacts("text", n, n_missing, distinct=distinct, constant=constant)
 

@@ -47,7 +47,7 @@ from catchment.federation.runs.ledger import BATCH, Entries, Entry, Keeper
 from catchment.readout.predictor import Predictor
 from catchment.readout.storage import to_bytes
 from catchment.wire import Message
-from catchment.wire.files import replace_file
+from catchment.wire.messages import replace_file
 
 if TYPE_CHECKING:
     from catchment.federation.measure.evaluation import Scores

@@ -41,8 +41,8 @@ from catchment.federation.runs.folder import (
     records_of,
 )
 from catchment.wire import Kind, Message
-from catchment.wire.files import replace_file
 from catchment.wire.kept import today
+from catchment.wire.messages import replace_file
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, final
 
 from catchment.errors import IntegrityError, RuleError
 from catchment.federation.algorithm import Memory
-from catchment.wire.files import replace_file
+from catchment.wire.messages import replace_file
 
 if TYPE_CHECKING:
     from catchment.privacy.secure_aggregation.keys import Session

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import final
 
 from catchment.errors import FederationError, IntegrityError, UploadError
-from catchment.wire.files import replace_file
+from catchment.wire.messages import replace_file
 
 FORMAT = 2  # of protocol 3: a round of an older one cannot go on
 ORDER = ("OPEN", "SEALED", "UNMASKED", "SOLVED", "PUBLISHED")
