@@ -17,7 +17,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import catchment as ct
 from catchment.data import ACTIVITIES, synthetic_wearables
-from catchment.readout import SelfTraining
 from catchment.sklearn import TimeSeriesClassifier
 
 WINDOWS = [
@@ -55,19 +54,6 @@ def test_the_model_is_that_of_fit_to_the_bit(estimator: Any, described: Any) -> 
     assert fitted.model_.features.fingerprint == model.features.fingerprint
     again = pickle.loads(pickle.dumps(fitted))
     assert_array_equal(again.predict(X[:5]), fitted.predict(X[:5]))
-
-
-def test_the_model_of_an_estimator_adapts_as_that_of_a_federation() -> None:
-    fitted = TimeSeriesClassifier(layout="time_first").fit(X[24:], Y[24:])
-    classes = tuple(sorted(set(Y[24:])))
-    pairs = zip(X[24:], Y[24:], strict=True)
-    named = [ct.Recording.labeled(u, str(label), classes) for u, label in pairs]
-    model = ct.federate("default", {"owner": named}, adaptable=True).model
-    new = [ct.Recording(u) for u in X[:24]]
-    before, rule = fitted.model_.readout.weights, SelfTraining(renamed=0)
-    ours, theirs = (one.adapt(new, rule).readout.weights for one in (fitted.model_, model))
-    assert (ours != before).any()
-    assert_array_equal(ours, theirs)
 
 
 def test_scores_are_those_of_scikit_learn_on_standardized_features() -> None:

@@ -51,6 +51,7 @@ from catchment.sklearn.base import leave_one_out as leave_one_out
 from catchment.sklearn.base import steps_of as steps_of
 from catchment.sklearn.base import time_first as time_first
 from catchment.sklearn.estimators import (
+    AdaptiveClassifier,
     AnomalyDetector,
     EchoStateClassifier,
     EchoStateRegressor,
@@ -60,6 +61,7 @@ from catchment.sklearn.estimators import (
 from catchment.sklearn.estimators import SequenceClassifier as SequenceClassifier
 
 __all__ = [
+    "AdaptiveClassifier",
     "AnomalyDetector",
     "EchoStateClassifier",
     "EchoStateFeatures",

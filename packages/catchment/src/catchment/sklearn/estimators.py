@@ -36,6 +36,7 @@ from catchment.features.nvar import NVAR
 from catchment.features.pipeline import Pipeline
 from catchment.features.recipes import AutoMap, FeatureMap, known_map
 from catchment.federation.learn.yule_walker import LOOKBACK, fit_lags
+from catchment.readout.adapt import SelfTraining, self_train
 from catchment.readout.detector import MahalanobisDetector
 from catchment.readout.forecasting import Forecast, forecast, forecasts
 from catchment.readout.model import Model, fitted_temperature, softmax
@@ -255,6 +256,71 @@ class TimeSeriesClassifier(SequenceClassifier):
                 "choose from in a search, such as GridSearchCV over map"
             )
         return described
+
+
+@dataclass(eq=False, repr=False)
+class AdaptiveClassifier(TimeSeriesClassifier):
+    """Classes of whole sequences, by a readout that adapts to new samples without labels.
+
+    It is fitted as `TimeSeriesClassifier`, to the bit. `partial_fit_unlabeled` then takes sequences
+    of one new person or machine and corrects the readout by self-training
+    (`catchment.readout.SelfTraining`); `fit` and `partial_fit` forget them.
+
+    Parameters
+    ----------
+    map
+        A feature map with one row per recording, its description, or its name.
+    share, weight, iterations
+        As in `SelfTraining`.
+    length
+        Only so many of the last samples without labels count.
+    ridge, gaps, scale, layout, n_jobs
+        As in `TimeSeriesClassifier`.
+
+    Attributes
+    ----------
+    fitted_model_
+        The `Model` before it adapted; it holds the training statistics.
+    model_
+        The `Model` that predicts.
+    n_unlabeled_
+        How many samples without labels count now.
+
+    >>> rng = np.random.default_rng(0)
+    >>> def wave(k, level): return np.sin(np.arange(50) / (3 + k % 2)) + level * rng.normal(size=50)
+    >>> X, y = [wave(k, 0.2) for k in range(40)], ["fast", "slow"] * 20
+    >>> new = [wave(k, 0.6) for k in range(40)]
+    >>> classifier = AdaptiveClassifier("window_statistics").fit(X, y)
+    >>> classifier.partial_fit_unlabeled(new).n_unlabeled_
+    40
+    """
+
+    _: KW_ONLY
+    share: float = 0.9
+    weight: float = 0.1
+    iterations: int = 5
+    length: int = 2000
+
+    def partial_fit_unlabeled(self, X: Inputs) -> Self:
+        """Adapt to more sequences, whose labels nobody knows; X is as in `predict`."""
+        check_is_fitted(self)
+        check_type(self.length, PositiveInt, "length")
+        rule = SelfTraining(share=self.share, weight=self.weight, iterations=self.iterations)
+        base: Model = self.fitted_model_
+        rows = self._rows(base.pipeline, self._given(X))
+        self.rows_: Array = np.concatenate([self.rows_, rows])[-self.length :]
+        how = {"standardize": base.features.standardize}
+        found = self_train(known_statistics(base), base.readout, self.rows_, rule, **how)
+        self.model_ = replace(base, readout=found.readout)
+        self.n_unlabeled_ = len(self.rows_)
+        return self
+
+    def _learn(self, *given: Any) -> Self:
+        super()._learn(*given)
+        self.fitted_model_: Model = self.model_
+        self.rows_ = np.zeros((0, self.model_.features.n_features))
+        self.n_unlabeled_ = 0
+        return self
 
 
 PARTS = 5  # of the rows, left out in turn for the threshold
