@@ -16,9 +16,9 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.files import Table, find_files, label_texts, targets_change
-from catchment.data.frames import listed, times_of
+from catchment.data.frames import listed, near, times_of
 from catchment.data.recording import Recording
-from catchment.data.survey.roles import ClientBy, Facts, Roles, facts_of, guessed, near
+from catchment.data.survey.roles import ClientBy, Facts, Roles, facts_of, guessed
 from catchment.data.tables import read_columns
 from catchment.errors import SettingError
 
