@@ -18,21 +18,19 @@ class MissingExtraError(CatchmentError, ImportError):
     ----------
     extra
         Of `pip install "catchment[extra]"`; a test compares it with those that there are.
-    of
-        The package that has the extra.
 
     >>> raise MissingExtraError("lab", needed_for="plots")
     Traceback (most recent call last):
     catchment.errors.MissingExtraError: plots need an extra; pip install "catchment[lab]"...
     """
 
-    def __init__(self, extra: str, *, needed_for: str, of: str = "catchment") -> None:
-        clone = in_clone(extra, of)
+    def __init__(self, extra: str, *, needed_for: str) -> None:
+        clone = in_clone(extra)
         here = f", or in your clone: pip install {clone}" if clone else ""
-        super().__init__(f'{needed_for} need an extra; pip install "{of}[{extra}]"{here}')
+        super().__init__(f'{needed_for} need an extra; pip install "catchment[{extra}]"{here}')
 
 
-def in_clone(extra: str, of: str = "catchment") -> str:
+def in_clone(extra: str) -> str:
     """Return what to install where this package was installed from a clone, else nothing."""
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import urlsplit
@@ -48,7 +46,7 @@ def in_clone(extra: str, of: str = "catchment") -> str:
         return ""
     near = Path(os.path.relpath(packages)) if packages.is_relative_to(Path.cwd()) else packages
     beside = near / f"catchment-{extra}"
-    return str(beside) if beside.is_dir() else f'"{near / of}[{extra}]"'
+    return str(beside) if beside.is_dir() else f'"{near / "catchment"}[{extra}]"'
 
 
 class SettingError(CatchmentError, ValueError):

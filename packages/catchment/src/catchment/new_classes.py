@@ -35,7 +35,6 @@ from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_re
 from catchment.federation.runs.read import last_state, read_run
 from catchment.federation.runs.verify import CERTIFICATE, TRAINING, described
 from catchment.federation.workflow import sha256_of
-from catchment.readout.heads import Shrinkage
 from catchment.readout.model import Model, OpenSetModel
 from catchment.readout.storage import load, to_bytes
 from catchment.verbs import Run
@@ -220,7 +219,6 @@ def reject_unknown(
     *,
     rate: float = 0.05,
     held_out: bool = False,
-    shrinkage: Shrinkage = "oas",
     protections: Sequence[Protection] = (),
     use: Own = (),
     threads: int | None = None,
@@ -240,9 +238,7 @@ def reject_unknown(
         Share of recordings of known classes that may be taken for unknown.
     held_out
         Whether none of these clients is in the sum; a run that keeps clients apart knows.
-    shrinkage
-        Of the covariances, as `LDA` has it.
-    protect
+    protections
         As of `federate`: under secure aggregation the server sees the counts of all together.
 
     >>> import numpy as np
@@ -262,7 +258,6 @@ def reject_unknown(
         model=begun.model,
         sums=begun.state.total,
         rate=rate,
-        shrinkage=shrinkage,
         summed=() if held_out else tuple(sorted(begun.state.by_client)) or None,
     )
     plan = replace(begun, protections=tuple(protections), records=()).plan(counting)

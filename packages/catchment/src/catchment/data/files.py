@@ -22,7 +22,7 @@ from catchment.data.frames import (
     holds_text,
     listed,
     missing_values,
-    nearest,
+    near,
 )
 from catchment.data.recording import Recording
 from catchment.data.tables import KINDS, kind_of, read_columns
@@ -222,10 +222,10 @@ class Table:
 
     def column(self, name: str) -> NDArray[Any]:
         if name not in self.columns:
-            near = nearest(name, self.columns)
+            meant = near(name, self.columns)
             raise ValueError(
                 f"{self.path.name} has no column {name!r}; it has {', '.join(self.columns)}"
-                f"{f'; {near}' if near.startswith('did') else ''}"
+                f"{f'; did you mean {meant!r}?' if meant else ''}"
             )
         return self.columns[name]
 

@@ -381,12 +381,22 @@ def _column(frame: Frame | Mapping[str, Any], name: str) -> Values:
     return values
 
 
+def near(name: str, known: Iterable[str]) -> str | None:
+    """Return the name that was probably meant.
+
+    >>> near("activty", ["t", "activity"]), near("Activity", ["activity"]), near("x", ["time"])
+    ('activity', 'activity', None)
+    """
+    folded = {other.casefold().strip(): other for other in known}
+    found = get_close_matches(name.casefold().strip(), folded, n=1, cutoff=0.5)
+    return folded[found[0]] if found else None
+
+
 def nearest(name: str, known: Iterable[object]) -> str:
     """Return the known name that is most like one that is not known, or which there are."""
     every = [str(other) for other in known]
-    near = get_close_matches(name, every, n=1, cutoff=0.5)
-    if near:
-        return f"did you mean {near[0]!r}?"
+    if meant := near(name, every):
+        return f"did you mean {meant!r}?"
     return f"there are {', '.join(every[:12])}{' and more' if len(every) > 12 else ''}"
 
 

@@ -102,30 +102,27 @@ def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
 
     try:
         content = _content(path)
-        _refuse_other_text(path, content)
-        head = bytes(content[:_SAMPLE_BYTES])
-        delimiter = delimiter_of(head)
-        text = np.frombuffer(content, dtype=np.uint8)[3 * head.startswith(BOM_UTF8) :]
-        stops, width = split_rows(text, ord(delimiter))
-        with suppress(UnicodeDecodeError):
-            if len(stops):
-                fields = _Fields(text, stops[width:], width)
-                names = fields.words(pairwise(stops[: width + 1].tolist()))
-                return fields.columns(column_names(names, path))
-        wrong = _wrong_line(bytes(_content(path)), delimiter)
+        head = content[:_SAMPLE_BYTES].tobytes()
+        delimiter, wrong = delimiter_of(head), _other_text(head, content)
+        if not wrong:
+            text = content[3 * head.startswith(BOM_UTF8) :]
+            stops, width = split_rows(text, ord(delimiter))
+            with suppress(UnicodeDecodeError):
+                if len(stops):
+                    fields = _Fields(text, stops[width:], width)
+                    names = fields.words(pairwise(stops[: width + 1].tolist()))
+                    return fields.columns(column_names(names, path))
+            wrong = _wrong_line(_content(path).tobytes(), delimiter)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         wrong = str(error)
     raise ValueError(f"{path.name} cannot be read: {wrong}")
 
 
-def _content(path: Path) -> bytearray:
-    """Return the bytes of a file, unpacked, where they may be written over."""
+def _content(path: Path) -> NDArray[np.uint8]:
+    """Return the bytes of a file, unpacked, which may be written over."""
     if path.suffix.lower() == ".gz":
-        return bytearray(gzip.decompress(path.read_bytes()))
-    content = bytearray(path.stat().st_size)
-    with path.open("rb") as file:
-        file.readinto(content)
-    return content
+        return np.frombuffer(bytearray(gzip.decompress(path.read_bytes())), dtype=np.uint8)
+    return np.fromfile(path, dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -216,17 +213,15 @@ def delimiter_of(head: bytes) -> str:
     return max(DELIMITERS, key=likely)
 
 
-def _refuse_other_text(path: Path, content: bytearray) -> None:
-    """Raise ValueError if there is nothing, or what is no text of UTF-8 at first sight."""
-    wrong = ""
-    if not content[:_SAMPLE_BYTES].strip(_NOTHING) and not content.strip(_NOTHING):
-        wrong = "it is empty; leave it out"
-    elif bytes(content[:2]) in (b"\xff\xfe", b"\xfe\xff"):
-        wrong = "it is UTF-16 text; save it as UTF-8"
-    elif b"\0" in content[:_SAMPLE_BYTES].lstrip().partition(b"\n")[0]:
-        wrong = "it is no text, for there is a zero byte in its first line; save it as CSV"
-    if wrong:
-        raise ValueError(f"{path.name} cannot be read: {wrong}")
+def _other_text(head: bytes, content: NDArray[np.uint8]) -> str:
+    """Return what is wrong if there is nothing, or what is no text of UTF-8 at first sight."""
+    if not head.strip(_NOTHING) and not content.tobytes().strip(_NOTHING):
+        return "it is empty; leave it out"
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "it is UTF-16 text; save it as UTF-8"
+    if b"\0" in head.lstrip().partition(b"\n")[0]:
+        return "it is no text, for there is a zero byte in its first line; save it as CSV"
+    return ""
 
 
 def _wrong_line(content: bytes, delimiter: str) -> str:
@@ -271,26 +266,22 @@ def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    columns: dict[str, NDArray[Any]] = {}
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
             arrays = {name: held[name] for name in held.files}
     except (ValueError, OSError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from error
+    found: list[tuple[str, NDArray[Any]]] = []
     for name, array in arrays.items():
         if array.ndim not in (1, 2):
             raise ValueError(
                 f"{name} in {path.name} has shape {array.shape}; save vectors or matrices"
             )
-        parts = (
-            {name: array}
-            if array.ndim == 1
-            else {f"{name}_{k}": column for k, column in enumerate(array.T)}
-        )
-        if columns.keys() & parts.keys():
-            raise ValueError(f"{path.name} has two columns of one name; rename one of them")
-        columns |= parts
-    if len({len(column) for column in columns.values()}) > 1:
-        lengths = {name: len(column) for name, column in columns.items()}
+        of_matrix = ((f"{name}_{k}", column) for k, column in enumerate(array.T))
+        found += of_matrix if array.ndim == 2 else [(name, array)]
+    names = column_names([name for name, _ in found], path)
+    columns = dict(zip(names, (column for _, column in found), strict=True))
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
         raise ValueError(f"the columns of {path.name} differ in length, {lengths}; save them alike")
     return columns

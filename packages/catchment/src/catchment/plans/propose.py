@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catchment.data.frames import listed
+from catchment.data.frames import listed, near
 from catchment.data.survey.look import length
 from catchment.data.tables import kind_of
 from catchment.errors import as_toml
@@ -418,7 +418,7 @@ def refuse_columns(
     written
         Says how settings are changed, each by its name to some columns, or to None for none.
     """
-    from catchment.data.survey.roles import common, near
+    from catchment.data.survey.roles import common
 
     tables = list(found.tables.values())
     columns = common(tables)

@@ -325,7 +325,7 @@ def steps_of(y: Any) -> list[int] | None:
     return lengths if max(lengths, default=0) > 1 else None  # a column has one target each
 
 
-Gaps = Literal["hold", "interpolate", "error"]
+Gaps = Literal["hold", "interpolate", "error"]  # with which every sample keeps its prediction
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -346,15 +346,6 @@ class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-lea
         tags.input_tags.three_d_array = True
         tags.input_tags.allow_nan = self.gaps != "error"
         return tags
-
-    def _prepare(self) -> Preprocessing:
-        """Return the preparation that the settings describe."""
-        if self.gaps not in ("hold", "interpolate", "error"):
-            raise ValueError(
-                f"gaps is {self.gaps!r}; pass hold, interpolate or error: every sample keeps its "
-                "prediction"
-            )
-        return Preprocessing(gaps=self.gaps, scale="federated" if self.scale else "none")
 
     def _oriented(self, X: Inputs, y: Any = None, *, reset: bool, per_step: bool = False) -> Inputs:
         """Return X with time before channels; with `reset`, note on the estimator how it lay.
@@ -414,7 +405,9 @@ class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-lea
 
     def _pipeline(self) -> Pipeline:
         """Return the preparation and the map that the settings describe."""
-        return Pipeline(self._prepare(), self._description())
+        check_type(self.gaps, Gaps, "gaps")
+        scale: Literal["federated", "none"] = "federated" if self.scale else "none"
+        return Pipeline(Preprocessing(gaps=self.gaps, scale=scale), self._description())
 
     def _rows(self, pipeline: Pipeline, given: Given) -> Array:
         """Return the feature rows (n, F) of every sample, those of a washout included."""

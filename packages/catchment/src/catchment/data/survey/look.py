@@ -16,9 +16,9 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.files import Table, find_files, label_texts, targets_change
-from catchment.data.frames import from_frame, listed, times_of
+from catchment.data.frames import listed, near, times_of
 from catchment.data.recording import Recording
-from catchment.data.survey.roles import ClientBy, Facts, Roles, facts_of, guessed, near
+from catchment.data.survey.roles import ClientBy, Facts, Roles, facts_of, guessed
 from catchment.data.tables import read_columns
 from catchment.errors import SettingError
 
@@ -316,7 +316,7 @@ def _opened(paths: Iterable[Path], client_by: ClientBy) -> tuple[list[Table], li
 def _problem(path: Path, error: Exception) -> Problem:
     # For somebody who has, or is about to write, a plan.
     said = error.in_plan() if isinstance(error, SettingError) else str(error)
-    for before in ("client 'all': ", f"{path.name} cannot be read: "):
+    for before in (f"{path.name}: ", f"{path.name} cannot be read: "):
         said = said.removeprefix(before)
     reason, _, remedy = " ".join(said.split()).partition("; ")
     return Problem(path, reason, remedy or "mend it or leave it out")
@@ -339,11 +339,7 @@ def _recordings(
     if roles.predicted:
         how |= {"target": roles.predicted, "per_step": per_step}
         how["classes"] = None if roles.label is None else classes
-    found = from_frame(frame, inputs=roles.inputs, **how)
-    if roles.client is None:
-        (own,) = found.values()
-        return {table.client: own}
-    return found
+    return replace(table, columns=frame).recordings(inputs=roles.inputs, **how)
 
 
 def _in_order(labels: set[str]) -> tuple[str, ...]:
@@ -357,13 +353,7 @@ def _in_order(labels: set[str]) -> tuple[str, ...]:
 
 
 def summary_lines(found: Survey, *, most: int = MOST_WARNINGS) -> list[str]:
-    """Return what a survey found: one line of figures, then warnings, then files left out.
-
-    Parameters
-    ----------
-    most
-        Show so many warnings, and say how many more there are.
-    """
+    """Return one line of figures, then so many warnings at most, then files left out."""
     inputs, roles = found.roles.inputs, found.roles
     shown = ", ".join(inputs[:MOST_CHANNELS]) + (", ..." if len(inputs) > MOST_CHANNELS else "")
     by = {"file": "one per file", "folder": "one per folder", "column": f"by {roles.client!r}"}

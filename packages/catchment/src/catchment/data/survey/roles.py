@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Literal
 
 import numpy as np
@@ -195,19 +194,6 @@ def common(tables: Sequence[Facts]) -> list[str]:
     """Return the columns that at least half of the files have, or all if there are none."""
     counts = Counter(name for table in tables for name in table)
     return [name for name, n in counts.items() if n * 2 >= len(tables)] or list(counts)
-
-
-def near(name: str, known: Sequence[str]) -> str | None:
-    """Return the name that was probably meant.
-
-    >>> near("activty", ["t", "activity"]), near("Activity", ["activity"]), near("x", ["time"])
-    ('activity', 'activity', None)
-    """
-    folded = {other.casefold().strip(): other for other in known}
-    if name.casefold().strip() in folded:
-        return folded[name.casefold().strip()]
-    found = get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.5)
-    return folded[found[0]] if found else None
 
 
 def could_be_label(tables: Sequence[Facts], named: Sequence[str | None] = ()) -> list[str]:
