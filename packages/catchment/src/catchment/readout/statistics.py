@@ -31,7 +31,6 @@ from catchment.arrays import Array, Integers, frozen, refuse_nonfinite
 from catchment.errors import FingerprintError, IntegrityError, UploadError
 from catchment.features.base import handed
 from catchment.readout import integers
-from catchment.readout.device import same_features
 from catchment.readout.fixed_point import FixedPoint
 from catchment.wire import (
     LATER,
@@ -101,6 +100,18 @@ class Readout:
         if ridge.shape not in ((1,), intercept.shape):
             raise IntegrityError(f"ridges came with shape {ridge.shape}")
         return cls(weights, intercept, ridge[0] if len(ridge) == 1 else cast(Any, ridge))
+
+
+ANY_DEVICE = " any device"  # after the fingerprint of statistics that depend on it
+
+
+def same_features(one: str, other: str) -> bool:
+    """Whether statistics of two fingerprints are of one map, whatever devices and rows they took.
+
+    >>> same_features("5b3a any device", "5b3a"), same_features("5b3a", "77ef")
+    (True, False)
+    """
+    return one.split(" ")[0] == other.split(" ")[0]
 
 
 def packed_length(size: int) -> int:

@@ -31,7 +31,7 @@ from catchment.federation.learn.sums import KEPT_APART, V, group_of, group_sums,
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import Result
 from catchment.federation.rows import targets_of
-from catchment.readout.device import device_for
+from catchment.readout.accumulation import device_for
 from catchment.readout.intervals import Counts, Intervals, error_counts, increasing
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model
