@@ -57,7 +57,6 @@ from catchment.readout.answers import (
     read_for as read_for,
 )
 from catchment.readout.exact import (
-    ExactGram as ExactGram,
     Gram as Gram,
     N_PIECES as N_PIECES,
     PIECE as PIECE,
