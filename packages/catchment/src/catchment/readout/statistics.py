@@ -657,6 +657,8 @@ class RidgeStatistics(Structure):
     def lower_moments(self, *, intercept: bool = True) -> tuple[Array, Array]:
         """Return what `moments` does, with only the lower triangle of the Gram matrix filled in.
 
+        ValueError if there are no rows.
+
         >>> z, y = np.array([[1.0, 0.0], [3.0, 1.0]]), np.array([[0.0], [4.0]])
         >>> np.tril(RidgeStatistics.from_states(z, y).lower_moments()[0])
         array([[2. , 0. ],
@@ -664,7 +666,12 @@ class RidgeStatistics(Structure):
         """
         if self.fixed is not None:
             return self.floats.lower_moments(intercept=intercept)
-        if not intercept or self.weight <= 0:
+        if self.n_rows == 0 or self.weight <= 0:
+            raise ValueError(
+                f"the statistics hold {self.n_rows} rows of total weight {self.weight:g}; "
+                "add data before solving"
+            )
+        if not intercept:
             return unpack_lower(self.gram), self.cross.copy()
         mean = self.feature_sum / self.weight
         from catchment.readout.exact_kernels import unpack_rows
