@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.fixed_point_speed import problem_of, work_of
 from benchmarks.record import write
 from catchment import Array, Integers
-from catchment.readout import ExactGram, FixedPoint, exact
+from catchment.readout import FixedPoint, Gram, exact
 
 SIZES, COLUMNS, EXACT_COLUMNS, BITS = (104, 204, 504, 1004, 2004), 512, 64, 24
 JOBS = "A1,A2,A3,A4,A5,B3,C1"  # with a row per step, and sums within int64
@@ -54,7 +54,7 @@ def add_gram(total: Array, Z: Array) -> None:
     blas.dsyrk(1.0, Z.T, beta=1.0, c=total.T, trans=1, lower=1, overwrite_c=1)
 
 
-class ByBlas(ExactGram):
+class ByBlas(Gram):
     """The same sum by dsyrk, 64 columns at a time."""
 
     def add(self, Z: Array) -> None:
@@ -72,7 +72,7 @@ def product(n: int) -> dict[str, float]:
     Z = np.rint(np.clip(0.3 * rng.normal(size=(n, COLUMNS)), -1, 1) * 2.0**BITS) / 2.0**BITS
     G = np.zeros((n, n))
     fixed = FixedPoint(BITS, ((n - 1, BITS),))
-    sums = [gram(fixed, 0, constant=False) for gram in (ExactGram, ByBlas)]
+    sums = [gram(n, fixed) for gram in (Gram, ByBlas)]
     kernel, by_blas = (lambda: sums[0].add(Z)), (lambda: sums[1].add(Z))
     found = least({"kernel": kernel, "dsyrk": by_blas, "plain": lambda: add_gram(G, Z)})
     return {name: found[name] / found["plain"] for name in ("kernel", "dsyrk")}
@@ -83,11 +83,11 @@ def job(name: str) -> dict[str, float]:
     problem = problem_of(name)
     work = work_of(problem, classes=False, in_fixed_point=True)[0]
 
-    def by(gram: type[ExactGram]) -> None:
-        exact.ExactGram = gram  # type: ignore[misc]
+    def by(gram: type[Gram]) -> None:
+        exact.Gram = gram  # type: ignore[misc]
         work(1)
 
-    found = least({"kernel": lambda: by(ExactGram), "dsyrk": lambda: by(ByBlas)})
+    found = least({"kernel": lambda: by(Gram), "dsyrk": lambda: by(ByBlas)})
     micro = {name: seconds / problem.n_steps * 1e6 for name, seconds in found.items()}
     return {**micro, "ratio": found["dsyrk"] / found["kernel"]}
 

@@ -9,10 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from catchment import Array, Hydra, Integers
 from catchment.features import FeatureMap
-from catchment.features.hydra import group_channels, group_list, input_digits, raw_features, weights
+from catchment.features.hydra import (
+    competitions,
+    group_channels,
+    group_list,
+    input_digits,
+    weights,
+)
 
 AEON = np.load(Path(__file__).parent / "data" / "aeon.npz")
 
@@ -34,6 +41,13 @@ def built(n_inputs: int, **given: Any) -> FeatureMap:
     return features
 
 
+def competed(u: Array, groups: Integers, channels: Integers, W: NDArray[np.int32]) -> Integers:
+    """Return sums of largest responses and counts of smallest ones (n, n_groups, 2, 8)."""
+    out = np.empty((len(u), len(groups), 2, 8), dtype=np.int64)
+    competitions(u, 1.0, 2.0**16, groups, channels, W, out)
+    return out
+
+
 @settings(max_examples=25)
 @given(st.sampled_from([2, 9, 31, 64, 520, 1600]), st.integers(1, 4), st.integers(0, 2**32))
 def test_groups_compete_as_written_out(T: int, I: int, seed: int) -> None:
@@ -42,7 +56,7 @@ def test_groups_compete_as_written_out(T: int, I: int, seed: int) -> None:
     channels = rng.integers(0, I, (6, 3))
     W = rng.integers(-3, 4, (6, 8, 9)).astype(np.int32)  # so small that responses are often equal
     u = rng.integers(-50, 50, (2, T, I))
-    found = raw_features(u.astype(np.float64), groups, channels, W, 1.0, 2.0**16)
+    found = competed(u.astype(np.float64), groups, channels, W)
     for r in range(2):
         for g, (d, differs) in enumerate(groups):
             x = u[r][:, channels[g]].sum(axis=1)
@@ -60,7 +74,7 @@ def test_aeon_finds_the_same_sums_and_counts(case: str) -> None:
     channels = given["channels"].reshape(levels * 2 * h, -1)
     if u.shape[2] == 1:
         channels = channels[:, :1]
-    found = raw_features(u, groups, channels, W, 1.0, 2.0**16) / np.array([2.0**10, 1.0])[:, None]
+    found = competed(u, groups, channels, W) / np.array([2.0**10, 1.0])[:, None]
     # aeon has all sums of a level and kind before all counts.
     ours = found.reshape(len(u), levels * 2, h, 2, 8).transpose(0, 1, 3, 2, 4).reshape(len(u), -1)
     np.testing.assert_allclose(ours, AEON[f"hydra {case}/features"], rtol=1e-6, atol=1e-6)

@@ -143,12 +143,12 @@ def test_a_ridge_that_float64_cannot_tell_is_solved_as_long_as_digits_come() -> 
 
 def test_a_factor_of_another_matrix_finds_no_digits() -> None:
     s = sums("numbers")
-    system = ExactSystem.of(s, intercept=True)
+    system = ExactSystem.of(s, 0.3, None, intercept=True)
     A = s.moments()[0] + 0.3 * np.eye(7)
-    found = system.solved(0.3, lambda right: np.asarray(np.linalg.solve(A, right), float))
+    found = system.solved(lambda right: np.asarray(np.linalg.solve(A, right), float))
     assert found is not None
     np.testing.assert_array_equal(found[0], solve_readout(s, 0.3).weights)
-    assert system.solved(0.3, lambda right: right / 1e3) is None
+    assert system.solved(lambda right: right / 1e3) is None
 
 
 def test_a_chosen_ridge_is_solved_the_same_way() -> None:

@@ -26,8 +26,8 @@ from catchment.federation import Plan, RoundContext, Tally, check_statistics, le
 from catchment.federation.learn import FederatedRidge
 from catchment.readout import (
     SUMS,
-    ExactGram,
     FixedPoint,
+    Gram,
     RidgeStatistics,
     accumulate,
     accumulate_each,
@@ -147,7 +147,7 @@ def test_no_block_size_shows(bits: int, classes: bool, layout: str) -> None:
     whole = rows.T.copy() if layout == "rows" else rows.T
     expected = data.statistics()
     for size in (1, 17, 512, 3000):
-        total = ExactGram(data.fixed, pieces.shape[1], constant=False)
+        total = Gram(data.fixed.n_features + pieces.shape[1] + 1, data.fixed)
         for start in range(0, 3000, size):
             total.add(whole[:, start : start + size])
         found = statistics_of(
@@ -189,7 +189,7 @@ def test_sums_overflow_into_larger_integers_and_come_back() -> None:
 
 
 def test_long_sums_stay_exact() -> None:
-    total = ExactGram(FixedPoint(24, ((2, 0),)), 0, constant=False)
+    total = Gram(3, FixedPoint(24, ((2, 0),)))
     Z = np.full((3, 4096), 2.0**24 - 1)
     Z[-1] = 1.0
     for _ in range(20):

@@ -31,6 +31,7 @@ digits after the point and 2^r_j is the feature's bound, rounded up to a power o
 from __future__ import annotations
 
 import hashlib
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -686,6 +687,17 @@ def in_batches(
         for k, row in zip(task, z, strict=True):
             rows[k] = row[None]
     return rows
+
+
+def power_of_two(value: float, name: str) -> float:
+    """Return the value if it is a power of two.
+
+    >>> power_of_two(8, "range")
+    8.0
+    """
+    if math.frexp(value)[0] != 0.5:
+        raise ValueError(f"{name} is {value:g}; give a power of two, such as 4 or 8")
+    return float(value)
 
 
 def warn_of_clipping(

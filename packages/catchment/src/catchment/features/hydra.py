@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array, Integers, PositiveInt, Seed
 from catchment.compiling import njit
-from catchment.features.base import FeatureMap, in_batches
-from catchment.features.echo_state.settings import power_of_two
+from catchment.features.base import FeatureMap, in_batches, power_of_two
 from catchment.features.echo_state.weights import Purpose, Words, distinct
 from catchment.features.minirocket import LANES, STEPS, Range, compete, whole_inputs
 
@@ -114,7 +113,8 @@ class Hydra(FeatureMap):
         def work(us: list[Array]) -> Array:
             T, together = len(us[0]), np.stack(us)
             groups = group_list(self.n_groups, T, self.length or T)
-            found = raw_features(together, groups, channels, W, scale, self.range * scale)
+            found = np.empty((len(us), self.n_groups, 2, KERNELS), dtype=np.int64)
+            competitions(together, scale, self.range * scale, groups, channels, W, found)
             unit = scale * channels.shape[1] * 2.0**WEIGHT_BITS
             steps = np.maximum(1, T - groups[:, 1])
             shares = found / (steps[:, None, None] * np.array([unit, 1.0])[:, None])
@@ -122,16 +122,6 @@ class Hydra(FeatureMap):
             return roots
 
         return in_batches(work, inputs, threads, STEPS)
-
-
-def raw_features(
-    inputs: Array, groups: Integers, channels: Integers, W: NDArray[np.int32], scale: float,
-    limit: float,
-) -> Integers:  # fmt: skip
-    """Return sums of largest responses and counts of smallest ones (n, n_groups, 2, 8)."""
-    out = np.empty((len(inputs), len(groups), 2, KERNELS), dtype=np.int64)
-    competitions(inputs, scale, limit, groups, channels, W, out)
-    return out
 
 
 def input_digits(reach: float, n_channels: int) -> int:

@@ -43,8 +43,7 @@ from numpy.typing import NDArray
 
 from catchment.arrays import Array, Booleans, Integers, PositiveInt, Seed
 from catchment.compiling import in_every_lane, njit, pointers
-from catchment.features.base import FeatureMap, handed, in_batches
-from catchment.features.echo_state.settings import power_of_two
+from catchment.features.base import FeatureMap, handed, in_batches, power_of_two
 from catchment.features.echo_state.weights import Purpose, Words, distinct, log_uniform
 
 # An input is an integer up to 2^22: nine channels of an output, 12 times that each, stay below

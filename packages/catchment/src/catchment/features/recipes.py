@@ -134,8 +134,10 @@ def label_of(features: FeatureMap) -> str:
 
 
 @cache
-def library_class(name: str) -> type | None:
+def library_class(name: str) -> Any:
     """Return the class of a map of this project, None if there is none of this name.
+
+    Its file is read only now, when somebody wants it.
 
     Of one that a package beside this one brings it is a MissingExtraError if that is missing.
 
@@ -145,8 +147,7 @@ def library_class(name: str) -> type | None:
     if name not in LIBRARY:
         return plugin("maps", name) if name in known("maps") else None
     module, inside = LIBRARY[name]
-    kind: type = getattr(importlib.import_module(f"catchment.features.{module}"), inside)
-    return kind
+    return getattr(importlib.import_module(f"catchment.features.{module}"), inside)
 
 
 Allowed = Callable[[Message], bool]
@@ -335,14 +336,16 @@ class DefaultMap(FeatureMap):
         """
         if per_step:
             return _reservoir(self.seed, self.bits)
-        statistics = _named("window_statistics", bits=self.bits)
+        statistics = library_class("window_statistics")(bits=self.bits)
         channels = n_inputs + (n_inputs > 1)
         left = self.columns - statistics.build(channels, per_step=False).n_features
         n_kernels = self.columns if left < FEWEST else left
-        meant = _named("minirocket", n_kernels, seed=self.seed, bits=self.bits)
+        meant: FeatureMap = library_class("minirocket")(n_kernels, seed=self.seed, bits=self.bits)
         if left >= FEWEST:
-            meant = _named("feature_union", statistics, meant)
-        return _named("append_norm", meant) if n_inputs > 1 else meant
+            meant = library_class("feature_union")(statistics, meant)
+        if n_inputs > 1:
+            meant = library_class("append_norm")(meant)
+        return meant
 
 
 @dataclass(frozen=True)
@@ -358,7 +361,8 @@ class DefaultForecast(DefaultMap):
         if not per_step:  # windows with what is ahead of them
             return super().meant(n_inputs, per_step=False)
         lags = min(LAGS, max(1, self.columns // n_inputs))
-        return _named("nvar", lags, order=1, bits=self.bits)
+        meant: FeatureMap = library_class("nvar")(lags, order=1, bits=self.bits)
+        return meant
 
 
 @dataclass(frozen=True)
@@ -398,13 +402,13 @@ class AutoMap(DefaultMap):
         """Return the descriptions to choose from; the first of a forecast is its default."""
         reservoir = _reservoir(self.seed, self.bits)
         if per_step:
-            diagonal = _named("diagonal", UNITS, seed=self.seed, bits=self.bits)
+            diagonal = library_class("diagonal")(UNITS, seed=self.seed, bits=self.bits)
             # Products of as many delays as there is room for; none if not even two fit.
             fitting = [k for k in range(2, 11) if comb(k * n_inputs + 2, 2) <= self.columns]
-            products = (_named("nvar", k, bits=self.bits) for k in fitting[-1:])
+            products = (library_class("nvar")(k, bits=self.bits) for k in fitting[-1:])
             return (*([self.fallback] if ahead else []), reservoir, diagonal, *products)
-        convolutions = _named("minirocket", self.columns, seed=self.seed, bits=self.bits)
-        statistics = _named("window_statistics", bits=self.bits)
+        convolutions = library_class("minirocket")(self.columns, seed=self.seed, bits=self.bits)
+        statistics = library_class("window_statistics")(bits=self.bits)
         if self.fallback.meant(n_inputs, per_step=False) == convolutions:
             return convolutions, statistics, reservoir
         return self.fallback, statistics, convolutions, reservoir
@@ -412,11 +416,5 @@ class AutoMap(DefaultMap):
 
 def _reservoir(seed: int, bits: int | Literal["auto"] | None) -> FeatureMap:
     given = {"bits" if bits in ("auto", None) else "feature_bits": bits}
-    return _named("echo_state", UNITS, seed=seed, **given)
-
-
-def _named(name: str, *given: object, **settings: object) -> FeatureMap:
-    """Return a map of the library; its file is read only now, when somebody wants it."""
-    kind: Any = library_class(name)
-    made: FeatureMap = kind(*given, **settings)
+    made: FeatureMap = library_class("echo_state")(UNITS, seed=seed, **given)
     return made

@@ -33,7 +33,6 @@ from numpy.typing import NDArray
 from catchment.arrays import Array, Fraction, PositiveFloat, PositiveInt, check_fields
 from catchment.errors import FederationError, UploadError
 from catchment.federation.algorithm import Tally
-from catchment.readout.device import same_features
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.integers import largest
 from catchment.readout.linear_algebra import cholesky
@@ -41,6 +40,7 @@ from catchment.readout.statistics import (
     RidgeStatistics,
     diagonal_places,
     mirror_lower,
+    same_features,
     unpack_lower,
 )
 from catchment.wire import CLIENTS, COUNTED, ROWS, WEIGHT, Message, marked

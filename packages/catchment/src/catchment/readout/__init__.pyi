@@ -1,9 +1,5 @@
 from catchment.readout.accumulation import accumulate as accumulate
-from catchment.readout.adapt import (
-    OnlineAdaptation as OnlineAdaptation,
-    SelfTraining as SelfTraining,
-    self_train as self_train,
-)
+from catchment.readout.adapt import SelfTraining as SelfTraining, self_train as self_train
 from catchment.readout.detector import (
     Detector as Detector,
     MahalanobisDetector as MahalanobisDetector,
@@ -45,23 +41,22 @@ from catchment.readout.yule_walker import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment.readout.accumulation import accumulate_each as accumulate_each
+from catchment.readout.accumulation import (
+    DEVICE_SEQUENCES as DEVICE_SEQUENCES,
+    VARIABLE as VARIABLE,
+    accumulate_each as accumulate_each,
+    device_for as device_for,
+    refuse_device as refuse_device,
+    statistics_name as statistics_name,
+    torch_form as torch_form,
+)
 from catchment.readout.adapt import adaptable as adaptable, described as described, needed as needed
 from catchment.readout.answers import (
     Table as Table,
     output_names as output_names,
     read_for as read_for,
 )
-from catchment.readout.device import (
-    DEVICE_SEQUENCES as DEVICE_SEQUENCES,
-    VARIABLE as VARIABLE,
-    device_for as device_for,
-    refuse_device as refuse_device,
-    statistics_name as statistics_name,
-    torch_form as torch_form,
-)
 from catchment.readout.exact import (
-    ExactGram as ExactGram,
     Gram as Gram,
     N_PIECES as N_PIECES,
     PIECE as PIECE,
@@ -161,7 +156,6 @@ __all__ = [
     "LDA",
     "MahalanobisDetector",
     "Model",
-    "OnlineAdaptation",
     "OpenSetModel",
     "PersonalModels",
     "Predictor",

@@ -41,7 +41,7 @@ from catchment.arrays import (
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, is_alone
-from catchment.readout.device import refuse_device
+from catchment.readout.accumulation import refuse_device
 from catchment.readout.heads import shrunk_covariance
 from catchment.readout.linear_algebra import solve_triangular
 from catchment.readout.predictor import New, Predictor, rounded

@@ -37,18 +37,32 @@ FEW = 256  # features of which the places of all sums are kept: clients are many
 class Gram:
     """The sum of Z Z' (n, n) over blocks Z (n, m), without the interpreter's lock.
 
+    In fixed point that of K K' as integers: rows are features, pieces of targets, and ones.
+
+    Parameters
+    ----------
+    fixed
+        Of the features; few bits are multiplied in float32 if targets are whole.
+    constant
+        Whether the first feature is 1 in every row. In fixed point it is then counted as such: as
+        2^bits it would fill the sums before any other.
+
     >>> total = Gram(2)
     >>> total.add(np.array([[1.0, 2.0], [3.0, 4.0]]))
     >>> np.triu(total.result())
     array([[ 5., 11.],
            [ 0., 25.]])
+    >>> total = Gram(2, FixedPoint(4, ((1, 2),)))
+    >>> total.add(np.array([[0.25, 0.5], [1.0, 1.0]]))
+    >>> np.triu(total.result())
+    array([[5, 3],
+           [0, 2]])
     """
 
-    rounding: Any = (None, None, None, math.inf)  # as the compiled pass takes it
-
-    def __init__(self, n: int, *, single: bool = False) -> None:
+    def __init__(self, n: int, fixed: FixedPoint | None = None, *, constant: bool = False) -> None:
         from catchment.readout import exact_kernels as kernels
 
+        single = fixed is not None and fixed.is_whole and fixed.bits <= SINGLE_BITS
         self.n, twice = n, 2 if single else 1
         self.width = kernels.WIDTH * twice
         self.height = -(-n // self.width) * self.width
@@ -56,11 +70,21 @@ class Gram:
             (kernels.GROUP * twice * self.height,), np.float32 if single else np.float64
         )
         self.sums: Any = aligned((self.height**2,))
+        self.rounding: Any = (None, None, None, math.inf)  # as the compiled pass takes it
+        if fixed is not None:
+            F, scale, bits = fixed.n_features, np.ones(n), np.zeros(n, dtype=np.int64)
+            scale[:F], bits[:F] = np.ldexp(1.0, fixed.digits), fixed.bits
+            bits[F:-1] = SINGLE_BITS if fixed.is_whole else PIECE
+            if constant:
+                scale[0], bits[0] = 1.0, 0
+            energies = np.empty(len(self.room) // kernels.PIECE)
+            self.rounding = (scale, np.ldexp(1.0, bits), energies, 2.0**24 if single else 2.0**53)
+            self.sums = self.sums.view(np.int64)
         self.clear()
 
     def clear(self) -> None:
         """Begin another sum, in the memory of the last."""
-        self.sums[:] = 0.0
+        self.sums[:] = 0
         self.held = 0  # no entry of the sums is larger, if they are integers
         self.carried: NDArray[np.int64] | None = None  # what was moved away, in units of 2^32
 
@@ -95,42 +119,6 @@ class Gram:
         return integers.added(integers.multiplied(carried, 1 << _CARRY), sums)
 
 
-class ExactGram(Gram):
-    """The sum of K K' (n, n) over integers K (n, m), as integers.
-
-    Rows are features, pieces of targets, and ones.
-
-    Parameters
-    ----------
-    fixed
-        Of the features; few bits are multiplied in float32 if targets are whole.
-    constant
-        Whether the first feature is 1 in every row. It is then counted as such: as 2^bits it would
-        fill the sums before any other.
-
-    >>> total = ExactGram(FixedPoint(4, ((1, 2),)), 0, constant=False)
-    >>> total.add(np.array([[0.25, 0.5], [1.0, 1.0]]))
-    >>> np.triu(total.result())
-    array([[5, 3],
-           [0, 2]])
-    """
-
-    def __init__(self, fixed: FixedPoint, n_target_rows: int, *, constant: bool) -> None:
-        from catchment.readout import exact_kernels as kernels
-
-        single = fixed.is_whole and fixed.bits <= SINGLE_BITS
-        F, n = fixed.n_features, fixed.n_features + n_target_rows + 1
-        super().__init__(n, single=single)
-        scale, bits = np.ones(n), np.zeros(n, dtype=np.int64)
-        scale[:F], bits[:F] = np.ldexp(1.0, fixed.digits), fixed.bits
-        bits[F:-1] = SINGLE_BITS if fixed.is_whole else PIECE
-        if constant:
-            scale[0], bits[0] = 1.0, 0
-        energies = np.empty(len(self.room) // kernels.PIECE)
-        self.rounding = (scale, np.ldexp(1.0, bits), energies, 2.0**24 if single else 2.0**53)
-        self.sums = self.sums.view(np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class Sums:
     """How blocks of rows [Z; Y'; 1] are summed; in fixed point the rows of Y' are pieces of
@@ -155,9 +143,7 @@ class Sums:
 
     def empty(self) -> Gram:
         """Return a new sum, to which the products of blocks are added."""
-        if self.fixed is None:
-            return Gram(self.n_features + self.n_targets + 1)
-        return ExactGram(self.fixed, self.n_targets, constant=self.constant)
+        return Gram(self.n_features + self.n_targets + 1, self.fixed, constant=self.constant)
 
     def statistics(self, n_rows: int, M: Array) -> RidgeStatistics:
         """Return the statistics of so many rows, from the upper triangle of all products."""
@@ -331,7 +317,7 @@ def exact_statistics(
         constant = bool(
             rows.size and (rows[:, 0] == 1.0).all() and 0 <= fixed.digits[0] <= fixed.bits
         )
-        sums = ExactGram(fixed, pieces.shape[1], constant=constant)
+        sums = Gram(z.shape[1] + pieces.shape[1] + 1, fixed, constant=constant)
         sums.add(np.concatenate([rows, pieces, np.ones((len(rows), 1))], axis=1).T)
         made = statistics_of(sums.result(), len(rows), fixed, places, constant, fingerprint)
         found.append(made if value == 1 else made.scaled(value))

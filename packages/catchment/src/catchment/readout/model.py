@@ -39,14 +39,13 @@ from catchment.errors import FingerprintError, IntegrityError
 from catchment.features.base import handed
 from catchment.features.pipeline import Pipeline, as_pipeline, refuse_large
 from catchment.features.recipes import AutoMap, FeatureMap, label_of
-from catchment.readout.accumulation import accumulate
-from catchment.readout.device import device_for, same_features, statistics_name, torch_form
+from catchment.readout.accumulation import accumulate, device_for, statistics_name, torch_form
 from catchment.readout.heads import KnownClasses
 from catchment.readout.intervals import Counts, Intervals
 from catchment.readout.predictor import New, Predictor
 from catchment.readout.ridge_choice import RidgeChoice, chosen_readout
 from catchment.readout.solve import scale_of, solve_readout
-from catchment.readout.statistics import Readout, RidgeStatistics, diagonal
+from catchment.readout.statistics import Readout, RidgeStatistics, diagonal, same_features
 from catchment.readout.storage import (
     Own,
     Stored,

@@ -31,12 +31,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from annotated_types import Ge
 
-from catchment.arrays import Array, check_type
+from catchment.arrays import Array, NonNegativeFloat, check_type
 from catchment.parallel import ordered_map
 from catchment.readout.solve import (
     EPS,
     Spectrum,
-    checked_ridge,
     doubt,
     feature_scale,
     for_raw_features,
@@ -297,12 +296,9 @@ def choose_by_blocks(
 
 def _smaller(statistics: RidgeStatistics, tried: Array, errors: Array) -> Array:
     """Return smaller ridges, down to what sums can tell, if the smallest of these is the best."""
-    scores = errors.sum(axis=1)
-    if (
-        len(tried) < 2
-        or not np.isfinite(scores[0])
-        or least(tried, scores, doubt(statistics, tried)) != 0
-    ):
+    if len(tried) < 2 or not np.isfinite(errors[0].sum()):
+        return tried[:0]
+    if best_ridge(tried, errors, doubt(statistics, tried)) != tried[0]:
         return tried[:0]
     limit = smallest_ridge(statistics)
     if not 0 < limit < tried[0]:
@@ -315,25 +311,13 @@ def _given(ridges: Sequence[float] | Array) -> Array:
     tried = np.asarray(ridges, dtype=np.float64)
     if tried.ndim != 1 or len(tried) == 0:
         raise ValueError(f"ridges have shape {tried.shape}; pass a list of at least one ridge")
-    return np.array(list(map(checked_ridge, tried)))
+    for ridge in tried.tolist():
+        check_type(ridge, NonNegativeFloat, "ridge")
+    return tried
 
 
 def best_ridge(ridges: Array, errors: Array, doubts: Array | float = 0.0) -> float:
-    """Return the ridge with the least of errors (R, K), as `least`.
-
-    >>> best_ridge(np.array([0.1, 1.0]), np.array([[3.0], [2.0]]))
-    1.0
-    """
-    if not np.isfinite(errors).any():
-        raise ValueError(
-            f"no ridge between {ridges.min():g} and {ridges.max():g} leaves a degree of freedom; "
-            "try larger ones or add rows"
-        )
-    return float(ridges[least(ridges, errors.sum(axis=1), doubts)])
-
-
-def least(ridges: Array, scores: Array, doubts: Array | float = 0.0) -> int:
-    """Return the place of the largest ridge whose score (R,) is the least, or as good as that.
+    """Return the largest ridge whose error, summed over (R, K), is the least, or as good as that.
 
     The last digits of scores are those of the processor, and must not choose.
 
@@ -342,8 +326,13 @@ def least(ridges: Array, scores: Array, doubts: Array | float = 0.0) -> int:
     doubts
         (R,) share of each score that may be rounding.
 
-    >>> least(np.array([0.1, 1.0, 10.0]), np.array([2.0, 2.0 + 1e-9, 3.0]))
-    1
+    >>> best_ridge(np.array([0.1, 1.0, 10.0]), np.array([[2.0], [2.0 + 1e-9], [3.0]]))
+    1.0
     """
-    good = np.flatnonzero(scores <= np.nanmin(scores * (1 + AS_GOOD + doubts)))
-    return int(good[ridges[good].argmax()])
+    if not np.isfinite(errors).any():
+        raise ValueError(
+            f"no ridge between {ridges.min():g} and {ridges.max():g} leaves a degree of freedom; "
+            "try larger ones or add rows"
+        )
+    scores = errors.sum(axis=1)
+    return float(ridges[scores <= np.nanmin(scores * (1 + AS_GOOD + doubts))].max())

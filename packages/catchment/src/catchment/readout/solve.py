@@ -45,7 +45,7 @@ from typing import Final
 
 import numpy as np
 
-from catchment.arrays import Array, Integers
+from catchment.arrays import Array, Integers, NonNegativeFloat, check_type
 from catchment.errors import PrecisionWarning, SingularError
 from catchment.readout import integers
 from catchment.readout.linear_algebra import cholesky, cholesky_solve, inverse_norm
@@ -227,7 +227,7 @@ _FLOAT = 53
 
 @dataclass(frozen=True, eq=False)
 class ExactSystem:
-    """The equations of statistics in fixed point, without the ridge, in integers.
+    """The equations of statistics in fixed point, with the ridge, in integers.
 
     The intercept, if there is one, is the weight of a first feature that is 1 in every row.
     """
@@ -240,10 +240,15 @@ class ExactSystem:
     digits: Integers  # after the point of each feature
     target_digits: int
     constant: Integers  # features that do not vary, whose weight is zero
+    scale: Array  # (F, 1) what features are divided by before the ridge acts
+    penalty: integers.Whole  # (F, 1) or (1 + F, 1), what the ridge adds...
+    places: int  # ...and how many binary places it has
 
     @classmethod
-    def of(cls, statistics: RidgeStatistics, *, intercept: bool) -> ExactSystem:
-        """Return the equations of statistics in fixed point."""
+    def of(
+        cls, statistics: RidgeStatistics, ridge: float, scale: Array | None, *, intercept: bool
+    ) -> ExactSystem:
+        """Return the equations of statistics in fixed point, with a ridge on scaled features."""
         fixed = statistics.fixed
         assert fixed is not None
         matrix: integers.Whole = statistics.gram
@@ -267,14 +272,17 @@ class ExactSystem:
             matrix = integers.canonical(matrix >> WORD)
         step = _FLOAT - 1 - 2 * len(digits).bit_length()
         sums, target = statistics.floats, fixed.target_digits
-        return cls(sums, intercept, (*pieces, matrix), step, right, digits, target, constant)
+        d = np.ones((fixed.n_features, 1)) if scale is None else scale[:, None]
+        value, exponent = np.frexp(d * d * ridge)
+        exponent = exponent - _FLOAT + 2 * fixed.digits[:, None]
+        low = min(0, int(exponent[value != 0].min(initial=0)))
+        penalty = np.zeros((len(digits), 1), dtype=object)
+        penalty[int(intercept) :] = (value * 2.0**_FLOAT).astype(np.int64).astype(object)
+        penalty[int(intercept) :] <<= np.where(value != 0, exponent - low, 0).astype(object)
+        equations = (*pieces, matrix), step, right, digits, target, constant
+        return cls(sums, intercept, *equations, d, penalty, -low)
 
-    def solved(
-        self,
-        ridge: float,
-        solve: Callable[[Array], Array],
-        scale: Array | None = None,
-    ) -> tuple[Array, Array] | None:
+    def solved(self, solve: Callable[[Array], Array]) -> tuple[Array, Array] | None:
         """Return weights (F, K) and intercepts (K,), each number rounded once.
 
         None if the system is so near to singular that float64 does not find the next digits.
@@ -284,18 +292,15 @@ class ExactSystem:
         solve
             From (F, K) to the solution of the centered system with the ridge; that of divided
             features if there is a scale.
-        scale
-            (F,) what features are divided by before the ridge acts.
 
         >>> from catchment.readout.fixed_point import FixedPoint
         >>> fixed = FixedPoint(4, ((1, 0),))
         >>> s = RidgeStatistics.from_states(np.array([[0.0], [3.0]]), np.eye(2)[:, :1], fixed=fixed)
-        >>> system = ExactSystem.of(s, intercept=True)
-        >>> system.solved(1.0, lambda r: r / 5.4)
+        >>> system = ExactSystem.of(s, 1.0, None, intercept=True)
+        >>> system.solved(lambda r: r / 5.4)
         (array([[-0.27272727]]), array([0.90909091]))
         """
-        d = np.ones(self.sums.n_features) if scale is None else scale
-        penalty, after = self._penalty(d[:, None] * d[:, None] * ridge)
+        after = self.places
         rest, n_outputs = self.right << after, self.right.shape[1]
         solution, point = np.zeros_like(rest), np.zeros(n_outputs, dtype=object)
         units, twice = (self.digits - self.target_digits)[:, None], 2 * self.digits[:, None]
@@ -308,7 +313,7 @@ class ExactSystem:
             if not open_.any():
                 break
             left = np.ldexp(left, (cut - after - point).astype(np.int64) + units - twice)
-            step = np.ldexp(self._about(left, solve, d[:, None]), -units)
+            step = np.ldexp(self._about(left, solve), -units)
             if not np.isfinite(step).all():
                 return None
             places = self.step - np.frexp(np.abs(step).max(axis=0))[1].astype(np.int64)
@@ -333,17 +338,17 @@ class ExactSystem:
             taken = np.rint(np.ldexp(step, places))
             whole, by = taken.astype(np.int64).astype(object), point - places.astype(object)
             solution = solution + (whole << by)
-            rest = rest - ((penalty * whole + (self._times(taken) << after)) << by)
+            rest = rest - ((self.penalty * whole + (self._times(taken) << after)) << by)
             rest[self.constant] = 0
         found = np.ldexp(solution.astype(np.float64), units - point.astype(np.int64))
         return (found[1:], found[0]) if self.intercept else (found, np.zeros(n_outputs))
 
-    def _about(self, left: Array, solve: Callable[[Array], Array], d: Array) -> Array:
+    def _about(self, left: Array, solve: Callable[[Array], Array]) -> Array:
         """Return the solution of a right side (F, K) or (1 + F, K), to some digits."""
         first, mean = int(self.intercept), self.sums.feature_sum / self.sums.weight
         centered = left[first:] - np.outer(mean, left[0]) if first else left
         centered[self.constant - first] = 0.0
-        step = solve(centered / d) / d
+        step = solve(centered / self.scale) / self.scale
         level = left[:first] / self.sums.weight - mean @ step
         return np.concatenate([level[:first], step])
 
@@ -364,17 +369,6 @@ class ExactSystem:
             product = part if product is None else product + (part << k * WORD)
         assert product is not None
         return product.T
-
-    def _penalty(self, penalty: Array) -> tuple[integers.Whole, int]:
-        """Return what the ridge adds, (F, 1) or (1 + F, 1) integers, and their binary places."""
-        found = np.zeros((len(self.digits), penalty.shape[1]), dtype=object)
-        value, exponent = np.frexp(penalty)
-        exponent = exponent - _FLOAT + 2 * self.digits[int(self.intercept) :, None]
-        low = min(0, int(exponent[value != 0].min(initial=0)))
-        whole = (value * 2.0**_FLOAT).astype(np.int64).astype(object)
-        shift = np.where(value != 0, exponent - low, 0).astype(object)
-        found[int(self.intercept) :] = whole << shift
-        return found, -low
 
 
 # An eigendecomposition costs as much as this many Cholesky factorizations.
@@ -410,52 +404,57 @@ def solve_readout(
     >>> readout.weights, readout.intercept
     (array([[2.]]), array([1.]))
     """
-    value = checked_ridge(ridge)
+    check_type(ridge, NonNegativeFloat, "ridge")
     divided = rescaled(statistics, scale)
-    d = np.ones((statistics.n_features, 1)) if scale is None else np.asarray(scale)[:, None]
-    G, C = _system(divided, intercept)
-    solve, exact = _solver(divided, G, value, intercept), None
-    if statistics.fixed is not None and C.size:
-        exact = ExactSystem.of(statistics, intercept=intercept).solved(value, solve, scale)
-    if exact is not None:
-        return Readout(*exact, ridge)
-    weights = np.ascontiguousarray(solve(C) / d)
-    return readout_from(statistics, weights, ridge, intercept=intercept)
-
-
-def _solver(
-    statistics: RidgeStatistics, G: Array, ridge: float, intercept: bool
-) -> Callable[[Array], Array]:
-    """Return what solves G + ridge I, from the lower triangle of G, which is lost."""
+    G, C = divided.lower_moments(intercept=intercept)
     of_ridge = G.ravel(order="K")[:: len(G) + 1]
-    of_ridge += ridge
+    of_ridge += float(ridge)
     before = of_ridge.copy()
     factor = None
     with suppress(np.linalg.LinAlgError):
-        factor = cholesky(G)
+        factor = cholesky(G)  # in the place of G
     # A squared pivot over its diagonal entry is the share of a feature that the ones before it do
     # not explain; this measure does not depend on the features' units, as the condition does.
     noise = before * (16 + 4 * len(G)) * EPS
     if factor is None or ((factor.diagonal() ** 2 < noise) & (ridge < 2 * EPS * before)).any():
-        lower, _ = statistics.lower_moments(intercept=intercept)
+        lower, _ = divided.lower_moments(intercept=intercept)
         known: Array = np.linalg.eigvalsh(lower).astype(np.float64)
-        enough = smallest_ridge(statistics)
-        raise singular_error(known, ridge, statistics.n_rows, enough=enough)
-    doubtful = len(G) > 0 and ridge <= NEAR * EPS * before.sum()
-    if doubtful and ridge < (limit := smallest_ridge(statistics)):
-        # Whether the smallest eigenvalue, in any units of the features, is rounding.
-        scaled = factor / np.sqrt(before)[:, None]
-        smallest, varied = 1.0 / inverse_norm(scaled), before > 2 * ridge
-        ratio = squared_lengths(statistics)[0][varied] / before[varied]
-        mean = float(ratio.mean()) if varied.any() else 0.0
-        if smallest < 8 * EPS * statistics.n_features**0.5 * mean:
-            warnings.warn(
-                f"ridge {ridge:g} is below {limit:.0e}, the smallest that sums of products can "
-                f"tell here ({_condition(statistics)}): the weights hold rounding; {REMEDY}",
-                PrecisionWarning,
-                stacklevel=3,
-            )
-    return partial(cholesky_solve, factor)
+        enough = smallest_ridge(divided)
+        raise singular_error(known, ridge, divided.n_rows, enough=enough)
+    if len(G) and ridge <= NEAR * EPS * before.sum():
+        _warn_of_rounding(divided, ridge, factor, before)
+    solve = partial(cholesky_solve, factor)
+    if statistics.fixed is not None and C.size:
+        exact = ExactSystem.of(statistics, ridge, scale, intercept=intercept).solved(solve)
+        if exact is not None:
+            return Readout(*exact, ridge)
+    weights = np.ascontiguousarray(solve(C) if scale is None else solve(C) / scale[:, None])
+    return readout_from(statistics, weights, ridge, intercept=intercept)
+
+
+def _warn_of_rounding(
+    statistics: RidgeStatistics, ridge: float, factor: Array, before: Array
+) -> None:
+    """Warn if the smallest eigenvalue, in any units of the features, is rounding.
+
+    Parameters
+    ----------
+    factor
+        Of the matrix with the ridge, whose diagonal (F,) is `before`.
+    """
+    limit = smallest_ridge(statistics)
+    if ridge >= limit:
+        return
+    smallest, varied = 1.0 / inverse_norm(factor / np.sqrt(before)[:, None]), before > 2 * ridge
+    ratio = squared_lengths(statistics)[0][varied] / before[varied]
+    mean = float(ratio.mean()) if varied.any() else 0.0
+    if smallest < 8 * EPS * statistics.n_features**0.5 * mean:
+        warnings.warn(
+            f"ridge {ridge:g} is below {limit:.0e}, the smallest that sums of products can "
+            f"tell here ({_condition(statistics)}): the weights hold rounding; {REMEDY}",
+            PrecisionWarning,
+            stacklevel=3,
+        )
 
 
 def solve_path(
@@ -476,7 +475,9 @@ def solve_path(
     [2.0, 1.0]
     """
     acted_on = rescaled(statistics, scale).floats
-    values = list(map(checked_ridge, ridges))
+    values = list(map(float, ridges))
+    for value in values:
+        check_type(value, NonNegativeFloat, "ridge")
     if len(values) < SPECTRUM_FROM:
         found = [solve_readout(acted_on, value, intercept=intercept) for value in values]
     else:
@@ -555,7 +556,7 @@ class Spectrum:
         >>> Spectrum.of(RidgeStatistics.from_states(z, y)).values
         array([2.])
         """
-        G, C = _system(statistics, intercept)
+        G, C = statistics.lower_moments(intercept=intercept)
         n, F = statistics.n_rows, len(G)
         Q = None
         if within and F >= WIDE and 0 < n <= F // 4:
@@ -589,17 +590,6 @@ class Spectrum:
         return np.asarray(np.divide(1.0, shifted, out=np.zeros_like(shifted), where=kept))
 
 
-def checked_ridge(ridge: float) -> float:
-    """Return a ridge after checking that it is one number, finite and not negative.
-
-    >>> checked_ridge(np.float64(0.5))
-    0.5
-    """
-    if np.ndim(ridge) or not math.isfinite(ridge) or ridge < 0:
-        raise ValueError(f"ridge is {ridge}; pass a finite number that is not negative")
-    return float(ridge)
-
-
 def readout_from(
     statistics: RidgeStatistics, weights: Array, ridge: float, *, intercept: bool
 ) -> Readout:
@@ -615,15 +605,6 @@ def readout_from(
     known = statistics.floats
     offset = (known.target_sum - known.feature_sum @ weights) / known.weight
     return Readout(weights, offset, ridge)
-
-
-def _system(statistics: RidgeStatistics, intercept: bool) -> tuple[Array, Array]:
-    if statistics.n_rows == 0 or statistics.weight <= 0:
-        raise ValueError(
-            f"the statistics hold {statistics.n_rows} rows of total weight {statistics.weight:g}; "
-            "add data before solving"
-        )
-    return statistics.lower_moments(intercept=intercept)
 
 
 def singular_error(

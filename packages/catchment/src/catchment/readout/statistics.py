@@ -31,7 +31,6 @@ from catchment.arrays import Array, Integers, frozen, refuse_nonfinite
 from catchment.errors import FingerprintError, IntegrityError, UploadError
 from catchment.features.base import handed
 from catchment.readout import integers
-from catchment.readout.device import same_features
 from catchment.readout.fixed_point import FixedPoint
 from catchment.wire import (
     LATER,
@@ -101,6 +100,18 @@ class Readout:
         if ridge.shape not in ((1,), intercept.shape):
             raise IntegrityError(f"ridges came with shape {ridge.shape}")
         return cls(weights, intercept, ridge[0] if len(ridge) == 1 else cast(Any, ridge))
+
+
+ANY_DEVICE = " any device"  # after the fingerprint of statistics that depend on it
+
+
+def same_features(one: str, other: str) -> bool:
+    """Whether statistics of two fingerprints are of one map, whatever devices and rows they took.
+
+    >>> same_features("5b3a any device", "5b3a"), same_features("5b3a", "77ef")
+    (True, False)
+    """
+    return one.split(" ")[0] == other.split(" ")[0]
 
 
 def packed_length(size: int) -> int:
@@ -646,6 +657,8 @@ class RidgeStatistics(Structure):
     def lower_moments(self, *, intercept: bool = True) -> tuple[Array, Array]:
         """Return what `moments` does, with only the lower triangle of the Gram matrix filled in.
 
+        ValueError if there are no rows.
+
         >>> z, y = np.array([[1.0, 0.0], [3.0, 1.0]]), np.array([[0.0], [4.0]])
         >>> np.tril(RidgeStatistics.from_states(z, y).lower_moments()[0])
         array([[2. , 0. ],
@@ -653,7 +666,12 @@ class RidgeStatistics(Structure):
         """
         if self.fixed is not None:
             return self.floats.lower_moments(intercept=intercept)
-        if not intercept or self.weight <= 0:
+        if self.n_rows == 0 or self.weight <= 0:
+            raise ValueError(
+                f"the statistics hold {self.n_rows} rows of total weight {self.weight:g}; "
+                "add data before solving"
+            )
+        if not intercept:
             return unpack_lower(self.gram), self.cross.copy()
         mean = self.feature_sum / self.weight
         from catchment.readout.exact_kernels import unpack_rows

@@ -54,7 +54,7 @@ from catchment.readout.accumulation import accumulate
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.model import Model, fitted_pipeline, solved_model
 from catchment.readout.ridge_choice import chosen_readout
-from catchment.readout.solve import Spectrum, checked_ridge, feature_scale, rescaled
+from catchment.readout.solve import Spectrum, feature_scale, rescaled
 from catchment.readout.statistics import Readout, RidgeStatistics
 
 Inputs = ArrayLike | Sequence[ArrayLike]
@@ -700,7 +700,7 @@ def leave_one_out(
         scale = feature_scale(statistics)
         away = away / scale
     spectrum = Spectrum.of(rescaled(statistics, scale))
-    inverse = spectrum.inverse(checked_ridge(readout.ridge))
+    inverse = spectrum.inverse(readout.ridge)
     leverage = (away @ spectrum.vectors) ** 2 @ inverse + 1.0 / statistics.weight
     # Weights below one per row, or rows fitted exactly, leave nothing to divide by.
     left = np.clip(1.0 - leverage, 1e-3, 1.0)

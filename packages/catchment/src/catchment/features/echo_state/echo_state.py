@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from catchment.arrays import Array, NonNegativeInt, PositiveInt, check_type
 from catchment.errors import IntegrityError
-from catchment.features.base import Arrays, Bits, FeatureMap, Part, in_fixed_point
+from catchment.features.base import Arrays, Bits, FeatureMap, Part, in_fixed_point, power_of_two
 from catchment.features.echo_state.reservoir import Program, Reservoir, shared
 from catchment.features.echo_state.run import (
     Batch,
@@ -51,7 +51,6 @@ from catchment.features.echo_state.settings import (
     StateBits,
     Uniform,
     per_layer,
-    power_of_two,
 )
 from catchment.features.echo_state.weights import DEFAULT_RANGE, ROUND, layer_arrays, layers_of
 from catchment.parallel import ordered_map

@@ -46,7 +46,7 @@ from catchment.arrays import (
     refuse_nonfinite,
 )
 from catchment.errors import FinerRadiusWarning, FingerprintError, IntegrityError
-from catchment.features.base import OR_WIDER, handed, warn_of_clipping
+from catchment.features.base import OR_WIDER, handed, power_of_two, warn_of_clipping
 from catchment.features.echo_state.run import advance, found_cut, inputs_in_fixed_point
 from catchment.features.echo_state.settings import (
     PER_LAYER,
@@ -65,7 +65,6 @@ from catchment.features.echo_state.settings import (
     known_radius,
     per_layer,
     plain,
-    power_of_two,
     raw_matrix,
     settings_of,
 )

@@ -72,17 +72,6 @@ StateBits = Annotated[int, Ge(LEAST_DIGITS), Le(MOST_DIGITS)]
 InputRange = Annotated[float, Ge(2**-8), Le(2**8)]  # a power of two
 
 
-def power_of_two(value: float, name: str) -> float:
-    """Return the value if it is a power of two.
-
-    >>> power_of_two(8, "range")
-    8.0
-    """
-    if math.frexp(value)[0] != 0.5:
-        raise ValueError(f"{name} is {value:g}; give a power of two, such as 4 or 8")
-    return float(value)
-
-
 def cut_of(value: Any, name: str) -> tuple[int, int]:
     """Return the length of a part and its warm-up: both 0, or a warm-up up to the length.
 

@@ -12,11 +12,10 @@ A layer has a sparse recurrent matrix, a sparse input matrix, and per-unit value
 
 with leak a, activation f, and gain g and shift s of intrinsic plasticity (1 and 0 unless adapted).
 
-`spectral_radius` is what LAPACK or an Arnoldi iteration say, whose last digits differ between
-processors.
-`common_radius` is a number that every machine finds, as docs/concepts/recipes.md says: the quotient
-y'Ax / y'x of both eigenvectors in integers (Ostrowski 1959, "On the convergence of the Rayleigh
-quotient iteration"), rounded to 20 significant bits. A matrix is first cut into the strongly
+`common_radius` is a number that every machine finds, as docs/concepts/recipes.md says. LAPACK or an
+Arnoldi iteration find both eigenvectors, and the radius is their quotient y'Ax / y'x in integers
+(Ostrowski 1959, "On the convergence of the Rayleigh quotient iteration"), rounded to 20 significant
+bits; `spectral_radius` is the nearest float64. A matrix is first cut into the strongly
 connected parts of its graph (Pearce 2016, "A space-efficient algorithm for finding strongly
 connected components"), so one without a cycle has only zeros, exactly. The iteration restarts with
 a quarter of what it has (Wu and Simon 2000, "Thick-restart Lanczos method") and has to find several
@@ -428,7 +427,7 @@ def spectral_radius(W: SparseRows) -> float:
     >>> spectral_radius(SparseRows.from_dense(np.array([[0.0, 2.0], [0.0, 0.0]])))
     0.0
     """
-    return float(max(_radii(W, lambda part: float(np.abs(_eigen(part)[0]).max()))))
+    return float(max(_radii(W)))
 
 
 def common_radius(W: SparseRows) -> tuple[float, bool]:
@@ -437,7 +436,7 @@ def common_radius(W: SparseRows) -> tuple[float, bool]:
     >>> common_radius(SparseRows.from_dense(np.array([[0.0, 2.0], [1.0, 0.0]])))
     (1.4142131805419922, False)
     """
-    return rounded_radius(max(_radii(W, lambda part: _exact_radius(part, *_eigen(part)))))
+    return rounded_radius(max(_radii(W)))
 
 
 def rounded_radius(radius: Fraction) -> tuple[float, bool]:
@@ -453,8 +452,8 @@ def rounded_radius(radius: Fraction) -> tuple[float, bool]:
     return float(round(radius / unit) * unit), False
 
 
-def _radii(W: SparseRows, of: Callable[[SparseRows], float | Fraction]) -> Iterator[Fraction]:
-    """Yield the radius of each strongly connected part of the graph: `of` it if it is no cycle."""
+def _radii(W: SparseRows) -> Iterator[Fraction]:
+    """Yield the radius of each strongly connected part of the graph, to many digits."""
     if W.n_columns != W.n_rows:
         raise ValueError(f"the matrix is {W.n_rows} x {W.n_columns}; give a square one")
     if not np.isfinite(W.values).all():
@@ -477,7 +476,7 @@ def _radii(W: SparseRows, of: Callable[[SparseRows], float | Fraction]) -> Itera
             unit = unit if abs(unit) > MOST_EXPONENT else 0
             scaled = SparseRows.from_coordinates(*own[:2], np.ldexp(own[2], -unit), n, n)
             with single_blas_thread():
-                radius = Fraction(of(scaled)) * Fraction(2) ** unit
+                radius = _exact_radius(scaled) * Fraction(2) ** unit
         yield radius
 
 
@@ -631,8 +630,9 @@ def _start(n: int) -> Array:
     return uniform(Words(seed=0, layer=0, purpose=Purpose.PROBE), n, -1.0, 1.0)
 
 
-def _exact_radius(matrix: SparseRows, values: Vector, vectors: Vector | None) -> Fraction:
-    """Return the largest of the absolute eigenvalues that `_eigen` found, to many more digits."""
+def _exact_radius(matrix: SparseRows) -> Fraction:
+    """Return the largest absolute eigenvalue, to many more digits than `_eigen` finds."""
+    values, vectors = _eigen(matrix)
     sizes = np.abs(values)
     # Of two conjugate ones either does.
     alike = np.flatnonzero((sizes >= (1.0 - ALIKE) * sizes.max()) & (values.imag >= 0.0))

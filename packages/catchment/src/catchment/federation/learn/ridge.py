@@ -60,8 +60,12 @@ from catchment.federation.learn.sums import (
 from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drift_figures, drifts
 from catchment.federation.messages import TURN
 from catchment.federation.rows import segment, targets_of
-from catchment.readout.accumulation import accumulate, accumulate_each
-from catchment.readout.device import group_size, statistics_name
+from catchment.readout.accumulation import (
+    accumulate,
+    accumulate_each,
+    group_size,
+    statistics_name,
+)
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, solved_model

@@ -38,7 +38,7 @@ from catchment.federation.learn.sums import (
 from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import Result
 from catchment.federation.rows import targets_of
-from catchment.readout.device import device_for
+from catchment.readout.accumulation import device_for
 from catchment.readout.intervals import Counts, Intervals, error_counts, increasing
 from catchment.readout.metrics import ClassCounts, ErrorSums
 from catchment.readout.model import Model

@@ -55,12 +55,11 @@ from catchment.federation.runs.folder import MODEL
 from catchment.federation.runs.read import Run, last_state, read_digests, read_run
 from catchment.plugins import plugin
 from catchment.readout.detector import Detector
-from catchment.readout.device import same_features
 from catchment.readout.heads import HEADS
 from catchment.readout.linear_algebra import toeplitz
 from catchment.readout.model import Model, PersonalModels
 from catchment.readout.predictor import Predictor
-from catchment.readout.statistics import Readout, unpack
+from catchment.readout.statistics import Readout, same_features, unpack
 from catchment.wire import NOTHING, Message
 from catchment.wire.kept import GONE
 
