@@ -71,7 +71,7 @@ FACES = {
     "catchment.readout": (
         "Autocovariances autocovariances ClassCounts Counts Detector ErrorSums Forecast LDA "
         "FixedPoint Intervals KnownClasses Model "
-        "MahalanobisDetector OpenSetModel PersonalModels Predictor "
+        "MahalanobisDetector OnlineAdaptation OpenSetModel PersonalModels Predictor "
         "Readout RidgeChoice RidgeStatistics CosineHead accumulate accuracy choose_by_blocks "
         "choose_by_gcv forecasts log_edges nrmse "
         "train SelfTraining self_train"

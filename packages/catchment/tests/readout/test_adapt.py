@@ -16,6 +16,7 @@ from catchment.privacy import Clip, GaussianNoise
 from catchment.readout import (
     LDA,
     Model,
+    OnlineAdaptation,
     Readout,
     RidgeStatistics,
     SelfTraining,
@@ -212,6 +213,18 @@ def test_adapting_again_begins_with_the_same_sums(
     once = model.adapt(own[:10])
     assert once.statistics is model.statistics
     assert once.adapt(own).predict(own[0]) in (model.classes or ())
+
+
+def test_online_is_adapting_to_the_rows_that_count(
+    model: Model, people: dict[str, list[Recording]]
+) -> None:
+    own = people["user-000"]
+    online = OnlineAdaptation(base=model, length=15)
+    assert online.model is model
+    for one in own[:20]:
+        online = online.update([one])
+    expected = model.adapt(own[5:20])
+    np.testing.assert_array_equal(online.model.readout.weights, expected.readout.weights)
 
 
 def test_what_cannot_adapt_is_refused_in_a_sentence(

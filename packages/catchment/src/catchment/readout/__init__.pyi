@@ -1,5 +1,9 @@
 from catchment.readout.accumulation import accumulate as accumulate
-from catchment.readout.adapt import SelfTraining as SelfTraining, self_train as self_train
+from catchment.readout.adapt import (
+    OnlineAdaptation as OnlineAdaptation,
+    SelfTraining as SelfTraining,
+    self_train as self_train,
+)
 from catchment.readout.detector import (
     Detector as Detector,
     MahalanobisDetector as MahalanobisDetector,
@@ -156,6 +160,7 @@ __all__ = [
     "LDA",
     "MahalanobisDetector",
     "Model",
+    "OnlineAdaptation",
     "OpenSetModel",
     "PersonalModels",
     "Predictor",

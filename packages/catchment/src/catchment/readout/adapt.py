@@ -21,7 +21,7 @@ integers like any other where the features lie in fixed point: weights are count
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -253,6 +253,51 @@ def adaptable(model: Model, statistics: RidgeStatistics) -> Model:
             "standardize, or noise), and adapt would solve another one; leave out adapt"
         )
     return made
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OnlineAdaptation:
+    """A model that goes on learning its owner as windows come, and forgets the oldest of them.
+
+    Parameters
+    ----------
+    base
+        The model as it was delivered, with its sums.
+    length
+        Only so many of the last rows count.
+    z
+        (n, F) feature rows so far.
+
+    >>> from catchment import federate
+    >>> from catchment.data import synthetic_wearables
+    >>> people = synthetic_wearables(4, 0, windows_per_user=30)
+    >>> new = people.pop("user-000")
+    >>> model = federate("default", people, adaptable=True).model
+    >>> online = OnlineAdaptation(base=model)
+    >>> for one in new[:3]:
+    ...     online = online.update([one])
+    >>> len(online.z), online.model.predict(new[3]) in model.classes
+    (3, True)
+    """
+
+    base: Model
+    rule: SelfTraining = field(default_factory=SelfTraining)
+    length: PositiveInt = 2000
+    z: Array = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        needed(self.base)
+
+    def update(self, new: New) -> OnlineAdaptation:
+        """Return the state after further raw recordings, oldest first."""
+        z = rows_of(self.base, new)
+        return replace(self, z=np.concatenate([self.z, z] if self.z.size else [z])[-self.length :])
+
+    @property
+    def model(self) -> Model:
+        """The model adapted to the rows that count now."""
+        return adapted(self.base, self.z, self.rule)[0] if self.z.size else self.base
 
 
 def described(model: Model) -> str:
