@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
@@ -167,19 +166,27 @@ def fit(
 
 def _remark(clients: Iterable[object]) -> None:
     """Warn of recordings that are hardly what was meant: of one step, or with unnamed classes."""
-    listed = (one for held in clients if isinstance(held, list | tuple) for one in held)
-    some = list(islice(listed, MOST_SEEN))
-    whole = [one for one in some if isinstance(one, Recording) and one.per_step is False]
-    if len(some) < 2 or len(whole) < len(some):
+    some: list[Recording] = []
+    for held in clients:
+        if isinstance(held, list | tuple):
+            some += held[: MOST_SEEN - len(some)]
+        if len(some) == MOST_SEEN:
+            break
+    longest, named, targets = 0, False, []
+    for one in some:
+        if not isinstance(one, Recording) or one.y is None or one.per_step:
+            return
+        longest, named = max(longest, len(one.u)), named or bool(one.classes)
+        targets.append(one.y)
+    if len(targets) < 2:
         return
-    if max(one.n_steps for one in whole) == 1:
+    if longest == 1:
         warnings.warn(
             "every recording has one step, so that nothing changes in time; a recording is all "
             "rows (T, I) of one measurement",
             stacklevel=3,
         )
-    targets = [one.y for one in whole if one.y is not None and not one.classes]
-    if len(targets) == len(whole) and len({y.shape for y in targets}) == 1:
+    if not named and len({*map(np.shape, targets)}) == 1:
         y = np.stack(targets)
         if are_classes(y) and len(np.unique(y, axis=0)) > 1:
             warnings.warn(
