@@ -56,12 +56,7 @@ def _cases() -> Iterator[tuple[FeatureMap, int]]:
         yield EchoState(20, bits=None, feature_bits=None), width
         yield EchoState(20, precision="float32"), width
     yield EchoState(300, density=0.5), 12  # dense enough for a product of matrices
-    windows = (
-        known_map("minirocket"),
-        Hydra(8),
-        WindowStatistics(),
-        AppendNorm(WindowStatistics()),
-    )
+    windows = known_map("minirocket"), Hydra(8), WindowStatistics(), AppendNorm(WindowStatistics())
     for described in (*windows, DiagonalReservoir(16)):
         yield described, 3
         yield described, 48

@@ -12,14 +12,7 @@ import pytest
 from catchment.federation import Record, Refusal
 from catchment.federation.measure import Comparison, Row
 from catchment.federation.runs import Run
-from catchment.report import (
-    DARK,
-    LIGHT,
-    Theme,
-    client_scores,
-    lead,
-    render,
-)
+from catchment.report import client_scores, lead, render, theme
 from tests.report.pages import Checked
 
 WHY = Refusal("p03", "refused", "there is no column 'y'")
@@ -153,13 +146,14 @@ def mixed(one: str, other: str, share: float) -> str:
     return "#" + "".join(f"{round(a * share + b * (1 - share)):02x}" for a, b in parts)
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK])
-def test_colors_can_be_told_from_the_page(theme: Theme) -> None:
+@pytest.mark.parametrize("dark", [False, True])
+def test_colors_can_be_told_from_the_page(dark: bool) -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    for words in (theme.text, theme.muted, theme.warning, theme.series[0]):
-        assert contrast(words, theme.page) >= 4.5
-    for drawn in theme.series[:2]:
-        assert contrast(drawn, theme.page) >= 3
+    colors = theme(dark)
+    for words in (colors.text, colors.muted, colors.warning, colors.series[0]):
+        assert contrast(words, colors.page) >= 4.5
+    for drawn in colors.series[:2]:
+        assert contrast(drawn, colors.page) >= 3
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):  # the numbers of a confusion
-        cell = mixed(theme.series[0], theme.grid, share * theme.deepest / 100)
-        assert contrast(theme.text, cell) >= 4.5
+        cell = mixed(colors.series[0], colors.grid, share * colors.deepest / 100)
+        assert contrast(colors.text, cell) >= 4.5

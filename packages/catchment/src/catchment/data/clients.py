@@ -141,7 +141,8 @@ def label_skew(
     >>> sum(len(part) for part in label_skew(data, 4, alpha=0.3).values())
     40
     """
-    _refuse(n_clients, len(sequences), alpha=alpha)
+    _refuse(n_clients, len(sequences))
+    check_type(alpha, PositiveFloat, "alpha")
     labels = np.array([_label(sequence) for sequence in sequences])
     rng = seeded_generator(seed)
     groups: list[list[int]] = [[] for _ in range(n_clients)]
@@ -274,13 +275,12 @@ def _how_many(amount: float, n: int, name: str) -> int:
     )
 
 
-def _refuse(n_clients: int, n_items: int, items: str = "recordings", *, alpha: float = 1.0) -> None:
+def _refuse(n_clients: int, n_items: int, items: str = "recordings") -> None:
     if not 1 <= n_clients <= n_items:
         raise ValueError(
             f"cannot make {n_clients} clients of {n_items} {items}; "
             "every client needs at least one, so ask for fewer clients"
         )
-    check_type(alpha, PositiveFloat, "alpha")
 
 
 S = TypeVar("S")

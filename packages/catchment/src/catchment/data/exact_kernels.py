@@ -47,17 +47,6 @@ def _split(rest, piece, n, grain):
         rest[b] -= part
 
 
-@njit(error_model="numpy")
-def _without_missing(rest, n):
-    """Put zeros in place of NaN; return how many there were."""
-    missing = 0
-    for b in range(n):
-        if rest[b] != rest[b]:
-            rest[b] = 0.0
-            missing += 1
-    return missing
-
-
 @njit([_SIGNATURE], cache=True, nogil=True, error_model="numpy")
 def add_rows(u, bound, count, sums, products):
     """Add rows u (T, I); return T, or where a chunk with a bad number begins.
@@ -77,7 +66,11 @@ def add_rows(u, bound, count, sums, products):
             # The sum of squares is no less than the largest square, and quicker to find.
             energy = _dot(rest, rest, n)
             if energy != energy:
-                count[i] -= _without_missing(rest, n)
+                missing = 0
+                for b in range(n):
+                    missing += rest[b] != rest[b]
+                    rest[b] = rest[b] if rest[b] == rest[b] else 0.0
+                count[i] -= missing
                 energy = _dot(rest, rest, n)
             if not energy < bound * bound and not np.abs(rest[:n]).max() < bound:
                 return first

@@ -581,8 +581,7 @@ def check_continuable(preprocessing: Preprocessing) -> None:
     if preprocessing.gaps not in ("hold", "error"):
         raise ValueError(
             f"gaps is {preprocessing.gaps!r}, which looks at steps that are not there yet in a "
-            "recording "
-            'that goes on; pass gaps="hold" or "error"'
+            'recording that goes on; pass gaps="hold" or "error"'
         )
     if preprocessing.scale in ("recording", "own"):
         raise ValueError(

@@ -18,8 +18,6 @@ from catchment.report.charts import (
     text as text,
 )
 from catchment.report.html import (
-    DARK as DARK,
-    LIGHT as LIGHT,
     MOST_MARKS as MOST_MARKS,
     MOST_ROUNDS as MOST_ROUNDS,
     SOME_CLIENTS as SOME_CLIENTS,
