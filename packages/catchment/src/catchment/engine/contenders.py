@@ -17,7 +17,6 @@ from catchment.federation.measure.baselines import (
     Dummy,
     Outcome,
     Row,
-    pooled,
     season_of,
 )
 from catchment.federation.measure.evaluation import Evaluation, Score, Scores
@@ -100,8 +99,8 @@ def centralized(plan: AnyPlan, *, threads: int | None = None) -> Contender:
     """Return the contender that runs a plan on one client who holds everybody's data."""
 
     def alone(train: Clients, test: Clients) -> Outcome:
-        everything = {name: list(data_of(source)()) for name, source in train.items()}
-        outcome = _outcome(plan, pooled(everything), test, threads=threads)
+        everything = {"all": [one for name in sorted(train) for one in data_of(train[name])()]}
+        outcome = _outcome(plan, everything, test, threads=threads)
         return Outcome(outcome.scores, (), outcome.model, "all data in one place")
 
     return alone

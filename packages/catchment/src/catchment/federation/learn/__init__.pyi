@@ -7,7 +7,6 @@ from catchment.federation.learn.own_readouts import (
     towards as towards,
 )
 from catchment.federation.learn.ridge import FederatedRidge as FederatedRidge
-from catchment.federation.learn.scaling import FederatedScaling as FederatedScaling
 from catchment.federation.learn.sums import group_of as group_of
 from catchment.federation.learn.unlearning import (
     Certificate as Certificate,
@@ -17,6 +16,7 @@ from catchment.federation.learn.unlearning import (
     unlearn_rows as unlearn_rows,
 )
 from catchment.federation.learn.yule_walker import FederatedYuleWalker as FederatedYuleWalker
+from catchment.federation.workflow import FederatedScaling as FederatedScaling
 
 # For the other packages and the tests; may change without notice.
 from catchment.federation.learn.candidates import (
@@ -32,7 +32,6 @@ from catchment.federation.learn.own_readouts import (
     smallest_good_step as smallest_good_step,
 )
 from catchment.federation.learn.ridge import automatic_ridge as automatic_ridge
-from catchment.federation.learn.scaling import SentMoments as SentMoments
 from catchment.federation.learn.sums import (
     Digest as Digest,
     MANY as MANY,
@@ -47,6 +46,7 @@ from catchment.federation.learn.unlearning import (
     certified as certified,
     kept_and_removed as kept_and_removed,
 )
+from catchment.federation.workflow import SentMoments as SentMoments
 
 __all__ = [
     "Candidates",

@@ -22,7 +22,7 @@ from catchment.federation.measure.outliers import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment.federation.measure.baselines import pooled as pooled, season_of as season_of
+from catchment.federation.measure.baselines import season_of as season_of
 from catchment.federation.measure.evaluation import evaluate as evaluate, metrics as metrics
 from catchment.federation.measure.outliers import (
     left_out_losses as left_out_losses,

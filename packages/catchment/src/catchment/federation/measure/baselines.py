@@ -10,7 +10,7 @@ Ways to learn, side by side: what each scores, on whom it does worst, and what i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -210,15 +210,6 @@ def season_of(series: Iterable[Array]) -> int | None:
         return None
     # Two seasons are as alike as one: the shortest that is nearly as good.
     return int(peaks[r[peaks] > 0.8 * r[peaks].max()][0])
-
-
-def pooled(clients: Mapping[str, Sequence[Recording]]) -> dict[str, list[Recording]]:
-    """Return one client, "all", that holds everybody's sequences in the order of the names.
-
-    >>> {name: len(held) for name, held in pooled({"b": [], "a": [Recording([0.0])]}).items()}
-    {'all': 1}
-    """
-    return {"all": [sequence for name in sorted(clients) for sequence in clients[name]]}
 
 
 @dataclass(frozen=True, eq=False)

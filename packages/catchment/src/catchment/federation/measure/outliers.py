@@ -281,15 +281,6 @@ def _moments(statistics: RidgeStatistics, scale: Array) -> tuple[Array, Array]:
     return mean, unpack(divided.gram) / divided.weight - np.outer(mean, mean)
 
 
-def p_values(scores: Array, earlier: Array) -> Array:
-    """Return the p-value (n,) of each score among earlier ones: its rank from above.
-
-    >>> p_values(np.array([0.0, 2.5]), np.array([1.0, 2.0, 3.0]))
-    array([1. , 0.5])
-    """
-    return np.asarray((1 + (earlier[None, :] >= scores[:, None]).sum(axis=1)) / (1 + len(earlier)))
-
-
 def drifts(
     history: Sequence[RoundScores], false_positive_rate: float = FALSE_ALARMS
 ) -> tuple[Drift, ...]:
@@ -313,7 +304,8 @@ def drifts(
         earlier = np.empty(0)
         for one in history:
             scores: Array = getattr(one, kind)
-            chances = p_values(scores, earlier)
+            above = (earlier[None, :] >= scores[:, None]).sum(axis=1)
+            chances = (1 + above) / (1 + len(earlier))
             found += [
                 Drift(client, one.round, kind, math.exp(score), float(p))
                 for client, score, p in zip(one.clients, scores, chances, strict=True)

@@ -672,7 +672,10 @@ class GaussianNoise(Protection):
 
     @property
     def in_floats(self) -> Amount:
-        """How much noise there is on a sum of float64 vectors of `min_clients` clients."""
+        """How much noise there is on a sum of float64 vectors of `min_clients` clients.
+
+        `multiplier`, `spread`, `share`, `step` and `cost` are those of this.
+        """
         return self.amount(whole=False)
 
     multiplier: ClassVar[float] = handed("in_floats.multiplier")
