@@ -531,9 +531,7 @@ class Reservoir:
         """Units of all layers together."""
         return sum(per_layer(self.units))
 
-    @property
-    def n_inputs(self) -> int:
-        return self.inputs
+    n_inputs: ClassVar[int] = handed("inputs")
 
     @property
     def is_drawn(self) -> bool:
