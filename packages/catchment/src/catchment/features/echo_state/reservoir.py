@@ -531,7 +531,9 @@ class Reservoir:
         """Units of all layers together."""
         return sum(per_layer(self.units))
 
-    n_inputs: ClassVar[int] = handed("inputs")
+    @property
+    def n_inputs(self) -> int:
+        return self.inputs
 
     @property
     def is_drawn(self) -> bool:
