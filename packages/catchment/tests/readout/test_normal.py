@@ -95,5 +95,5 @@ def test_what_has_no_inverse_or_no_rows_is_refused() -> None:
         MahalanobisDetector.of(pooled_sums(), 0.0).scores(rows()[0])
     with pytest.raises(ValueError, match="nothing varies"):
         MahalanobisDetector.of(RidgeStatistics.from_states(np.ones((5, 2)), np.zeros((5, 1))))
-    with pytest.raises(ValueError, match="no row"):
+    with pytest.raises(ValueError, match="hold 0 rows"):
         MahalanobisDetector.of(RidgeStatistics.zero(2, 1))

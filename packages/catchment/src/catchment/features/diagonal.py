@@ -203,8 +203,47 @@ class DiagonalReservoir(FeatureMap):
 
     @cached_property
     def wiring(self) -> Wiring:
-        """Everything that is drawn from the seed."""
-        return wire(self)
+        """Everything that is drawn from the seed; only by operations that IEEE 754 rounds.
+
+        >>> drawn = DiagonalReservoir(19, states=8, memory=(1.0, 10.0), n_inputs=1).wiring
+        >>> bool(((drawn.eigenvalues**2).sum(axis=0) < 1).all()), drawn.shifts.tolist()
+        (True, [-1])
+        """
+        assert self.memory != "auto"
+        N, products, mixed = self._states, self._products, self._mixed
+
+        def words(purpose: Purpose) -> Words:
+            return Words(seed=self.seed, layer=0, purpose=purpose)
+
+        # Each of k equal parts of the half circle has one angle, and the moduli m / (1 + m) are
+        # those of memories m that grow by one factor, in random order.
+        k, drawn, directions = N // 2, words(Purpose.RECURRENT_VALUES), np.empty((2, N // 2))
+        on_circle((np.arange(k) + uniform(drawn, k)) / k * self.frequencies, directions)
+        memories = geometric(k, *self.memory)[permutation(drawn, k)]
+        moduli = memories / (1.0 + memories)
+        # Input weights (I, k) are directions of length 1 - modulus, so that no state leaves the
+        # range: the sum of a state's weights on one channel's past is then at most 1.
+        drawn, length = words(Purpose.INPUT_VALUES), np.zeros(k)
+        W = uniform(drawn, self.known_inputs * k, -1.0, 1.0).reshape(self.known_inputs, k)
+        for row in W:  # in this order on every machine
+            length += row * row
+        places = words(Purpose.RECURRENT_PLACES)
+        shifts = np.concatenate([[-1], permutation(places, max(1, N // 2))])
+        n_turns = -(-mixed // N)
+        turns = [np.resize(permutation(places, N), MIXED) for _ in range(n_turns)]
+        leak = uniform(words(Purpose.LEAK), products + mixed, *self.leak_rate)
+        leak[: min(N, products)] = 1.0
+        weight = self.gain / math.sqrt(MIXED)
+        M = signs(words(Purpose.ACTIVATION), MIXED * mixed).reshape(MIXED, mixed) * weight
+        bias = uniform(words(Purpose.BIAS), mixed, -1.0, 1.0)
+        return Wiring(
+            rounded(W / np.sqrt(length) * (1.0 - moduli), INPUT_WEIGHT_DIGITS),
+            rounded(moduli * directions, EIGENVALUE_DIGITS),
+            shifts[: -(-products // N)].astype(np.int64),
+            np.array(turns, dtype=np.int64).reshape(n_turns, MIXED),
+            np.vstack([rounded(M, MIX_DIGITS), rounded(bias, BIAS_DIGITS)]),
+            rounded(leak, LEAK_DIGITS),
+        )
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
@@ -289,50 +328,6 @@ def most_products(n_states: int) -> int:
     12
     """
     return n_states + n_states * (n_states // 2)
-
-
-def wire(one: DiagonalReservoir) -> Wiring:
-    """Return the numbers of a bound reservoir; only operations that IEEE 754 rounds are used.
-
-    >>> drawn = wire(DiagonalReservoir(19, states=8, memory=(1.0, 10.0), n_inputs=1))
-    >>> bool(((drawn.eigenvalues**2).sum(axis=0) < 1).all()), drawn.shifts.tolist()
-    (True, [-1])
-    """
-    assert one.memory != "auto"
-    N, products, mixed = one._states, one._products, one._mixed
-
-    def words(purpose: Purpose) -> Words:
-        return Words(seed=one.seed, layer=0, purpose=purpose)
-
-    # Each of k equal parts of the half circle has one angle, and the moduli m / (1 + m) are those
-    # of memories m that grow by one factor, in random order.
-    k, drawn, directions = N // 2, words(Purpose.RECURRENT_VALUES), np.empty((2, N // 2))
-    on_circle((np.arange(k) + uniform(drawn, k)) / k * one.frequencies, directions)
-    memories = geometric(k, *one.memory)[permutation(drawn, k)]
-    moduli = memories / (1.0 + memories)
-    # Input weights (I, k) are directions of length 1 - modulus, so that no state leaves the range:
-    # the sum of a state's weights on one channel's past is then at most 1.
-    drawn, length = words(Purpose.INPUT_VALUES), np.zeros(k)
-    W = uniform(drawn, one.known_inputs * k, -1.0, 1.0).reshape(one.known_inputs, k)
-    for row in W:  # in this order on every machine
-        length += row * row
-    places = words(Purpose.RECURRENT_PLACES)
-    shifts = np.concatenate([[-1], permutation(places, max(1, N // 2))])
-    n_turns = -(-mixed // N)
-    turns = [np.resize(permutation(places, N), MIXED) for _ in range(n_turns)]
-    leak = uniform(words(Purpose.LEAK), products + mixed, *one.leak_rate)
-    leak[: min(N, products)] = 1.0
-    weight = one.gain / math.sqrt(MIXED)
-    M = signs(words(Purpose.ACTIVATION), MIXED * mixed).reshape(MIXED, mixed) * weight
-    bias = uniform(words(Purpose.BIAS), mixed, -1.0, 1.0)
-    return Wiring(
-        rounded(W / np.sqrt(length) * (1.0 - moduli), INPUT_WEIGHT_DIGITS),
-        rounded(moduli * directions, EIGENVALUE_DIGITS),
-        shifts[: -(-products // N)].astype(np.int64),
-        np.array(turns, dtype=np.int64).reshape(n_turns, MIXED),
-        np.vstack([rounded(M, MIX_DIGITS), rounded(bias, BIAS_DIGITS)]),
-        rounded(leak, LEAK_DIGITS),
-    )
 
 
 LIMIT = 8.0  # largest absolute value of inputs, drives and states

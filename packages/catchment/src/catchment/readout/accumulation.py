@@ -244,7 +244,15 @@ def _side_by_side(
 ) -> dict[int, RidgeStatistics]:
     """Return the statistics of small groups by their numbers."""
     found: dict[int, RidgeStatistics] = {}
-    for fixed, numbers in _alike(features, waiting, classes):
+    # Those with equally many targets, in the same units, are summed together.
+    alike: dict[tuple[int, FixedPoint | None], list[int]] = {}
+    agreed: FixedPoint | None = None
+    for k, group in waiting.items():
+        width = recording_targets(group, per_step=features.per_step)[0].shape[-1]
+        if agreed is None or classes is None:
+            agreed = FixedPoint.of(features, classes=classes, among=group)
+        alike.setdefault((width, agreed), []).append(k)
+    for (_, fixed), numbers in alike.items():
         held = [waiting[k] for k in numbers]
         if place is None:
             made = _each_short(features, [one for (one,) in held], fixed)
@@ -457,18 +465,3 @@ def _moments(sums: Sums, part: Part, n_sums: int = 1, *, helped: bool = False) -
         for future in pending:
             future.result()
     return n_rows, reduce(_plus, [(0, total.result()) for total in totals])[1]
-
-
-def _alike(
-    features: FeatureMap, waiting: Mapping[int, Sequence[Recording]], classes: bool | None
-) -> Iterator[tuple[FixedPoint | None, list[int]]]:
-    """Yield the numbers of groups with equally many targets, in the same units."""
-    alike: dict[tuple[int, FixedPoint | None], list[int]] = {}
-    agreed: FixedPoint | None = None
-    for k, group in waiting.items():
-        width = recording_targets(group, per_step=features.per_step)[0].shape[-1]
-        if agreed is None or classes is None:
-            agreed = FixedPoint.of(features, classes=classes, among=group)
-        alike.setdefault((width, agreed), []).append(k)
-    for (_, fixed), numbers in alike.items():
-        yield fixed, numbers

@@ -104,11 +104,11 @@ class MahalanobisDetector(Structure):
             Whether features are divided by their standard deviation before the covariance is
             shrunk, so that the scale of a feature makes no difference.
         """
-        n = _checked_weight(statistics)
+        (G, _), n = statistics.moments(), float(statistics.weight)
         mean = statistics.floats.feature_sum / n
         scale = feature_scale(statistics) if standardize else np.ones(len(mean))
         both = np.outer(scale, scale)
-        return cls._shrunk(mean, statistics.moments()[0] / n / both, n, shrinkage, both)
+        return cls._shrunk(mean, G / n / both, n, shrinkage, both)
 
     @classmethod
     def of_errors(
@@ -122,9 +122,8 @@ class MahalanobisDetector(Structure):
         >>> MahalanobisDetector.of_errors(sums, sums.solve(0.0), 0.0).covariance.round(12)
         array([[0.45]])
         """
-        n, held = _checked_weight(statistics), statistics.floats
+        (G, C), n, held = statistics.moments(), float(statistics.weight), statistics.floats
         W = readout.weights
-        G, C = statistics.moments()
         t = held.target_sum
         Y = unpack(held.target_gram) - np.outer(t, t) / n
         E = (Y - W.T @ C - C.T @ W + W.T @ G @ W) / n
@@ -174,12 +173,6 @@ class MahalanobisDetector(Structure):
                 f"the covariance of {self.n_features} columns has no inverse at a shrinkage of "
                 f"{self.shrinkage:g}; pass a larger one, such as 0.01, or shrinkage='auto'"
             ) from error
-
-
-def _checked_weight(statistics: RidgeStatistics) -> float:
-    if not statistics.weight > 0:
-        raise ValueError("no row is behind the sums; add the statistics of normal recordings")
-    return float(statistics.weight)
 
 
 Score = Literal["features", "error"]

@@ -21,7 +21,6 @@ clients and server use, so the result is theirs to the bit; mistakes in the data
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -58,7 +57,6 @@ from catchment.readout.storage import (
     stored_map,
     stored_readout,
     stored_statistics,
-    to_bytes,
     typed,
 )
 from catchment.wire import Message
@@ -229,9 +227,9 @@ class Model(Predictor):
         >>> model.adapt(new).predict(new[0]) in model.classes
         True
         """
-        from catchment.readout.adapt import adapted, rows_of
+        from catchment.readout.adapt import adapted
 
-        return adapted(self, rows_of(self, new), rule)[0]
+        return adapted(self, new, rule)[0]
 
     def stored(self) -> Stored:
         """Return what a file holds of the model."""
@@ -358,10 +356,6 @@ class PersonalModels(Predictor):
         readout = self.readouts.get(client, shared.readout)
         before = Pipeline(shared.preprocessing, features)
         return replace(shared, before=before, readout=readout, statistics=None)
-
-    def identity(self) -> str:
-        """Return the SHA-256 of all that the models say, in hexadecimal."""
-        return hashlib.sha256(to_bytes(self)).hexdigest()
 
     def outputs_of(
         self, prepared: Sequence[Recording], client: str = "", *, device: str | None = None

@@ -669,7 +669,7 @@ class RidgeStatistics(Structure):
         if self.n_rows == 0 or self.weight <= 0:
             raise ValueError(
                 f"the statistics hold {self.n_rows} rows of total weight {self.weight:g}; "
-                "add data before solving"
+                "add data first"
             )
         if not intercept:
             return unpack_lower(self.gram), self.cross.copy()

@@ -19,7 +19,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -31,8 +31,11 @@ from catchment.errors import IntegrityError
 from catchment.features.base import Arrays, Bits, FeatureMap, Part, in_fixed_point, power_of_two
 from catchment.features.echo_state.reservoir import Program, Reservoir, shared
 from catchment.features.echo_state.run import (
+    FEW_UNUSED,
     Batch,
     Block,
+    Columns,
+    Lane,
     Pool,
     Rows,
     SegmentsError,
@@ -41,8 +44,6 @@ from catchment.features.echo_state.run import (
     plan_batches,
     pooled_rows,
     run_batch,
-    stacked_each,
-    stacked_states,
 )
 from catchment.features.echo_state.settings import (
     InputRange,
@@ -60,6 +61,7 @@ from catchment.wire.kept import KEPT, today
 KIND = "echo_state"
 
 
+TOGETHER = 8  # short recordings that advance side by side, and give their rows one by one
 MOST_UNITS = 10_000_000  # refused before anything is built, whatever is summed of them
 
 # What "auto" is, by the kind of target; docs/concepts/defaults.md says why.
@@ -510,14 +512,48 @@ class EchoState(FeatureMap):
         threads: int | None = None,
         rounded: bool = True,
     ) -> list[Part]:
-        """Return the parts of recordings with their targets; see `FeatureMap`."""
-        return stacked_states(self, self.checked_all(inputs), targets, roots, rounded=rounded)
+        """Return a part for every batch of recordings with their targets; see `FeatureMap`."""
+        us, spare = self.checked_all(inputs), targets[0].shape[-1] + 1
+        few = FEW_UNUSED if rounded else 0.0
+
+        def blocks(batch: Batch, n_buffers: int) -> Iterator[tuple[int, Array]]:
+            run = self.blocks(batch, spare_rows=spare, n_buffers=n_buffers, rounded=rounded)
+            return map(partial(Columns.of(batch, targets, roots).fill, few=few), run)
+
+        def part(batch: Batch, n_buffers: int) -> Iterator[tuple[int, Array] | None]:
+            try:
+                yield from blocks(batch, n_buffers)
+            except SegmentsError:
+                yield None
+                yield from blocks(batch.in_one_piece(us, self.washout), n_buffers)
+
+        return [partial(part, batch) for batch in self.batches(us)]
 
     def stacked_each(
         self, inputs: Sequence[ArrayLike], targets: Sequence[Array], roots: Array
     ) -> Iterator[tuple[int, Array]]:
         """Yield the columns of each short recording; see `FeatureMap`."""
-        return stacked_each(self, self.checked_all(inputs), targets, roots)
+        us, washout = self.checked_all(inputs), self.washout
+        F, K = self.n_features, targets[0].shape[-1]
+        order = sorted(range(len(us)), key=lambda k: len(us[k]))
+        found = np.empty((TOGETHER, F + K + 1, max(map(len, us), default=0)))
+        for first in range(0, len(order), TOGETHER):
+            numbers = order[first : first + TOGETHER]
+            lanes = [Lane(b, us[k], washout, washout) for b, k in enumerate(numbers)]
+            # Fewer lanes would get a kernel of their own and other bits; the same ones again do
+            # not.
+            for block in self.blocks(Batch(tuple(TOGETHER * lanes)[:TOGETHER]), rounded=False):
+                found[:, :F, block.start : block.stop] = block.rows.transpose(2, 0, 1)
+            for k, one in zip(numbers, found, strict=False):
+                y, Z = targets[k], one[:, washout : len(us[k])]
+                Z[F:-1], Z[-1] = y[:, None] if y.ndim == 1 else y[washout:].T, 1.0
+                if roots[k] != 1:
+                    Z *= roots[k]
+                gaps = np.isnan(y)
+                if gaps.any():
+                    known = np.logical_not(gaps.any(axis=-1))
+                    Z = Z[:, np.broadcast_to(known, len(us[k]))[washout:]]
+                yield k, Z
 
     def is_short(self, n_steps: int, n_targets: int) -> bool:
         """Whether a recording is so short that eight cost little more than one; not if it is cut.

@@ -32,7 +32,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,12 +39,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from catchment.arrays import LINE, Array, Integers, aligned
-from catchment.features.base import Part
 from catchment.features.echo_state.weights import ROUND, Purpose, Words, uniform
 from catchment.parallel import single_blas_thread
 
 if TYPE_CHECKING:
-    from catchment.features.echo_state.echo_state import EchoState
     from catchment.features.echo_state.reservoir import Program
 
 
@@ -741,63 +738,10 @@ def _whole(sums: Array, digits: NDArray[np.integer], kind: type) -> NDArray[Any]
 
 
 FEW_UNUSED = 0.125  # share of unused columns up to which they are zeroed in float64
-LANES = 8  # recordings that advance side by side, and give their rows one by one
-
-
-def stacked_states(
-    features: EchoState,
-    inputs: Sequence[Array],
-    targets: Sequence[Array],
-    roots: Array,
-    *,
-    rounded: bool,
-) -> list[Part]:
-    """Return a part for every batch of checked inputs (T, I) with targets (T, K) or (K,)."""
-
-    spare = targets[0].shape[-1] + 1
-
-    def blocks(batch: Batch, n_buffers: int) -> Iterator[tuple[int, Array]]:
-        run = features.blocks(batch, spare_rows=spare, n_buffers=n_buffers, rounded=rounded)
-        few = FEW_UNUSED if rounded else 0.0
-        return map(partial(_Columns.of(batch, targets, roots).fill, few=few), run)
-
-    def part(batch: Batch, n_buffers: int) -> Iterator[tuple[int, Array] | None]:
-        try:
-            yield from blocks(batch, n_buffers)
-        except SegmentsError:
-            yield None
-            yield from blocks(batch.in_one_piece(inputs, features.washout), n_buffers)
-
-    return [partial(part, batch) for batch in features.batches(inputs)]
-
-
-def stacked_each(
-    features: EchoState, inputs: Sequence[Array], targets: Sequence[Array], roots: Array
-) -> Iterator[tuple[int, Array]]:
-    """Yield the number and all columns of each recording, the same whoever else is among them."""
-    F, K, washout = features.n_features, targets[0].shape[-1], features.washout
-    order = sorted(range(len(inputs)), key=lambda k: len(inputs[k]))
-    found = np.empty((LANES, F + K + 1, max(map(len, inputs), default=0)))
-    for first in range(0, len(order), LANES):
-        numbers = order[first : first + LANES]
-        lanes = [Lane(b, inputs[k], washout, washout) for b, k in enumerate(numbers)]
-        # Fewer lanes would get a kernel of their own and other bits; the same ones again do not.
-        for block in features.blocks(Batch(tuple(LANES * lanes)[:LANES]), rounded=False):
-            found[:, :F, block.start : block.stop] = block.rows.transpose(2, 0, 1)
-        for k, one in zip(numbers, found, strict=False):
-            y, Z = targets[k], one[:, washout : len(inputs[k])]
-            Z[F:-1], Z[-1] = y[:, None] if y.ndim == 1 else y[washout:].T, 1.0
-            if roots[k] != 1:
-                Z *= roots[k]
-            gaps = np.isnan(y)
-            if gaps.any():
-                known = np.logical_not(gaps.any(axis=-1))
-                Z = Z[:, np.broadcast_to(known, len(inputs[k]))[washout:]]
-            yield k, Z
 
 
 @dataclass(frozen=True, eq=False)
-class _Columns:
+class Columns:
     """The targets and weights of a batch's lanes, arranged like its blocks."""
 
     targets: SideBySide  # (K, steps, B), NaN where there are none
@@ -807,7 +751,7 @@ class _Columns:
     weighted: bool
 
     @classmethod
-    def of(cls, batch: Batch, targets: Sequence[Array], root_of: Array) -> _Columns:
+    def of(cls, batch: Batch, targets: Sequence[Array], root_of: Array) -> Columns:
         lanes, B = batch.lanes, padded_lanes(len(batch.lanes))
         ys, skips, roots = [], np.zeros(B, dtype=np.int64), np.ones(B)
         for b, lane in enumerate(lanes):

@@ -411,7 +411,7 @@ MOST_EXPONENT = 100  # of the largest weight that is taken as it is
 SHIFT = 1.0 + 2.0**-42  # beside the eigenvalue, where no pivot is zero
 INVERSE_STEPS = 3
 ENOUGH = 1e-20  # as ACCURACY, with which no more steps are made
-BLOCK = 1 << 16  # entries that are integers at a time
+BLOCK = 1 << 16  # entries that are integers at a time, about
 VECTOR_DIGITS = 60  # binary, of the vectors in a quotient
 ROOT_DIGITS = 192  # binary, of a root
 LOGARITHMS = Context(prec=50)  # correctly rounded, so that every machine has the same
@@ -692,7 +692,9 @@ def _quotient(matrix: SparseRows, x: Vector, y: Vector) -> Fraction:
     ys = [_whole(part, VECTOR_DIGITS) for part in (y.real, y.imag)]
     digits = 53 - int(np.frexp(matrix.values)[1].min())
     moved = [np.empty(len(x), dtype=object) for _ in xs]
-    for first, last in _blocks(matrix.starts):
+    n_rows = max(1, BLOCK * matrix.n_rows // matrix.n_nonzero)
+    for first in range(0, matrix.n_rows, n_rows):
+        last = min(first + n_rows, matrix.n_rows)
         places = slice(matrix.starts[first], matrix.starts[last])
         a, columns = _whole(matrix.values[places], digits), matrix.columns[places]
         for part, out in zip(xs, moved, strict=True):
@@ -715,12 +717,3 @@ def _size(y: list[NDArray[np.object_]], x: list[NDArray[np.object_]]) -> int:
     """Return |y'x|^2 of complex vectors of integers, as real and imaginary parts."""
     real, imaginary = y[0] @ x[0] - y[1] @ x[1], y[0] @ x[1] + y[1] @ x[0]
     return int(real * real + imaginary * imaginary)
-
-
-def _blocks(starts: NDArray[np.integer]) -> Iterator[tuple[int, int]]:
-    """Yield first and last rows of blocks of some ten thousand entries."""
-    first, n = 0, len(starts) - 1
-    while first < n:
-        last = max(first + 1, int(np.searchsorted(starts, starts[first] + BLOCK, "right")) - 1)
-        yield first, last
-        first = last
