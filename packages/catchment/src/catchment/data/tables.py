@@ -109,7 +109,8 @@ def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
         stops, width = split_rows(text, ord(delimiter))
         if not len(stops):
             _refuse_wrong_lines(path, bytes(_content(path)), delimiter)
-            raise ValueError(f"{path.name} cannot be read: its lines are no rows of a table")
+            wrong = "its last line opens a quote that is never closed; close it"
+            raise ValueError(f"{path.name} cannot be read: {wrong}")
         fields = _Fields(text, stops[width:], width)
         names = fields.words(pairwise(stops[: width + 1].tolist()))
         return fields.columns(column_names(names, path))
