@@ -235,6 +235,7 @@ def _is_moment(field: str, value: object) -> None:
         (b"x,y\r\n1,2\r\n\r\n3,4,5\r\n", "line 4 has 3 fields and the header 2"),
         (b'x,y\n1,"a\nb"\n3\n', "line 4 has 1 fields and the header 2"),
         (b'x,y\n1,"a"\n3,"b\n4,c\n', "line 3 opens a quote that is never closed"),
+        (b'x\n1\n"', "its last line opens a quote that is never closed"),
         (b'x,"y\n1,a\n', "line 1 opens a quote that is never closed"),
         (b"x,y\n1,a\n2,caf\xe9\n", "line 3 has the byte 0xe9, which is not UTF-8"),
         (b"caf\xe9,y\n1,a\n", "line 1 has the byte 0xe9, which is not UTF-8"),

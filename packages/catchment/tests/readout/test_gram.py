@@ -44,6 +44,19 @@ def test_sums_of_integers_are_exact(n: int, m: int, seed: int) -> None:
     np.testing.assert_array_equal(summed(Z.astype(np.float64)), np.triu(Z @ Z.T))
 
 
+def test_numbers_that_lie_backward_or_are_of_another_kind_are_copied() -> None:
+    Z = np.random.default_rng(0).integers(-9, 9, (33, 300)).astype(np.float64)
+    rows, columns = Z[::-1].copy()[::-1], Z[:, ::-1].copy()[:, ::-1]
+    packed = np.frombuffer(b" " + Z.tobytes(), dtype=np.uint8)[1:].view(np.float64)
+    for other in (rows, columns, packed.reshape(Z.shape), Z.astype(np.float32), Z.astype(">f8")):
+        np.testing.assert_array_equal(summed(other), np.triu(Z @ Z.T))
+
+
+def test_rows_of_another_number_are_refused() -> None:
+    with pytest.raises(ValueError, match="34 rows came for a sum of 33"):
+        Gram(33).add(np.ones((34, 2)))
+
+
 def test_nothing_adds_nothing() -> None:
     np.testing.assert_array_equal(
         summed(np.ones((3, 2)), np.empty((3, 0))), np.triu([[2.0] * 3] * 3)

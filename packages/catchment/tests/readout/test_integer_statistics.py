@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -195,6 +196,20 @@ def test_long_sums_stay_exact() -> None:
     for _ in range(20):
         total.add(Z)
     assert total.result()[0, :2].tolist() == [20 * 4096 * (2**24 - 1) ** 2] * 2
+
+
+def test_large_sums_of_targets_leave_the_gram_matrix_in_int64() -> None:
+    data = Data.drawn(6, 30, 120, 1, 16, classes=False)
+    one, two = data.statistics(slice(20)), data.statistics(slice(20, 30))
+    for found in (one + two, data.statistics() - two, pickle.loads(pickle.dumps(one)) + two):
+        assert found.target_gram.dtype == object  # squares of targets, up to 2^116
+        # Python's integers take five times the memory, and a hundred times as long to add.
+        arrays = [value for value in vars(found).values() if isinstance(value, np.ndarray)]
+        assert sum(values.size for values in arrays if values.dtype == object) <= 121
+    assert one + two == data.statistics()
+    assert data.statistics() - two == one
+    with pytest.raises(ValueError, match="is not nothing"):
+        one - data.statistics(slice(10, 30))
 
 
 def test_many_rows_of_few_features_and_a_constant_sum_beyond_int64() -> None:

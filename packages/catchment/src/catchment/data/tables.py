@@ -245,7 +245,7 @@ def _wrong_line(content: bytes, delimiter: str) -> str:
                 f"each column, and in quotes what holds a {delimiter!r}"
             )
         before = reader.line_num
-    return "its lines are no rows of a table"
+    return "its last line opens a quote that is never closed; close it"
 
 
 def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:

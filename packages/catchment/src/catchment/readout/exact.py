@@ -92,6 +92,11 @@ class Gram:
         """Add the products of rows Z (n, m), fastest if numbers along one axis are neighbors."""
         from catchment.readout.exact_kernels import add_product
 
+        if len(Z) != self.n:
+            raise ValueError(f"{len(Z)} rows came for a sum of {self.n}; give as many")
+        # The pass goes by places in memory, so it takes no other numbers and none backward.
+        if Z.dtype != np.float64 or min(Z.strides) < 0 or not Z.flags.aligned:
+            Z = np.array(Z, dtype=np.float64, order="C")
         held = (self.room, self.width, self.sums, self.height, *self.rounding)
         for first in range(0, Z.shape[1], _MOST_COLUMNS):
             part = Z[:, first : first + _MOST_COLUMNS]

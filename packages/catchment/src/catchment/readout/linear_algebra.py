@@ -15,7 +15,7 @@ import numpy as np
 
 from catchment.arrays import Array
 
-SMALL = 256  # rows that numpy factors as fast
+SMALL = 600  # rows that numpy factors as fast or faster
 WIDTH = 96  # columns that are factored together
 LEAF = 64  # rows that a compiled pass solves
 POWERS = 6

@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import accumulate, pairwise, starmap
+from itertools import accumulate, pairwise, repeat, starmap
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Self, cast
 
@@ -329,12 +329,15 @@ class RidgeStatistics(Structure):
         return found
 
     @cached_property
-    def vector(self) -> integers.Whole:
-        """All sums, one after another."""
-        return np.concatenate(list(map(np.ravel, _sums_of(self))))
+    def vector(self) -> Integers | None:
+        """All sums in fixed point, one after another; None if one of them is beyond int64."""
+        sums = _sums_of(self)
+        if any(values.dtype != np.int64 for values in sums):
+            return None
+        return np.concatenate(list(map(np.ravel, sums)))
 
     def __reduce__(self) -> Any:  # the vector alone, where there is one
-        if self.fixed is None:
+        if self.vector is None:
             return super().__reduce__()
         about = self.vector, self.cross.shape, self.fingerprint, self.fixed
         return RidgeStatistics.of_vector, (self.n_rows, self.weight, *about)
@@ -480,14 +483,22 @@ class RidgeStatistics(Structure):
             how: Any = np.add if sign > 0 else np.subtract
             sums: Any = dict(zip(SUMS, map(how, _sums_of(one), _sums_of(two)), strict=True))
             return RidgeStatistics(n_rows, weight, **sums, fingerprint=one.fingerprint)
-        vector = integers.added(one.vector, integers.multiplied(two.vector, sign))
-        if sign < 0 and n_rows == 0 and vector.any():
+        vector: integers.Whole = np.empty(0, dtype=object)
+        if one.vector is not None and two.vector is not None:
+            vector = integers.added(one.vector, integers.multiplied(two.vector, sign))
+        if vector.dtype == np.int64:
+            about = one.cross.shape, one.fingerprint, one.fixed
+            total = RidgeStatistics.of_vector(n_rows, weight, vector, *about)
+        else:  # sums of targets may be beyond int64, and need not slow down the Gram matrix
+            signed = map(integers.multiplied, _sums_of(two), repeat(sign))
+            sums = dict(zip(SUMS, map(integers.added, _sums_of(one), signed), strict=True))
+            total = replace(one, n_rows=n_rows, weight=weight, **sums)
+        if sign < 0 and n_rows == 0 and any(values.any() for values in _sums_of(total)):
             raise ValueError(
                 f"what is left of {self.n_rows} rows without {other.n_rows} is not nothing; "
                 "subtract only statistics that were added"
             )
-        about = one.cross.shape, one.fingerprint, one.fixed
-        return RidgeStatistics.of_vector(n_rows, weight, vector, *about)
+        return total
 
     def _in_units(self, digits: int) -> RidgeStatistics:
         """Return integers with this many digits of the targets, not fewer than there are."""
@@ -613,7 +624,8 @@ class RidgeStatistics(Structure):
         fixed = FixedPoint.from_json(text)
         # In this process, and where a limb of each number would do, it is read as it is.
         made = parts.whole if type(parts.whole) is cls else None
-        if made and integers.largest(made.vector) <= integers.LARGEST_LIMB:
+        vector = made.vector if made else None
+        if made and vector is not None and integers.largest(vector) <= integers.LARGEST_LIMB:
             return made
         numbers, *came = parts.expect(cls.KIND.name, 1 + len(SUMS)).arrays
         if numbers.shape != (2,):
