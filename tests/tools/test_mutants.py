@@ -9,6 +9,7 @@ import pytest
 
 from tools.mutants.__main__ import ROOT, all_automatic
 from tools.mutants.automatic import automatic, described
+from tools.mutants.equivalent import EQUIVALENT
 from tools.mutants.modules import modules_and_tests
 from tools.mutants.mutant import Edit, Mutant
 from tools.mutants.named import NAMED
@@ -109,14 +110,25 @@ def test_every_named_fault_applies_to_the_present_source() -> None:
         assert mutant.tests, mutant.name
 
 
-def test_names_are_different_and_every_small_fault_is_python() -> None:
-    small = all_automatic()
+@pytest.fixture(scope="module")
+def small() -> list[Mutant]:
+    return all_automatic()
+
+
+def test_names_are_different_and_every_small_fault_is_python(small: list[Mutant]) -> None:
     names = [mutant.name for mutant in (*NAMED, *small)]
     assert len(set(names)) == len(names)
     for mutant in small[::100]:
         edit = mutant.edits[0]
         assert ast.dump(ast.parse(edit.new)) != ast.dump(ast.parse(edit.old))
     assert all(tests for tests in modules_and_tests().values())
+
+
+def test_every_explained_fault_is_the_one_that_was_explained(small: list[Mutant]) -> None:
+    made = {mutant.name: mutant for mutant in small}
+    for name, (line, why) in EQUIVALENT.items():
+        assert described(made[name]).endswith(f" -> {line}"), name
+        assert made[name].equivalent == why
 
 
 def test_results_are_added_to_a_record(tmp_path: Path) -> None:

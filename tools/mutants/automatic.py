@@ -49,7 +49,8 @@ def automatic(root: Path, path: str, tests: Sequence[str]) -> Iterator[Mutant]:
         # All of the file: a text that is there exactly once.
         edit = Edit(path, text, text[:start] + new + text[end:])
         name = f"{place} {counts[place]}"
-        yield Mutant(name, (edit,), (path, *tests), EQUIVALENT.get(name, ""))
+        _, why = EQUIVALENT.get(name, ("", ""))
+        yield Mutant(name, (edit,), (path, *tests), why)
 
 
 def described(mutant: Mutant) -> str:

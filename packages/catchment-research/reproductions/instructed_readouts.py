@@ -29,6 +29,7 @@ from reproductions.instructed import (
     in_words,
     nearest_instruction,
 )
+from reproductions.map_values import counted
 
 YES_NO = ("yes", "no")
 GROUPS = (tuple(said[0] for said in PROPERTIES.values()), YES_NO, YES_NO, YES_NO, STRENGTHS)
@@ -41,10 +42,12 @@ def judged(job: Job, task: InstructedTask, guess: Guesser, **extra: float) -> Ce
     A job that only chooses settings is not judged on test people: its test accuracy is 0.
     """
     figures, people = dict(extra), {}
+    classes: tuple[tuple[int, ...], ...] = ()
     accuracy = {"known": 0.0, "new": 0.0}
     for name in ("development",) if job.search else ("development", "known", "new"):
         cases: Sequence[Case] = getattr(task, name)
-        right = guess(cases) == np.array([case.label for case in cases])
+        label, said = np.array([case.label for case in cases]), guess(cases)
+        right = said == label
         accuracy[name] = float(right.mean())
         if name == "development":
             continue
@@ -52,6 +55,8 @@ def judged(job: Job, task: InstructedTask, guess: Guesser, **extra: float) -> Ce
             asked = np.array([case.instruction == k for case in cases])
             figures[f"{name}: {one.name}"] = float(right[asked].mean())
         people[name] = _by_person(cases, right)
+        if name == "known":
+            classes = counted(label, said)
     figures["new wordings"] = accuracy["new"]
     return Cell(
         job=job,
@@ -59,6 +64,7 @@ def judged(job: Job, task: InstructedTask, guess: Guesser, **extra: float) -> Ce
         test=accuracy["known"],
         extra=figures,
         people=people,
+        classes=classes,
     )
 
 

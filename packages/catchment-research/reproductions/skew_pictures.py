@@ -37,7 +37,7 @@ def draw_skew(study: StudyResult, *, dark: bool = False) -> Figure:
     titles = "points gained by plasticity", "deviation (points)", "drift of gains"
     for ax, title in zip(axes[-1], titles, strict=True):
         ax.set_xlabel(title, color=colors.text)
-    key(figure, axes[0], colors, columns=2)
+    key(figure, axes[0], colors)
     return figure
 
 
@@ -60,5 +60,6 @@ def _deviations(ax: Axes, one: SetResult, names: Sequence[str], colors: Theme) -
         x = [100 * one.deviation(f"fedip / {name} / {pool}", 1.0) for name in names]
         ax.plot(x, range(len(names)), color=colors.series[k], marker="o", ms=4, ls="")
         plain = 100 * one.deviation(f"incfed / {ANY} / {pool}", 1.0)
-        ax.axvline(plain, color=colors.series[k], ls="--", lw=1)
+        label = f"as drawn, {pool} pooled"
+        ax.axvline(plain, color=colors.series[k], ls="--", lw=1, label=label)
     ax.set_xlim(left=0)

@@ -8,6 +8,7 @@ import numpy as np
 
 from reproductions.grids import grid
 from reproductions.intervals import Interval
+from reproductions.per_class import macro_f1
 from reproductions.study import SetResult, StudyResult
 
 ANY = "any"
@@ -46,8 +47,9 @@ def sections(one: SetResult) -> list[str]:
     ]
     for pool in pools(one):
         parts += [
-            f"Pooled by {pool}: test accuracy ± deviation over initializations, and what "
-            "plasticity adds to the exact readout, over people and initializations.",
+            f"Pooled by {pool}: test accuracy ± deviation over initializations, in brackets the "
+            "macro-F1 of all test windows together, and what plasticity adds to the exact readout, "
+            "over people and initializations.",
             _accuracies(one, pool),
         ]
     return [*parts, "What was selected.", _selected(one)]
@@ -87,7 +89,8 @@ def _has(one: SetResult, kind: str, pool: str) -> bool:
 
 
 def _entry(one: SetResult, method: str) -> str:
-    return f"{100 * one.mean(method, 1.0):.2f} ± {100 * one.deviation(method, 1.0):.2f}"
+    spread, f1 = 100 * one.deviation(method, 1.0), macro_f1(one, method, 1.0)
+    return f"{100 * one.mean(method, 1.0):.2f} ± {spread:.2f} ({f1:.3f})"
 
 
 def _selected(one: SetResult) -> str:

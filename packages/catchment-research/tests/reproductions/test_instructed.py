@@ -167,6 +167,9 @@ def test_every_method_answers_and_the_honest_baseline_can_do_it(result: PromptRe
     # A readout that does not see the question says one thing to all five.
     assert blind.test < 0.61
     assert blind.test == blind.extra["new wordings"]
+    for cell in found.values():
+        right, _, asked = np.sum(cell.classes, axis=0)
+        assert right / asked == pytest.approx(cell.test)
     trained = found["reservoir"]
     assert len(trained.losses) == trained.rounds == 2
     assert all(np.isfinite(trained.losses))

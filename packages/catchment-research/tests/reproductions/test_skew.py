@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,6 +124,10 @@ def test_a_result_is_printed_drawn_and_read_again(result: SetResult, tmp_path: P
     again = load_result(tmp_path / "skew.json")
     text = markdown(again)
     assert text.count("| moments, any |") == 2
+    cells = result.of("incfed / any / mean", 1.0)
+    table = np.sum([one for cell in cells for one in cell.confusions.values()], axis=0)
+    f1 = 2 * table.diagonal() / (table.sum(0) + table.sum(1))
+    assert re.search(rf"^\| {IID} \| [\d.]+ ± [\d.]+ \({f1.mean():.3f}\) \|", text, re.MULTILINE)
     lines = findings(again)
     assert any("exact scores differ by at most" in line for line in lines)
     assert any("gains drift" in line for line in lines)
