@@ -18,8 +18,8 @@
 #   make results  run the studies behind README's table, with nothing set, and write the tables (about two hours)
 #   make wheel   build the wheel and the source archive into dist, and print their SHA-256
 #   make release  wheels, hashes, SBOM, provenance, package index and documentation by version into dist; uploads nothing
-#   make newest  the tests of the core with the newest packages, upper bounds taken away
 #   make matrix  the tests of the core on every Python here, with the newest packages, each in its own .venv-3.x
+#   make newest  the same, and the tests of deployments and engines, with upper bounds taken away: Flower, Ray
 #   make interop  the classifier for aeon and the forecaster for sktime, and all of scikit-learn's checks, in an environment of its own
 #   make playground  build the playground page, one HTML file, from C and scripts
 #   make docs    build the documentation into docs/_build/html

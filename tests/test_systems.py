@@ -152,3 +152,15 @@ def test_three_systems_run_what_is_here() -> None:
     pinned = (ROOT / "requirements" / "constraints.txt").read_text(encoding="utf-8")
     for one in ("ruff", "pytest", "pytest-xdist", "hypothesis"):
         assert f"\n{one}==" in f"\n{pinned}"
+
+
+def test_the_newest_packages_are_tried_on_a_schedule() -> None:
+    told = yaml.safe_load((WORKFLOW.parent / "newest.yml").read_text(encoding="utf-8"))
+    (job,), makefile = told["jobs"].values(), (ROOT / "Makefile").read_text(encoding="utf-8")
+    (kept,) = re.findall(r"^MATRIX \?= (.*)$", makefile, re.MULTILINE)
+    assert job["strategy"]["matrix"]["python"] == kept.split()
+    (command,) = (step["run"] for step in job["steps"] if "run" in step)
+    assert command.startswith("make newest MATRIX=${{ matrix.python }}")
+    (cron,) = told[True]["schedule"]  # YAML reads the key "on" as yes
+    assert len(cron["cron"].split()) == 5
+    assert "\nnewest:\n\t@$(PYTHON) -m tools.matrix --newest $(MATRIX) --" in makefile

@@ -2,8 +2,9 @@
 
 Every interpreter gets an environment of its own, .venv-3.12 and so on, with the library, the
 small extras and the newest packages that the requirements allow: no pins. Tests that need torch
-skip themselves. With --newest the upper bounds of the requirements are taken away, too, to see
-which of them is still needed. What stands after -- goes to pytest.
+skip themselves. With --newest come Flower and Ray, whose requirements have upper bounds: these are
+taken away, and the tests of deployments and engines run too, to see which bound is still needed.
+What stands after -- goes to pytest.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ TESTS = tuple(f"packages/catchment/tests/{name}" for name in ROOMS)
 EXTRAS = "dp,parquet,sklearn"
 TOOLS = ["pytest", "pytest-xdist", "hypothesis", "networkx", "pandas", "polars", "onnx"]
 TOOLS += ["jsonschema"]
+# What needs a package below some version, and the tests that show whether it still does.
+BOUNDED = "packages/catchment-fleet"
 
 
 def places(version: str, home: Path | None = None) -> Iterator[str]:
@@ -58,14 +61,17 @@ def interpreter(version: str, candidates: Iterable[str]) -> str | None:
     return next((python for python in candidates if starts(python, version)), None)
 
 
-def bounded(project: Path = Path("packages/catchment/pyproject.toml")) -> list[str]:
-    """Return the names of what the core needs below some version.
+def bounded() -> list[str]:
+    """Return what is needed below some version, or in one alone, without the version.
 
-    >>> all(name.isidentifier() for name in bounded())
+    >>> "ray[data]" in bounded()
     True
     """
-    needs = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
-    return [re.split("[<>=]", need)[0] for need in needs if "<" in need]
+    text = Path(BOUNDED, "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads(text)["project"]
+    listed = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
+    found = (re.match(r"([^<>=]+)(==|.*<)", need) for needs in listed for need in needs)
+    return [one[1] for one in found if one and not one[1].startswith("catchment")]
 
 
 def passes(version: str, python: str, options: Sequence[str], *, newest: bool = False) -> bool:
@@ -76,9 +82,12 @@ def passes(version: str, python: str, options: Sequence[str], *, newest: bool = 
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
     install = [own, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--upgrade"]
     subprocess.run([*install, "-e", f"packages/catchment[{EXTRAS}]", *TOOLS], check=True)
-    if newest and bounded():
+    tests = TESTS
+    if newest:
         subprocess.run([*install, *bounded()], check=True)
-    command = [own, "-m", "pytest", "-q", "-m", "not long and not slow", *TESTS, *options]
+        subprocess.run([*install, "--no-deps", "-e", BOUNDED], check=True)
+        tests += (f"{BOUNDED}/tests/engine",)
+    command = [own, "-m", "pytest", "-q", "-m", "not long and not slow", *tests, *options]
     return subprocess.run(command).returncode == 0
 
 

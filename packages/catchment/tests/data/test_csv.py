@@ -216,7 +216,7 @@ def _is(field: str, value: object, dtype: np.dtype[Any]) -> None:
 
 
 def _is_moment(field: str, value: object) -> None:
-    moment = dt.datetime.fromisoformat(field.replace("+02", "+02:00"))
+    moment = dt.datetime.fromisoformat(field)
     if moment.tzinfo is not None:
         moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
     if isinstance(value, int):  # nanoseconds

@@ -483,7 +483,7 @@ class PlanData:
     @property
     def names(self) -> list[str]:
         """Everyone, by name."""
-        return sorted({*self.train, *self.test})
+        return list(dict.fromkeys(sorted([*self.train, *self.test])))  # both are in order
 
     def at(self, stage: str) -> Clients:
         """Return who takes part in a stage, and with which data.
