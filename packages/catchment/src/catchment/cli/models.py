@@ -195,7 +195,7 @@ def adapt(
     """
     from collections import Counter
 
-    from catchment.readout.adapt import adapted, described
+    from catchment.readout.adapt import adapted, described, rows_of
     from catchment.readout.model import Model
 
     model = load_predictor(model_path, use)
@@ -203,7 +203,7 @@ def adapt(
         raise ValueError(f"{model_path} holds no single readout to adapt; pass a model of classes")
     held = read_clients(model, files, targets=False)
     with waiting("adapting"):
-        made, found = adapted(model, list(chain(*held.values())))
+        made, found = adapted(model, rows_of(model, list(chain(*held.values()))))
     beside = model_path if model_path.is_dir() else model_path.parent
     path = made.save(out or beside / ADAPTED)
     names, counts = model.classes or (), Counter(found.label.tolist())

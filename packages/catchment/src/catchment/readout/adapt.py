@@ -170,17 +170,25 @@ def self_train(
     return SelfTrained(replace(made, ridge=readout.ridge), before, after, kept, label)
 
 
-def adapted(model: Model, new: New, rule: SelfTraining | None = None) -> tuple[Model, SelfTrained]:
-    """Return what `Model.adapt` makes of raw recordings, and which rows counted as what."""
+def adapted(model: Model, z: Array, rule: SelfTraining | None = None) -> tuple[Model, SelfTrained]:
+    """Return a model that has learned from its owner's feature rows (n, F), and what of them.
+
+    `Model.adapt` takes raw recordings, of which `rows_of` makes rows.
+    """
+    how = {"standardize": model.features.standardize}
+    found = self_train(needed(model)[0], model.readout, z, rule, **how)
+    return replace(model, readout=found.readout), found
+
+
+def rows_of(model: Model, new: New) -> Array:
+    """Return the feature rows (n, F) of raw recordings."""
     recordings = as_recordings(new)
     for k, recording in enumerate(recordings):
         model.check_channels(recording, k)
         if np.isnan(recording.u).all():
             raise ValueError(f"recording {k} has no value in any channel; leave it out")
-    features, (statistics, _) = model.features, needed(model)
-    z = np.concatenate([np.zeros((0, features.n_features)), *model.pipeline.rows(recordings)])
-    found = self_train(statistics, model.readout, z, rule, standardize=features.standardize)
-    return replace(model, readout=found.readout), found
+    rows = model.pipeline.rows(recordings)
+    return np.concatenate([np.zeros((0, model.features.n_features)), *rows])
 
 
 def needed(model: Model) -> tuple[RidgeStatistics, tuple[str, ...]]:

@@ -227,9 +227,9 @@ class Model(Predictor):
         >>> model.adapt(new).predict(new[0]) in model.classes
         True
         """
-        from catchment.readout.adapt import adapted
+        from catchment.readout.adapt import adapted, rows_of
 
-        return adapted(self, new, rule)[0]
+        return adapted(self, rows_of(self, new), rule)[0]
 
     def stored(self) -> Stored:
         """Return what a file holds of the model."""

@@ -331,10 +331,8 @@ class RidgeStatistics(Structure):
     @cached_property
     def vector(self) -> Integers | None:
         """All sums in fixed point, one after another; None if one of them is beyond int64."""
-        sums = _sums_of(self)
-        if any(values.dtype != np.int64 for values in sums):
-            return None
-        return np.concatenate(list(map(np.ravel, sums)))
+        every = np.concatenate(list(map(np.ravel, _sums_of(self))))
+        return every if every.dtype == np.int64 else None
 
     def __reduce__(self) -> Any:  # the vector alone, where there is one
         if self.vector is None:
