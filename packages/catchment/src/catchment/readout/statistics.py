@@ -321,7 +321,7 @@ class RidgeStatistics(Structure):
     def vector(self) -> Integers | None:
         """All sums in fixed point, one after another; None if one of them is beyond int64."""
         sums = _sums_of(self)
-        if any(values.dtype != np.int64 for values in sums):
+        if np.result_type(*sums) != np.int64:
             return None
         return np.concatenate(list(map(np.ravel, sums)))
 
