@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -48,7 +50,8 @@ def test_numbers_that_lie_backward_or_are_of_another_kind_are_copied() -> None:
     Z = np.random.default_rng(0).integers(-9, 9, (33, 300)).astype(np.float64)
     rows, columns = Z[::-1].copy()[::-1], Z[:, ::-1].copy()[:, ::-1]
     packed = np.frombuffer(b" " + Z.tobytes(), dtype=np.uint8)[1:].view(np.float64)
-    for other in (rows, columns, packed.reshape(Z.shape), Z.astype(np.float32), Z.astype(">f8")):
+    others: list[Any] = [rows, columns, packed.reshape(Z.shape)]
+    for other in [*others, Z.astype(np.float32), Z.astype(">f8")]:
         np.testing.assert_array_equal(summed(other), np.triu(Z @ Z.T))
 
 

@@ -331,8 +331,9 @@ class RidgeStatistics(Structure):
     @cached_property
     def vector(self) -> Integers | None:
         """All sums in fixed point, one after another; None if one of them is beyond int64."""
-        every = np.concatenate(list(map(np.ravel, _sums_of(self))))
-        return every if every.dtype == np.int64 else None
+        sums = _sums_of(self)
+        whole = np.result_type(*sums) == np.int64
+        return np.concatenate(list(map(np.ravel, sums))) if whole else None
 
     def __reduce__(self) -> Any:  # the vector alone, where there is one
         if self.vector is None:
