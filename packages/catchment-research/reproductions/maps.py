@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from catchment import Array, Integers, evaluate, federate, single_blas_thread
+from catchment import Array, Integers, Model, federate, single_blas_thread
 from catchment.data import Preprocessing, Recording
 from catchment.features import DefaultMap, FeatureMap, Pipeline
 from catchment.federation import LowRankUpload, RoundContext
@@ -171,8 +171,7 @@ def outcome_of(
     known = done.get((job.set, job.method, job.seed))
     if job.method == AUTO and known is not None and AUTO_RULE not in known.remark:
         known = None
-    counted = known is not None and (known.classes or prepared.data.scale != "own")
-    if known is not None and counted and known.fingerprint == fingerprint(built, prepared):
+    if known is not None and known.classes and known.fingerprint == fingerprint(built, prepared):
         return known
     work = {OVER_ROUNDS: rounds_cell, NOTHING_SET: nothing_set_cell}.get(job.method, map_cell)
     return work(prepared, job.method, job.seed, built)
@@ -334,9 +333,7 @@ def nothing_set_cell(
             for entry in notes.entries:
                 if entry.direction == "up":
                     sent[entry.client] = sent.get(entry.client, 0) + entry.n_bytes
-        for name in tested:
-            rows = [one.u for one in data.clients[name]]
-            said[name] = np.array([data.classes.index(one) for one in run.model.predict(rows)])
+        said |= {name: classified(run.model, data, name) for name in tested}
     times = [sum(name not in fold for fold in data.folds) for name in sent]
     up = [total / n for total, n in zip(sent.values(), times, strict=True)]
     return MapCell(
@@ -354,6 +351,12 @@ def nothing_set_cell(
     )
 
 
+def classified(model: Model, data: FoldedSet, name: str) -> Integers:
+    """Return the classes (n,) that a model says of a client's raw recordings."""
+    said = model.predict([one.u for one in data.clients[name]])
+    return np.array([data.classes.index(one) for one in said])
+
+
 def rounds_cell(prepared: Prepared, method: str, seed: int, built: Sequence[FeatureMap]) -> MapCell:
     """Return the cell of a map with too many columns for a Gram matrix, solved over rounds.
 
@@ -367,16 +370,13 @@ def rounds_cell(prepared: Prepared, method: str, seed: int, built: Sequence[Feat
     pipeline = Pipeline(Preprocessing(scale=data.scale), features)
     run = federate(pipeline, training, classes=data.classes, upload=ConjugateGradients, threads=1)
     seconds = time.process_time() - begun
-    scores = evaluate(run.model, {name: list(data.clients[name]) for name in data.folds[0]})
+    said = {name: classified(run.model, data, name) for name in data.tested}
     up = sum(record.bytes_up for record in run.records) / len(training)
     return MapCell(
         set=data.name,
         method=method,
         seed=seed,
-        windows=prepared.windows,
-        correct={
-            name: round(score.value * score.errors.n) for name, score in scores.by_client.items()
-        },
+        **prepared.outcome(said),
         columns=features.n_features,
         largest_up=up,
         mean_up=up,

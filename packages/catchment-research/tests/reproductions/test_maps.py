@@ -322,14 +322,15 @@ def test_text_and_picture(tmp_path: Path) -> None:
         counted("default, 510", {"ann": 10, "bob": 9}, largest_up=0.4e6, columns=510),
         counted("CNN by FedAvg", {"ann": 9, "bob": 9}, largest_up=9e6, remark="tuned"),
     ]
-    problem = replace(people_cells[0], set="GunPoint")
+    problem = replace(people_cells[0], set="GunPoint", classes=((9, 10, 9), (0, 0, 1)))
     result = MapsResult(settings={}, cells=(*people_cells, problem), folds={})
     published = {("GunPoint", "MiniRocket"): 0.9933}
     text = markdown(result, published)
     assert "| default, 510 | 510 | 95.00 |" in text
     assert "- CNN by FedAvg: tuned" in text
     assert "MiniRocket as aeon has it was not computed" in text
-    assert "| MiniRocket, published | 99.33 | 99.33 | - | - |" in text
+    assert "| MiniRocket, published | 99.33 | 99.33 | - | - | - |" in text
+    assert f"| default, 510 | 95.00 | 95.00 | {9 / 19:.3f} | 0.400 |" in text
     assert "| uci_har | 0.970 at 1.1 MB or less | default, 510 | 0.9500 | 0.400 |" in text
     assert "| no |" in target_table(result)
     assert ucr_table(result, ["GunPoint"], {}).count("\n") == 2
