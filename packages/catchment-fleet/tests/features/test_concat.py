@@ -85,7 +85,7 @@ def test_a_spread_is_asked_for_if_one_map_asks() -> None:
 
 def test_a_name_is_the_map_as_it_is_without_settings() -> None:
     assert FeatureUnion("window_statistics", EchoState(5)).maps[0] == ct.WindowStatistics()
-    with pytest.raises(ValueError, match="there is no map 'minirockt'; choose from"):
+    with pytest.raises(ValueError, match="there is no map 'minirockt'; did you mean 'minirocket'"):
         FeatureUnion("minirockt")
 
 

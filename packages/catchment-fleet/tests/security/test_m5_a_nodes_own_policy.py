@@ -190,7 +190,7 @@ def test_secure_aggregation_needs_a_memory_that_lasts(tmp_path: Path) -> None:
 
 def test_what_is_wrong_with_a_policy_is_said(tmp_path: Path) -> None:
     for text, said in (
-        ("min_client = 3", "has no setting 'min_client'; choose from"),
+        ("min_client = 3", "has no setting 'min_client'; did you mean 'min_clients'?"),
         ("min_clients = 2.5", "min_clients is 2.5; give an integer"),
         ("min_clients = true", "give an integer"),
         ("clear = 1", "clear is 1; give true or false"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -178,3 +179,28 @@ class BudgetError(FederationError):
     """A release would tell more about a client than the privacy budget allows."""
 
     code = "budget"
+
+
+def near(name: str, known: Iterable[str]) -> str | None:
+    """Return the name that was probably meant.
+
+    >>> near("activty", ["t", "activity"]), near("Activity", ["activity"]), near("x", ["time"])
+    ('activity', 'activity', None)
+    """
+    from difflib import get_close_matches
+
+    folded = {other.casefold().strip(): other for other in known}
+    found = get_close_matches(name.casefold().strip(), folded, n=1, cutoff=0.5)
+    return folded[found[0]] if found else None
+
+
+def nearest(name: str, known: Iterable[object]) -> str:
+    """Return what to say of a name that is not known: which one was meant, or which there are.
+
+    >>> nearest("rigde", ["ridge", "rounds"]), nearest("x", ["ridge", "rounds"])
+    ("did you mean 'ridge'?", 'choose from ridge, rounds')
+    """
+    every = [str(other) for other in known]
+    if meant := near(name, every):
+        return f"did you mean {meant!r}?"
+    return f"choose from {', '.join(every[:12])}{' and more' if len(every) > 12 else ''}"

@@ -298,7 +298,7 @@ REFUSED = {
     ),
     "wrong inputs": (
         ('time = "t"', 'time = "t"\ninputs = ["ax", "z"]'),
-        "no column 'z'; there are",
+        "no column 'z'; choose from",
     ),
     "no such file": (
         ('"*.csv"', '"*.parquet"'),
@@ -318,7 +318,7 @@ REFUSED = {
 BY_PLAN = {
     "wrong label": "the files have no column 'activty'; did you mean 'activity'? then write",
     "text target": "column 'activity' holds text; to predict classes, write label = ",
-    "wrong inputs": "the files have no column 'z'; there are t, ax",
+    "wrong inputs": "the files have no column 'z'; choose from t, ax",
     "one class": "'same' has one class only, 'yes', so that there is nothing to learn; add files",
 }
 

@@ -85,7 +85,7 @@ def test_text_needs_classes_and_the_error_names_them(make: Make) -> None:
     with pytest.raises(ValueError, match=r"holds text; pass classes=\('sit', 'walk'\)"):
         from_frame(frame, inputs="x", target="activity")
     assert class_labels(frame, "activity") == ("sit", "walk")
-    with pytest.raises(ValueError, match="no class 'sit'; there are run, walk"):
+    with pytest.raises(ValueError, match="no class 'sit'; choose from run, walk"):
         from_frame(frame, inputs="x", target="activity", classes=["run", "walk"])
 
 
@@ -110,7 +110,7 @@ def test_an_unknown_column_names_the_nearest(make: Make) -> None:
     frame = make(recordings())
     with pytest.raises(ValueError, match="no column 'activty'; did you mean 'activity'"):
         from_frame(frame, inputs="x", target="activty", classes=["sit", "walk"])
-    with pytest.raises(ValueError, match="no column 'qqqq'; there are who, walk, t, x"):
+    with pytest.raises(ValueError, match="no column 'qqqq'; choose from who, walk, t, x"):
         from_frame(frame, inputs=["x", "qqqq"])
 
 

@@ -11,6 +11,7 @@ import pytest
 from annotated_types import Ge
 
 from catchment import Array
+from catchment.errors import nearest
 from catchment.federation import Limits
 from catchment.plans import (
     ALGORITHMS,
@@ -18,7 +19,6 @@ from catchment.plans import (
     PLASTICITY,
     PROTECTIONS,
     described,
-    nearest,
     read,
     schema,
 )

@@ -21,8 +21,8 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from catchment import ordered_map
-from catchment.data import column_names, nearest, values_of, whole_labels
-from catchment.errors import SettingError
+from catchment.data import column_names, values_of, whole_labels
+from catchment.errors import SettingError, nearest
 from catchment_fleet.parquet.storage import Storage, columns_of_folders, name_of
 
 Rows = NDArray[np.int64]

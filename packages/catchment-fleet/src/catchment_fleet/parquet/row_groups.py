@@ -25,14 +25,13 @@ from catchment.data import (
     in_seconds,
     is_missing,
     missing_values,
-    nearest,
     numbers_of,
     times_of,
     trusted,
     values_of,
     whole_labels,
 )
-from catchment.errors import SettingError
+from catchment.errors import SettingError, nearest
 from catchment_fleet.parquet.index import columns_in, texts_of
 from catchment_fleet.parquet.storage import Storage, columns_of_folders
 

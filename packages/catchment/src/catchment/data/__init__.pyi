@@ -48,7 +48,6 @@ from catchment.data.frames import (
     is_missing as is_missing,
     listed as listed,
     missing_values as missing_values,
-    nearest as nearest,
     numbers_of as numbers_of,
     one_hot as one_hot,
     times_of as times_of,

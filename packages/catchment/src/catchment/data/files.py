@@ -22,11 +22,10 @@ from catchment.data.frames import (
     holds_text,
     listed,
     missing_values,
-    near,
 )
 from catchment.data.recording import Recording
 from catchment.data.tables import KINDS, kind_of, read_columns
-from catchment.errors import SettingError
+from catchment.errors import SettingError, near
 
 
 def read(

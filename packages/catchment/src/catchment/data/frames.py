@@ -6,7 +6,6 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,7 +20,7 @@ from catchment.arrays import (
     refuse_nonfinite,
 )
 from catchment.data.recording import Recording
-from catchment.errors import SettingError
+from catchment.errors import SettingError, nearest
 
 Values = NDArray[Any]
 
@@ -379,25 +378,6 @@ def _column(frame: Frame | Mapping[str, Any], name: str) -> Values:
             f"column {name!r} has {values.ndim} dimensions; it must be one column of scalars"
         )
     return values
-
-
-def near(name: str, known: Iterable[str]) -> str | None:
-    """Return the name that was probably meant.
-
-    >>> near("activty", ["t", "activity"]), near("Activity", ["activity"]), near("x", ["time"])
-    ('activity', 'activity', None)
-    """
-    folded = {other.casefold().strip(): other for other in known}
-    found = get_close_matches(name.casefold().strip(), folded, n=1, cutoff=0.5)
-    return folded[found[0]] if found else None
-
-
-def nearest(name: str, known: Iterable[object]) -> str:
-    """Return the known name that is most like one that is not known, or which there are."""
-    every = [str(other) for other in known]
-    if meant := near(name, every):
-        return f"did you mean {meant!r}?"
-    return f"there are {', '.join(every[:12])}{' and more' if len(every) > 12 else ''}"
 
 
 def numbers_of(frame: Frame | Mapping[str, Any], names: list[str]) -> Array:

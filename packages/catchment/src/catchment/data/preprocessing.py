@@ -48,6 +48,7 @@ from catchment.data.steps import (
     inputs_ahead,
     resample,
 )
+from catchment.errors import nearest
 
 Scale = Literal["none", "recording", "own", "federated"]
 CHUNK = 512  # recordings prepared together, where there may be any number
@@ -387,9 +388,7 @@ class Preprocessing:
         known = cls.__dataclass_fields__
         for name in settings:
             if name not in known:
-                raise ValueError(
-                    f"preprocessing has no setting {name!r}; there are {', '.join(known)}"
-                )
+                raise ValueError(f"preprocessing has no setting {name!r}; {nearest(name, known)}")
         scale = settings.get("scale", cls.scale)
         if isinstance(scale, Mapping):
             if set(scale) != {"mean", "scale"}:

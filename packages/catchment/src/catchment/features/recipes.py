@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.arrays import PositiveInt
-from catchment.errors import IntegrityError, UnknownMapError
+from catchment.errors import IntegrityError, UnknownMapError, nearest
 from catchment.features.base import KIND, LIBRARY, UNBOUND
 from catchment.features.base import FeatureMap as FeatureMap
 from catchment.plugins import known, plugin
@@ -93,12 +93,12 @@ def known_map(value: object) -> FeatureMap:
     200
     >>> known_map("echo_sate")
     Traceback (most recent call last):
-    ValueError: there is no map 'echo_sate'; choose from echo_state, default, auto, ...
+    ValueError: there is no map 'echo_sate'; did you mean 'echo_state'?
     """
     if isinstance(value, str):
         kind = library_class(value)
         if kind is None:
-            raise ValueError(f"there is no map {value!r}; choose from {', '.join(LIBRARY)}")
+            raise ValueError(f"there is no map {value!r}; {nearest(value, LIBRARY)}")
         try:
             value = kind()
         except (TypeError, ValueError) as error:

@@ -51,7 +51,6 @@ from catchment.plans.settings import (
     PROTECTIONS as PROTECTIONS,
     described as described,
     map_of as map_of,
-    nearest as nearest,
     own_classes as own_classes,
     read as read,
     schema as schema,

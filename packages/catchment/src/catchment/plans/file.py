@@ -18,7 +18,6 @@ Only [data] is needed. `catchment.plans.settings` has the tables of what can be 
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import sys
@@ -35,6 +34,7 @@ from catchment.data.clients import Changed
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.recording import Recording
 from catchment.engine.local import Source, data_of
+from catchment.errors import near, nearest
 from catchment.features.nvar import NVAR
 from catchment.features.pipeline import refuse_large
 from catchment.features.recipes import DefaultMap, FeatureMap, imported
@@ -80,7 +80,6 @@ from catchment.plans.settings import (
     map_of,
     named_schema,
     names,
-    nearest,
     own_classes,
     read,
     refuse_unknown,
@@ -642,10 +641,10 @@ def _no_plan(path: Path) -> str:
     """Return that a plan is not there, and which file may be meant."""
     folder = path if path.is_dir() else path.parent
     plans = sorted(one.name for one in folder.glob("*.toml"))
-    near = plans if path.is_dir() else difflib.get_close_matches(path.name, plans, n=1)
-    if near:
+    meant = plans[0] if path.is_dir() and plans else near(path.name, plans)
+    if meant:
         wrong = "is a folder" if path.is_dir() else "is not there"
-        return f"the plan {path} {wrong}; did you mean {folder / near[0]}?"
+        return f"the plan {path} {wrong}; did you mean {folder / meant}?"
     examples = "`catchment plan --example` lists examples"
     if path.is_dir():
         made = f"`catchment fit {quote(str(path))} --label COLUMN` makes one"

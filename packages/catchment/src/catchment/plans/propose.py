@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from catchment.data.frames import listed, near
+from catchment.data.frames import listed
 from catchment.data.survey.look import length
 from catchment.data.tables import kind_of
-from catchment.errors import as_toml
+from catchment.errors import as_toml, near, nearest
 from catchment.federation.learn.yule_walker import LONG as LONG_SERIES
 from catchment.federation.learn.yule_walker import LOOKBACKS
 from catchment.plans.data import FOLDS, Files
@@ -425,12 +425,11 @@ def refuse_columns(
     for setting, names in given.items():
         for name in names:
             if tables and name not in columns:
-                meant, said = near(name, columns), f"the files have no column {name!r}"
-                if meant is None:
-                    raise ValueError(f"{said}; there are {', '.join(columns)}")
-                new = [meant if one == name else one for one in names]
-                remedy = written(**{setting: new})
-                raise ValueError(f"{said}; did you mean {meant!r}? then {remedy}")
+                said = f"the files have no column {name!r}; {nearest(name, columns)}"
+                if meant := near(name, columns):
+                    new = [meant if one == name else one for one in names]
+                    said += f" then {written(**{setting: new})}"
+                raise ValueError(said)
     for name in given["target"]:
         if tables and all(table[name].kind == "text" for table in tables if name in table):
             remedy = written(target=None, label=[name])

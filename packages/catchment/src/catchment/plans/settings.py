@@ -16,7 +16,6 @@ here, has finished sentences without the value and passes over names that are no
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 import types
@@ -45,6 +44,7 @@ from pydantic_core import PydanticCustomError
 from catchment.arrays import LIMITS, Array
 from catchment.data.preprocessing import Preprocessing
 from catchment.data.scaling import Scaler
+from catchment.errors import nearest
 from catchment.features.base import LIBRARY
 from catchment.features.echo_state.reservoir import Reservoir
 from catchment.features.echo_state.settings import RANGES, Uniform
@@ -356,17 +356,6 @@ def refuse_unknown(table: Table, known: Iterable[str], where: str) -> None:
     for name in table:
         if name not in options:
             raise ValueError(f"{where} has no setting {name!r}; {nearest(name, options)}")
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return what to say of a name that is not known.
-
-    >>> nearest("rigde", ["ridge", "rounds"]), nearest("x", ["ridge", "rounds"])
-    ("did you mean 'ridge'?", 'choose from ridge, rounds')
-    """
-    options = list(known)
-    close = difflib.get_close_matches(name, options, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(options)}"
 
 
 def chosen(

@@ -26,7 +26,7 @@ from catchment.arrays import (
     check_type,
 )
 from catchment.data.units import PartsBy
-from catchment.errors import RuleError
+from catchment.errors import RuleError, nearest
 from catchment.federation.algorithm import Memory, RoundContext, Upload
 from catchment.federation.plan import Plan
 from catchment.federation.protection import Protection
@@ -221,7 +221,7 @@ def parse_policy(text: str, name: str = NAME) -> Policy:
     3
     >>> parse_policy('exact_sum = 3')
     Traceback (most recent call last):
-    ValueError: policy.toml has no setting 'exact_sum'; choose from exact, exact_sums, ...
+    ValueError: policy.toml has no setting 'exact_sum'; did you mean 'exact_sums'?
     """
     try:
         table = tomllib.loads(text)
@@ -244,7 +244,7 @@ def _settings(kind: type[Policy | OwnData], table: dict[str, Any], name: str) ->
     found = {}
     for key, value in table.items():
         if key not in known:
-            raise ValueError(f"{name} has no setting {key!r}; choose from {', '.join(known)}")
+            raise ValueError(f"{name} has no setting {key!r}; {nearest(key, known)}")
         check_type(value, hints[key], key)
         found[key] = tuple(value) if isinstance(value, list) else value
     return found

@@ -163,8 +163,10 @@ def test_a_plan_says_what_it_chose(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="no map 'minirockt'; choose from echo_state, default"):
+    with pytest.raises(ValueError, match="no map 'minirockt'; did you mean 'minirocket'"):
         ct.federate("minirockt", PEOPLE)
+    with pytest.raises(ValueError, match="no map 'qqqq'; choose from echo_state, default"):
+        ct.federate("qqqq", PEOPLE)
     with pytest.raises(ValueError, match="'feature_union' needs settings"):
         ct.fit("feature_union", PEOPLE[min(PEOPLE)])
 

@@ -16,11 +16,11 @@ import numpy as np
 
 from catchment.arrays import Array
 from catchment.data.files import Table, find_files, label_texts, targets_change
-from catchment.data.frames import listed, near, times_of
+from catchment.data.frames import listed, times_of
 from catchment.data.recording import Recording
 from catchment.data.survey.roles import ClientBy, Facts, Roles, facts_of, guessed
 from catchment.data.tables import read_columns
-from catchment.errors import SettingError
+from catchment.errors import SettingError, near
 
 SAME_RATE = 0.05  # rates that differ by less are one
 MOST_WARNINGS, MOST_CHANNELS, MOST_NAMED = 12, 6, 4
