@@ -246,13 +246,11 @@ class Scaler:
                 f"inputs have {rows.shape[1]} channels, the scaler was fitted on {len(self.mean)}; "
                 "pass the same channels"
             )
-        scaled: Array = (rows - self.mean) / self.scale
-        return scaled
+        return (rows - self.mean) / self.scale
 
     def undo(self, u: Array) -> Array:
         """Return scaled rows (T, I) in the original units."""
-        original: Array = u * self.scale + self.mean
-        return original
+        return u * self.scale + self.mean
 
     def apply(self, sequences: Iterable[Recording]) -> list[Recording]:
         """Return the sequences with scaled inputs; targets stay as they are."""

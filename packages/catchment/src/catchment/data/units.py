@@ -102,8 +102,7 @@ def _own_cuts(channel: Array) -> list[int]:
     for back in range(1, min(TOGETHER, len(values))):
         mixed[back:] += values[:-back] * np.uint64(0xD6E8FEB86659FD93 ** (back + 1) % 2**64)
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-    cuts: list[int] = (np.flatnonzero(mixed >> np.uint64(58) == 0) + 1).tolist()
-    return cuts
+    return (np.flatnonzero(mixed >> np.uint64(58) == 0) + 1).tolist()
 
 
 def _digest(pieces: Iterable[bytes]) -> bytes:

@@ -528,8 +528,7 @@ class FeatureMap(ABC):
         if self.feature_bits is None:
             return self.bounds
         digits = self.feature_digits
-        found: Array = np.ldexp(np.ceil(np.ldexp(self.bounds, digits)), -digits)
-        return found
+        return np.ldexp(np.ceil(np.ldexp(self.bounds, digits)), -digits)
 
     # The traveling form.
 

@@ -142,8 +142,7 @@ class MiniRocket(FeatureMap):
             features, most = (one.kinds, one.biases, one.places, POSITIONS), self.range
             how = (one.scale, most * one.scale, one.pad, one.groups, one.channels, features)
             counts_above(np.stack(us), *how, counts)
-            shares: Array = counts / one.positions
-            return shares
+            return counts / one.positions
 
         return in_batches(work, inputs, threads, STEPS)
 

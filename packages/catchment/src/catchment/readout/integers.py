@@ -132,6 +132,5 @@ def from_limbs(limbs: NDArray[np.int64], digits: int = LIMB) -> Whole:
     high, low = from_limbs(rest, digits), low & np.int64((1 << digits) - 1)
     top = 1 << (63 - digits)
     if high.dtype == np.int64 and (not high.size or (high.min() >= -top and int(high.max()) < top)):
-        found: Whole = (high << np.int64(digits)) + low
-        return found
+        return (high << np.int64(digits)) + low
     return canonical(high.astype(object) * (1 << digits) + low.astype(object))

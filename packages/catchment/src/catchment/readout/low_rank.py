@@ -180,13 +180,11 @@ def _places(which: Integers, size: int) -> Integers:
     """Return where the entries (r, F) of some rows lie in a packed matrix."""
     row, column = which[:, None], np.arange(size)[None, :]
     low, high = np.minimum(row, column), np.maximum(row, column)
-    places: Integers = low * size - low * (low - 1) // 2 + high - low
-    return places
+    return np.asarray(low * size - low * (low - 1) // 2 + high - low)
 
 
 def _unseen(pivots: Integers, n_features: int) -> Booleans:
     """Return which entries (r, F) of the pivots' rows are in no earlier row."""
     place = np.full(n_features, len(pivots))
     place[pivots] = np.arange(len(pivots))
-    unseen: Booleans = place[None, :] >= np.arange(len(pivots))[:, None]
-    return unseen
+    return place[None, :] >= np.arange(len(pivots))[:, None]

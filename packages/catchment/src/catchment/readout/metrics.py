@@ -200,5 +200,4 @@ def _pair(target: Any, predicted: Any) -> tuple[Array, Array]:
 
 
 def _share(part: Integers, whole: Integers) -> Array:
-    share: Array = part / np.where(whole > 0, whole, np.nan)
-    return share
+    return part / np.where(whole > 0, whole, np.nan)

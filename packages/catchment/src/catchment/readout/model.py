@@ -635,15 +635,12 @@ def fitted_temperature(scores: Array, labels: Integers, weight: Array | None = N
     target[np.arange(len(scores)), labels] = (n + 1.0) / (n + K)
     weighted = scores * rows[:, None]
     aimed = float((target * weighted).sum())
-
-    def too_sharp(temperature: float) -> bool:
-        # The likelihood is concave in 1/temperature; its slope is this difference.
-        return float((softmax(scores / temperature) * weighted).sum()) > aimed
-
     low, high = 1e-6, 1e6
     for _ in range(80):
         middle = float(np.sqrt(low * high))
-        low, high = (middle, high) if too_sharp(middle) else (low, middle)
+        # The likelihood is concave in 1/temperature; its slope is this difference.
+        too_sharp = float((softmax(scores / middle) * weighted).sum()) > aimed
+        low, high = (middle, high) if too_sharp else (low, middle)
     return float(np.sqrt(low * high))
 
 

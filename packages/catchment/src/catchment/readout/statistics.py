@@ -144,8 +144,7 @@ FEW = 256  # rows of which the places of a triangle are kept: clients are many t
 @lru_cache(maxsize=8)
 def _upper(size: int) -> Integers:  # asked for every client, of which a round may have a million
     """Return where the upper triangle of a square matrix is, its rows one after another."""
-    places: Integers = np.flatnonzero(np.triu(np.ones((size, size), dtype=bool)))
-    return places
+    return np.flatnonzero(np.triu(np.ones((size, size), dtype=bool)))
 
 
 def pack(matrix: Array) -> Array:

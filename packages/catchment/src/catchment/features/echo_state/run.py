@@ -733,8 +733,7 @@ def _whole(sums: Array, digits: NDArray[np.integer], kind: type) -> NDArray[Any]
     scaled = np.ldexp(sums, digits)
     if kind is object:
         return np.array([int(value) for value in scaled.flat], dtype=object).reshape(scaled.shape)
-    found: NDArray[np.int64] = scaled.astype(np.int64)
-    return found
+    return np.asarray(scaled.astype(np.int64))
 
 
 FEW_UNUSED = 0.125  # share of unused columns up to which they are zeroed in float64

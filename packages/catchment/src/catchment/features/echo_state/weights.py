@@ -125,8 +125,7 @@ def _between(words: NDArray[np.uint64], low: float, high: float) -> Array:
         root = math.sqrt(root)
         chosen = (words >> np.uint64(bit)) & np.uint64(1) == 1
         values = np.where(chosen, values * root, values)
-    clipped: Array = np.clip(values, low, high)
-    return clipped
+    return np.asarray(np.clip(values, low, high))
 
 
 def integers(rng: Words, n: int, bound: int) -> Integers:
