@@ -26,6 +26,7 @@ from reproductions.life_tables import PUBLISHED, over_engines
 from reproductions.map_methods import NOTHING_SET
 from reproductions.map_pooled import BOOSTED, LOGISTIC
 from reproductions.map_values import MapsResult, Row, load_maps
+from reproductions.per_class import macro_f1
 from reproductions.study import load_result
 
 ROOT = Path(__file__).parents[1]
@@ -221,6 +222,7 @@ class Figure:
     what: str
     accuracy: str
     over_people: str = "-"
+    macro_f1: str = "-"
     tested: str = NINE
     scale: str = ALONE
     chose: str = BY_PEOPLE
@@ -242,8 +244,8 @@ def uci_har_table() -> str:
         _of_prompts(),
         _of_personal(),
     ]
-    head = ["what", "accuracy ± over seeds", "95 % over people", "tested on", "scale", "who chose"]
-    return grid([*head, "from"], [figure.cells() for figure in figures])
+    head = ["what", "accuracy ± over seeds", "95 % over people", "macro-F1", "tested on", "scale"]
+    return grid([*head, "who chose", "from"], [figure.cells() for figure in figures])
 
 
 def _of_maps() -> list[Figure]:
@@ -264,6 +266,7 @@ def _of_maps() -> list[Figure]:
                 what=words,
                 accuracy=shown([100 * cell.accuracy for cell in row.cells]),
                 over_people=f"{100 * low:.1f} to {100 * high:.1f}",
+                macro_f1=_f1(row.macro_f1),
                 scale=ONE if method == NOTHING_SET else ALONE,
                 chose=chose,
                 source="results/maps.json",
@@ -282,6 +285,7 @@ def _of_study(name: str, method: str, words: str) -> Figure:
         what=words,
         accuracy=shown([100 * value for value in found.values(method, 1.0)]),
         over_people=f"{100 * over.low:.1f} to {100 * over.high:.1f}" if over else "-",
+        macro_f1=_f1(macro_f1(found, method, 1.0)),
         tested=NINE if name == "unseen" and len(tested) == 9 else f"{len(tested)} people",
         chose="recipe, pooling and ridge by validation people",
         source=f"results/{name}.json",
@@ -316,6 +320,7 @@ def _of_prompts() -> Figure:
     return Figure(
         what="plain readout beside prompts",
         accuracy=shown([100 * cell.test for cell in cells]),
+        macro_f1=_f1(float(np.mean([cell.macro_f1 for cell in cells]))),
         chose="sizes by validation people",
         source="results/fedresprompt.json",
     )
