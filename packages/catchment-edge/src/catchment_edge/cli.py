@@ -83,6 +83,8 @@ def export(
         raise ValueError("--train is for --to c; an ONNX file only predicts")
     told: dict[str, Any] = {"rate": rate, "steps": steps}
     if train and to != "c":
+        if name != "model" or port or rows or masks:
+            raise ValueError("--name, --rows, --port and --masks are for --train --to c; drop them")
         paths = _write(_lags(model, to), out or Path("lags"))
     elif train:
         device = _device(model, port, rows=rows, steps=steps, name=name, masks=masks)
@@ -146,8 +148,7 @@ def _device(
 
     if port is not None:
         port_files(port)
-    lags = lags_device(plan, name=name)
-    if lags is not None:
+    if lags := lags_device(plan, name=name):
         return lags
     most = ROWS if rows is None else rows
     return device_of(plan, rows=most, steps=steps, name=name, masks=masks)
@@ -162,6 +163,7 @@ def _show(made: DevicePlan | OnnxFile | TrainingDevice | LagsDevice, as_json: bo
 
 def _loaded(path: Path, use: list[str] | None, client: str | None) -> Predictor:
     """Return what a file predicts with; of models by client that of one."""
+    from catchment.errors import nearest
     from catchment.readout import PersonalModels
 
     found = load_predictor(path, use)
@@ -170,7 +172,5 @@ def _loaded(path: Path, use: list[str] | None, client: str | None) -> Predictor:
     if not isinstance(found, PersonalModels):
         raise ValueError(f"--client is {client!r}, and {path} has one model for all; leave it out")
     if client not in found.clients:
-        raise ValueError(
-            f"{path} has no model of {client!r}; there are {', '.join(found.clients[:8])}"
-        )
+        raise ValueError(f"{path} has no model of {client!r}; {nearest(client, found.clients)}")
     return found.of(client)

@@ -143,7 +143,7 @@ def test_mistakes_of_the_command_are_one_line(
         ((saved, "--to", "c", "--out", taken), f"--out {taken} is a file"),
         ((personal, "--to", "c"), "PersonalModels cannot be written as C"),
         ((personal, "--to", "c"), "say whose with --client NAME"),
-        ((personal, "--to", "c", "--client", "bob"), "has no model of 'bob'; there are ann"),
+        ((personal, "--to", "c", "--client", "bob"), "has no model of 'bob'; choose from ann"),
         ((saved, "--to", "c", "--client", "ann"), "has one model for all; leave it out"),
         ((tmp_path / "nothing", "--to", "c"), "there is no model"),
         ((saved, "--to", "onnx", "--train"), "--train is for --to c"),

@@ -107,6 +107,7 @@ def test_the_command_writes_a_tree_once(
         "lags.toml --train --to zephyr": 0,
         "ridge.toml --train --to zephyr": 1,  # has no tree
         "lags.toml --train --to arduino": 1,  # the folder is there already
+        "lags.toml --train --to arduino --name wrist": 1,  # the files are called lags
     }
     for command, status in commands.items():
         with pytest.raises(SystemExit) as ended:
@@ -115,6 +116,7 @@ def test_the_command_writes_a_tree_once(
     said = capsys.readouterr().err
     assert "export --train --to c for any other plan" in said
     assert "name an empty folder with --out" in said
+    assert "--name, --rows, --port and --masks are for --train --to c" in said
     assert Path("wrist/idf_component.yml").exists()
     assert "#define LAGS 120" in Path("lags/src/lags.h").read_text()
 

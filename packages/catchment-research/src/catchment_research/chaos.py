@@ -142,8 +142,7 @@ def _chen(p: Array) -> Array:
 
 
 def _ring(x: Array) -> Array:
-    moved: Array = (np.roll(x, -1) - np.roll(x, 2)) * np.roll(x, 1) - x + 8
-    return moved
+    return (np.roll(x, -1) - np.roll(x, 2)) * np.roll(x, 1) - x + 8
 
 
 def _waves(start: Array, n_steps: int) -> Array:
@@ -160,8 +159,7 @@ def _waves(start: Array, n_steps: int) -> Array:
     third = STEP * ((-4 - 3 * turned - turned**2 + e * (4 - turned)) / cube).mean(1).real
 
     def bend(v: Waves) -> Waves:
-        made: Waves = -0.5j * q * np.fft.rfft(np.fft.irfft(v, points) ** 2)
-        return made
+        return -0.5j * q * np.fft.rfft(np.fft.irfft(v, points) ** 2)
 
     v = np.fft.rfft(start - np.mean(start))
     rows = [v]

@@ -260,8 +260,7 @@ def _long_deviations(S1: Integers, low: Integers, high: Integers, T: Integers) -
         total = upper * (1 << HALF) + lower
         squares[rows] = total - 2 * near * first + T.astype(kind) * near * near
     d = (S1 - T * m) / T
-    found: Array = np.sqrt(squares / T - d * d)
-    return found
+    return np.sqrt(squares / T - d * d)
 
 
 def pooled_rows(form: EchoStateForm, inputs: Sequence[Array]) -> Tensor:

@@ -60,8 +60,7 @@ def log_mel(
     frames = np.lib.stride_tricks.sliding_window_view(audio, frame)[::hop]
     power = np.abs(np.fft.rfft(frames * np.hanning(frame), axis=1)) ** 2 / frame
     bands = mel_filters(n_bands, power.shape[1], rate_hz=rate_hz)
-    energies: Array = np.log(power @ bands.T + floor)
-    return energies
+    return np.log(power @ bands.T + floor)
 
 
 def mel_filters(n_bands: int, n_bins: int, *, rate_hz: float = 8000.0) -> Array:

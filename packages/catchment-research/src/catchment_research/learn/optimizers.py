@@ -142,8 +142,7 @@ class Yogi(Adam):
     """
 
     def _squares(self, kept: Array, new: Array) -> Array:
-        moved: Array = kept - (1 - self.square_decay) * new * np.sign(kept - new)
-        return moved
+        return kept - (1 - self.square_decay) * new * np.sign(kept - new)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -256,8 +256,7 @@ def words(start: int, count: int, device: torch.device | str = "cpu") -> torch.T
     z = z + _signed(start)
     z = (z ^ _shifted(z, 30)) * _signed(_FIRST)
     z = (z ^ _shifted(z, 27)) * _signed(_SECOND)
-    mixed: torch.Tensor = z ^ _shifted(z, 31)
-    return mixed
+    return z ^ _shifted(z, 31)
 
 
 def gaussian(
@@ -281,8 +280,7 @@ def gaussian(
 
 def _shifted(z: torch.Tensor, places: int) -> torch.Tensor:
     """Return z shifted right as an unsigned number."""
-    kept: torch.Tensor = (z >> places) & ((1 << (64 - places)) - 1)
-    return kept
+    return (z >> places) & ((1 << (64 - places)) - 1)
 
 
 def _signed(word: int) -> int:

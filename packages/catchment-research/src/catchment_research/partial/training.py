@@ -182,8 +182,7 @@ def cross_entropy(logits: torch.Tensor, y: torch.Tensor, counts: torch.Tensor) -
         logits.flatten(0, -2), y.flatten(), ignore_index=IGNORED, reduction="none"
     ).reshape(y.shape)
     weight = counts.reshape(-1, *([1] * (y.ndim - 1))) * (y != IGNORED)
-    total: torch.Tensor = (losses * weight).sum() / weight.sum().clamp(min=1.0)
-    return total
+    return (losses * weight).sum() / weight.sum().clamp(min=1.0)
 
 
 def train_group(
