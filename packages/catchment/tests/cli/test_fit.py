@@ -159,7 +159,7 @@ def test_numbers_to_predict_and_inputs_ahead() -> None:
         (["--label", "ax"], "type: catchment fit people --target ax"),
         (["--target", "activity"], "type: catchment fit people --label activity"),
         (["--label", "Activity"], "type: catchment fit people --label activity"),
-        (["--label", "zzz"], "there are t, ax, ay, activity"),
+        (["--label", "zzz"], "choose from t, ax, ay, activity"),
         (["--label", "activity", "--inputs", "ax,az"], "type: catchment fit people --label"),
         (["--label", "activity", "--target", "ax"], "pass one of --label, --target and --horizon"),
         ([], "or, to forecast the inputs: catchment fit people --horizon 1"),

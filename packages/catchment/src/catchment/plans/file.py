@@ -640,11 +640,11 @@ def beside_plan(folder: Path) -> Path:
 def _no_plan(path: Path) -> str:
     """Return that a plan is not there, and which file may be meant."""
     folder = path if path.is_dir() else path.parent
-    plans = sorted(one.name for one in folder.glob("*.toml"))
-    meant = plans[0] if path.is_dir() and plans else near(path.name, plans)
+    plans = sorted(one.stem for one in folder.glob("*.toml"))
+    meant = plans[0] if path.is_dir() and plans else near(path.stem, plans)
     if meant:
         wrong = "is a folder" if path.is_dir() else "is not there"
-        return f"the plan {path} {wrong}; did you mean {folder / meant}?"
+        return f"the plan {path} {wrong}; did you mean {folder / meant}.toml?"
     examples = "`catchment plan --example` lists examples"
     if path.is_dir():
         made = f"`catchment fit {quote(str(path))} --label COLUMN` makes one"
