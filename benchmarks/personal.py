@@ -20,6 +20,7 @@ import argparse
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -31,12 +32,13 @@ from catchment.engine import run_locally
 from catchment.features import EchoState, Reservoir
 from catchment.federation import Plan
 from catchment.federation.learn import FederatedRidge, own_readout
-from catchment.readout import Model
+from catchment.readout import ClassCounts, Model
 from reproductions.places import load
 
 SETS = ("uci_har", "motionsense", "wisdm_watch")
 N_FOLDS = 4
 STEPS = 128
+Pair = tuple[ClassCounts, ClassCounts]  # of the shared readout and of the personal one
 
 
 def people(data: str) -> tuple[Dealt, tuple[str, ...]]:
@@ -69,6 +71,8 @@ class Outcome:
     n_subjects: int
     shared: float
     personal: float
+    macro_f1_shared: float
+    macro_f1_personal: float
     worst_shared: float
     worst_personal: float
     worst_change: float
@@ -81,10 +85,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Accuracies of the shared and of the personal readout on one subject's later data."""
+    """What the shared and the personal readout took for what, on one subject's later data."""
 
-    shared: float
-    personal: float
+    shared: ClassCounts
+    personal: ClassCounts
     has_moved: bool
 
 
@@ -115,12 +119,24 @@ def compare(
         model = Model(features, state.readout, classes, state.total)
         for name in held_out:
             earlier, later = halves(list(scaler.apply(clients[name])))
-            before = evaluate(model, {name: later}).by_client[name].value
+            before = confusion(model, later)
             own = own_readout(features, state.readout, earlier, classes=True)
             mine = replace(model, readout=own.readout, statistics=None)
-            after = evaluate(mine, {name: later}).by_client[name].value
-            found[name] = Comparison(before, after, own.step > 0)
+            found[name] = Comparison(before, confusion(mine, later), own.step > 0)
     return found
+
+
+def both(a: Pair, b: Pair) -> Pair:
+    """Return two subjects' counts as one."""
+    return a[0] + b[0], a[1] + b[1]
+
+
+def confusion(model: Model, recordings: list[Recording]) -> ClassCounts:
+    """Return what a model takes for what."""
+    scores = evaluate(model, {"one": recordings}).total
+    assert scores is not None
+    assert scores.counts is not None
+    return scores.counts
 
 
 def halves(recordings: list[Recording]) -> tuple[list[Recording], list[Recording]]:
@@ -137,7 +153,10 @@ def halves(recordings: list[Recording]) -> tuple[list[Recording], list[Recording
 def outcome(data: str, runs: list[dict[str, Comparison]]) -> Outcome:
     """Return the summary of the runs; a subject's change is its mean over the seeds."""
     names = sorted(runs[0])
-    every = np.array([[(run[name].shared, run[name].personal) for name in names] for run in runs])
+    pairs = [[(run[name].shared, run[name].personal) for name in names] for run in runs]
+    every = np.array([[(a.accuracy, b.accuracy) for a, b in run] for run in pairs])
+    # Over all subjects' windows, then the mean over seeds.
+    f1 = np.mean([[c.macro_f1 for c in reduce(both, run)] for run in pairs], axis=0)
     shared, own = every.mean(axis=0).T
     change = own - shared
     return Outcome(
@@ -145,6 +164,8 @@ def outcome(data: str, runs: list[dict[str, Comparison]]) -> Outcome:
         n_subjects=len(names),
         shared=float(shared.mean()),
         personal=float(own.mean()),
+        macro_f1_shared=float(f1[0]),
+        macro_f1_personal=float(f1[1]),
         worst_shared=float(shared.min()),
         worst_personal=float(own.min()),
         worst_change=float(change.min()),

@@ -228,8 +228,20 @@ def test_figures_of_maps_are_those_that_were_measured() -> None:
             n = np.array(list(of[0]["windows"].values()))
             # Within each seed somebody is worst, and it may be another every time.
             mean, worst = 100 * right.sum() / (len(of) * n.sum()), 100 * (right / n).min(axis=1)
-            assert f" {mean:.1f} ({worst.mean():.1f}) " in text
-            assert f" {mean:.1f} |" in page or method in ("window statistics", "CNN by FedAvg")
+            found = re.search(rf" {mean:.1f} \({worst.mean():.1f}\) / (\.\d+) ", text)
+            assert found is not None
+            both = f" {mean:.1f} / {found[1]} |"
+            assert both in page or method in ("window statistics", "CNN by FedAvg")
+
+
+def test_figures_of_own_readouts_are_those_that_were_measured() -> None:
+    measured = json.loads((ROOT / "benchmarks" / "results" / "personal.json").read_text())
+    page = (ROOT / "docs" / "guides" / "personal.md").read_text(encoding="utf-8")
+    for row in measured["rows"]:
+        cells = [f"{row[one]:.3f} ({row[f'macro_f1_{one}']:.3f})" for one in ("shared", "personal")]
+        worst = [f"{row[f'worst_{one}']:.3f}" for one in ("shared", "personal")]
+        start = f" | {' | '.join(cells + worst)} | {row['n_harmed']}"
+        assert start + (f", by {-row['worst_change']:.3f} |" if row["n_harmed"] else " |") in page
 
 
 def test_every_claim_about_privacy_names_a_test_that_is_there() -> None:
