@@ -232,9 +232,8 @@ def markdown(cells: Sequence[dict[str, Any]]) -> str:
         "Whole sentences, four clients of Dirichlet(0.3) classes, one round of exact ridge; layer",
         "and kind chosen on the development set. Accuracy in per cent. `results/fedresprompt.md`",
         "has trained prompts and LoRA on the same clients (zero-shot 81.8, prompt 91.6, LoRA 91.2",
-        "on the test set). Macro-F1 is of the test set; a run before it was counted, which kept",
-        "how many sentences are right, not which, has none, and a new one needs the language",
-        "model's weights; the two classes are about as frequent.",
+        "on the test set). Before it a run with 1200 sentences, one seed and 300 sentences each to",
+        "choose and to test had chosen the mean of layer 15 and had 79.0 on the test set.",
         "",
         f"| {' | '.join(HEAD)} |",
         "|" + " --- |" * len(HEAD),
@@ -242,7 +241,7 @@ def markdown(cells: Sequence[dict[str, Any]]) -> str:
     lines += [
         f"| {one['seed']} | {one['n_train']} | layer {one['chosen']} | "
         f"{100 * one['development']:.1f} | {100 * one['test']:.1f} | "
-        f"{format(macro_f1(one['classes']), '.3f') if 'classes' in one else '-'} | "
+        f"{macro_f1(one['classes']):.3f} | "
         f"{100 * one['majority']:.1f} | {one['bytes_up'] / 1e6:.2f} |"
         for one in cells
     ]

@@ -73,8 +73,7 @@ def test_its_readout_is_federated(model: str) -> None:
 
 def test_the_table_has_a_row_for_each_seed() -> None:
     cell = {"seed": 0, "n_train": 10, "chosen": "20 mean", "development": 0.9, "test": 0.8}
-    assert markdown([cell | {"majority": 0.5, "bytes_up": 5e5}]).splitlines()[-1] == (
-        "| 0 | 10 | layer 20 mean | 90.0 | 80.0 | - | 50.0 | 0.50 |"
-    )
     counts = {"classes": [[4, 5, 5], [4, 5, 5]]}
-    assert " | 80.0 | 0.800 | " in markdown([cell | {"majority": 0.5, "bytes_up": 5e5} | counts])
+    assert markdown([cell | {"majority": 0.5, "bytes_up": 5e5} | counts]).splitlines()[-1] == (
+        "| 0 | 10 | layer 20 mean | 90.0 | 80.0 | 0.800 | 50.0 | 0.50 |"
+    )
