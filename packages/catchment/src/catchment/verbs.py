@@ -502,8 +502,12 @@ def federate(
     columns = clients.columns if isinstance(clients, Clients | LazyClients) else {}
     earlier: RidgeState | None = None
     if onto is not None:
+        from catchment.federation.learn.unlearning import among, refuse_twice
+
         names = names if classes is not None else all_classes(onto.workflow.classes, clients)
-        earlier = _sums_of(onto, names, clients)
+        # Sums in columns of these classes, for clients not in them.
+        earlier = among(onto.training.state, onto.workflow.classes, names)
+        refuse_twice(earlier, clients)
     shared = replace(shared, classes=names)
     asked = (protections, ridge, upload, head)
     workflow, note = _described(pipeline, shared, len(clients), *asked, earlier, options)
@@ -803,15 +807,6 @@ def _deliver(made: Run, engines: LocalClients) -> None:
         engines.run(DELIVERY, plan, known, made.kept)
     except TooFewClientsError as error:
         warnings.warn(f"no client has the model: {error}", RefusedClientsWarning, stacklevel=3)
-
-
-def _sums_of(onto: Run, names: tuple[str, ...] | None, clients: Iterable[str]) -> RidgeState:
-    """Return the sums of an earlier run, in columns of these classes, for clients not in it."""
-    from catchment.federation.learn.unlearning import among, refuse_twice
-
-    earlier = among(onto.training.state, onto.workflow.classes, names)
-    refuse_twice(earlier, clients)
-    return earlier
 
 
 def _continued(workflow: Workflow, onto: Run, out: object) -> Workflow:

@@ -53,6 +53,17 @@ def test_both_layouts_give_one_model(estimator: Any) -> None:
     assert cross_val_score(clone(first), X, LABELS, cv=2).min() >= 0.5
 
 
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=lambda one: type(one).__name__)
+def test_later_sequences_lie_as_the_first_did(estimator: Any) -> None:
+    X, weights = like_aeon(), []
+    for layout, lying in (("channels_first", X), ("time_first", X.transpose(0, 2, 1))):
+        grown = clone(estimator).set_params(layout=layout)
+        for part in (slice(0, 6), slice(6, 12)):
+            grown.partial_fit(lying[part], LABELS[part], classes=["a", "b"])
+        weights.append(grown.model_.readout.weights)
+    assert_array_equal(*weights)
+
+
 @pytest.mark.parametrize(
     "estimator",
     [*CLASSIFIERS, EchoStateRegressor(10, pool="mean"), EchoStateFeatures(10)],

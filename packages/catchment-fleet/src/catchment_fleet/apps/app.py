@@ -157,7 +157,7 @@ def simulate_plan(
     file.check_named(held.train)
     memories: Mapping[str, Memory] = {}
     if file.is_secret:
-        memories = client_memories(Path(folder), held.names, secret=True)
+        memories = client_memories(Path(folder), held.names)
     known = {name: new_identity(memory) for name, memory in memories.items()}
     agreed = Agreement(file, held.about, known, simulated=True, n_clients=len(held.train))
     plan_of_all = share(agreed)

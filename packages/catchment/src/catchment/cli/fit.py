@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import shlex
 import warnings
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catchment.cli.runs import run_json, stoppable
+from catchment.cli.runs import one_line_each, run_json, stoppable
 from catchment.cli.show import (
     JsonOption,
     ThreadsOption,
@@ -31,6 +30,12 @@ if TYPE_CHECKING:
     from catchment.data.survey import Survey
     from catchment.federation.runs.read import Run
     from catchment.plans.file import PlanFile
+
+Text = str | None
+WORSE = 0.15  # below the mean, from which on the worst person deserves a look
+DRIFTED = 1.2  # times the error that intervals expect, from which on they are too narrow
+WIDE = 0.5  # and up to which they are too wide
+NAIVE = {"persistence": "last value", "seasonal": "seasonal naive"}
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,107 @@ class Asked:
     def columns(self, name: str) -> list[str]:
         """Return the columns that an option names."""
         return [one.strip() for one in str(self.options[name] or "").split(",") if one.strip()]
+
+
+def fit(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FOLDER",
+            help="A folder of CSV, Parquet or npz files, one per person; or a folder for each; "
+            "or one file with a column of people.",
+        ),
+    ],
+    label: Annotated[Text, option("Column of classes to predict.", "COLUMN")] = None,
+    target: Annotated[Text, option("Columns of numbers to predict, a,b,...", "COLUMNS")] = None,
+    horizon: Annotated[int | None, option("Predict the inputs this many rows ahead.")] = None,
+    client: Annotated[Text, option("Column that names people.", "COLUMN")] = None,
+    time: Annotated[Text, option("Column of times; guessed.", "COLUMN")] = None,
+    recording: Annotated[Text, option("Column that names recordings; guessed.", "COLUMN")] = None,
+    inputs: Annotated[Text, option("Columns to learn from, a,b,...; guessed.", "COLUMNS")] = None,
+    window: Annotated[Text, option('Length of windows: "5s", 128 rows or "none"; guessed.')] = None,
+    map: Annotated[Text, option("Feature map; auto tries several.", "NAME")] = None,
+    scale: Annotated[Text, option("What scales channels: federated, own, recording.")] = None,
+    out: Annotated[Path | None, option("Output folder; runs/FOLDER if left out.", "DIR")] = None,
+    plan: Annotated[Path, option("Where to write the plan.", "FILE")] = Path("plan.toml"),
+    force: Annotated[bool, flag("--force", "Overwrite an edited plan and a finished run.")] = False,
+    strict: Annotated[bool, flag("--strict", "Exit code 1 if a file cannot be used.")] = False,
+    threads: ThreadsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train on a folder of files, and score the model on new people.
+
+    It writes a plan and runs it. Columns are guessed from their names and
+    values, and printed; options override a guess.
+    """
+    from catchment.plans.run import run_plan
+
+    options = {"label": label, "target": target, "horizon": horizon, "client": client,
+               "recording": recording, "time": time, "inputs": inputs, "window": window, "map": map,
+               "scale": scale, "out": out, "plan": None if plan == Path("plan.toml") else plan,
+               "force": force}  # fmt: skip
+    asked = Asked(tuple(files), options)
+    folder = out or Path("runs") / asked.called
+    if not force:
+        _refuse_to_overwrite(plan, folder, asked.command(force=True))
+    file, proposed = _proposed(asked, plan, strict=strict, quiet=as_json)
+    facts, warned = {"summary": json.dumps(proposed.pop("seen"))}, list[str]()
+    with stoppable(asked.command(force=True)), progress(quiet=as_json) as watch, _quietly(warned):
+        done = run_plan(file, folder, force=True, threads=threads, watch=watch, facts=facts).run
+    seconds = done.seconds or 0.0
+    if as_json:
+        print_json(proposed | _outcome_json(done, folder, seconds, warned))
+        return
+    typer.echo("\n".join(_outcome(done, folder, seconds, warned, ahead=bool(horizon))))
+
+
+def _refuse_to_overwrite(plan: Path, folder: Path, again: str) -> None:
+    """Raise ValueError where a plan that was changed, or a run, would be replaced."""
+    from catchment.federation.runs.folder import is_begun
+    from catchment.plans.propose import is_untouched
+
+    run = shlex.join(["catchment", "run", str(plan)])
+    if plan.is_file() and not is_untouched(plan.read_text(encoding="utf-8")):
+        raise ValueError(
+            f"{plan} was changed or written by hand; run it ({run}), write another "
+            f"(--plan), or replace it: {again}"
+        )
+    if is_begun(folder):
+        raise ValueError(
+            f"{folder} holds a run already; keep it and choose another folder (--out), continue "
+            f"it if it was cut short: {run} --out {shlex.quote(str(folder))} --resume, or replace "
+            f"it: {again}"
+        )
+
+
+def _proposed(
+    asked: Asked, plan: Path, *, strict: bool, quiet: bool
+) -> tuple[PlanFile, dict[str, Any]]:
+    """Look at the files and write a plan for them; return it, and what was seen and chosen."""
+    from catchment.data.survey import summary_lines
+    from catchment.plans.propose import propose
+    from catchment.wire.messages import replace_file
+
+    with waiting("looking at the files", quiet=quiet):
+        found = look(asked)
+    seen, chosen = summary_lines(found), asked.options
+    for line in [] if quiet else seen:
+        typer.echo(line)
+    if strict and found.problems:
+        typer.secho("--strict: files that cannot be used stop everything", err=True)
+        raise typer.Exit(1)
+    check(asked, found)
+    names = ("window", "map", "scale", "horizon")
+    how: dict[str, Any] = {name: chosen[name] for name in names}
+    file, said = propose(found, asked.files, plan, asked.command(), **how)
+    plan.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(plan, file.text.encode())
+    if not quiet:
+        typer.echo(f"wrote {plan}   ({said})")
+        if found.offsets_differ and not how["scale"] and file.preprocessing.window is None:
+            again = asked.command(scale="recording", force=True)
+            typer.echo(f"  ! recordings differ in length and level; to scale each alone: {again}")
+    return file, {"survey": survey_json(found), "plan": str(plan), "chosen": said, "seen": seen}
 
 
 def look(asked: Asked) -> Survey:
@@ -126,26 +232,6 @@ def found_files(named: tuple[str, ...]) -> tuple[list[Path], bool]:
     return sorted(inside), True
 
 
-def check(asked: Asked, found: Survey) -> None:
-    """Raise ValueError, with what to do, where nothing can be learned from the files."""
-    from catchment.plans.propose import refuse_files
-
-    roles = found.roles
-    whole = roles.client is None and roles.client_by == "file" and len(found.paths) == 1
-    if whole and asked.options["horizon"] is None:
-        columns = next(iter(found.tables.values()))
-        few = [name for name, one in columns.items() if one.like_classes]
-        could = [name for name in few if name not in roles.needed]
-        could += [name for name in roles.inputs if name in few]
-        perhaps = f" (perhaps {', '.join(could[:3])})" if could else ""
-        raise ValueError(
-            f"{found.paths[0].name} is one file, and nothing tells people apart; name the column "
-            f"that does{perhaps}, or pass a folder with a file for each; "
-            f"{asked.typed(client=could[:1] or ['COLUMN'])}"
-        )
-    refuse_files(found, "name another --label")
-
-
 def _what_to_predict(asked: Asked, found: Survey) -> str:
     """Return the columns, and what to type to predict one of them."""
     from catchment.data.survey.roles import common, could_be_label, distinct
@@ -168,90 +254,52 @@ def _what_to_predict(asked: Asked, found: Survey) -> str:
     )
 
 
-Text = str | None
-WORSE = 0.15  # below the mean, from which on the worst person deserves a look
+def check(asked: Asked, found: Survey) -> None:
+    """Raise ValueError, with what to do, where nothing can be learned from the files."""
+    from catchment.plans.propose import refuse_files
+
+    roles = found.roles
+    whole = roles.client is None and roles.client_by == "file" and len(found.paths) == 1
+    if whole and asked.options["horizon"] is None:
+        columns = next(iter(found.tables.values()))
+        few = [name for name, one in columns.items() if one.like_classes]
+        could = [name for name in few if name not in roles.needed]
+        could += [name for name in roles.inputs if name in few]
+        perhaps = f" (perhaps {', '.join(could[:3])})" if could else ""
+        raise ValueError(
+            f"{found.paths[0].name} is one file, and nothing tells people apart; name the column "
+            f"that does{perhaps}, or pass a folder with a file for each; "
+            f"{asked.typed(client=could[:1] or ['COLUMN'])}"
+        )
+    refuse_files(found, "name another --label")
 
 
-def fit(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FOLDER",
-            help="A folder of CSV, Parquet or npz files, one per person; or a folder for each; "
-            "or one file with a column of people.",
-        ),
-    ],
-    label: Annotated[Text, option("Column of classes to predict.", "COLUMN")] = None,
-    target: Annotated[Text, option("Columns of numbers to predict, a,b,...", "COLUMNS")] = None,
-    horizon: Annotated[int | None, option("Predict the inputs this many rows ahead.")] = None,
-    client: Annotated[Text, option("Column that names people.", "COLUMN")] = None,
-    time: Annotated[Text, option("Column of times; guessed.", "COLUMN")] = None,
-    recording: Annotated[Text, option("Column that names recordings; guessed.", "COLUMN")] = None,
-    inputs: Annotated[Text, option("Columns to learn from, a,b,...; guessed.", "COLUMNS")] = None,
-    window: Annotated[Text, option('Length of windows: "5s", 128 rows or "none"; guessed.')] = None,
-    map: Annotated[Text, option("Feature map; auto tries several.", "NAME")] = None,
-    scale: Annotated[Text, option("What scales channels: federated, own, recording.")] = None,
-    out: Annotated[Path | None, option("Output folder; runs/FOLDER if left out.", "DIR")] = None,
-    plan: Annotated[Path, option("Where to write the plan.", "FILE")] = Path("plan.toml"),
-    force: Annotated[bool, flag("--force", "Overwrite an edited plan and a finished run.")] = False,
-    strict: Annotated[bool, flag("--strict", "Exit code 1 if a file cannot be used.")] = False,
-    threads: ThreadsOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Train on a folder of files, and score the model on new people.
-
-    It writes a plan and runs it. Columns are guessed from their names and
-    values, and printed; options override a guess.
-    """
-    from catchment.plans.run import run_plan
-
-    options = {"label": label, "target": target, "horizon": horizon, "client": client,
-               "recording": recording, "time": time, "inputs": inputs, "window": window, "map": map,
-               "scale": scale, "out": out, "plan": None if plan == Path("plan.toml") else plan,
-               "force": force}  # fmt: skip
-    asked = Asked(tuple(files), options)
-    folder = out or Path("runs") / asked.called
-    if not force:
-        _refuse_to_overwrite(plan, folder, asked.command(force=True))
-    file, proposed = _proposed(asked, plan, strict=strict, quiet=as_json)
-    facts, warned = {"summary": json.dumps(proposed.pop("seen"))}, list[str]()
-    with stoppable(asked.command(force=True)), progress(quiet=as_json) as watch, _quietly(warned):
-        done = run_plan(file, folder, force=True, threads=threads, watch=watch, facts=facts).run
-    seconds = done.seconds or 0.0
-    if as_json:
-        print_json(proposed | _outcome_json(done, folder, seconds, warned))
-        return
-    typer.echo("\n".join(_outcome(done, folder, seconds, warned, ahead=bool(horizon))))
+def survey_json(found: Survey) -> dict[str, object]:
+    """Return a survey as plain values."""
+    named = ("inputs", "label", "target", "time", "client", "client_by", "recording")
+    return {
+        "files": [str(path) for path in found.paths],
+        "clients": {
+            c.name: {"recordings": len(c.recordings), "steps": c.steps, "labels": dict(c.labels)}
+            for c in found.clients
+        },
+        **{name: getattr(found.roles, name) for name in named},
+        **{name: getattr(found, name) for name in ("rate", "gaps", "classes", "warnings")},
+        "problems": [vars(one) | {"file": str(one.file)} for one in found.problems],
+    }
 
 
-def _proposed(
-    asked: Asked, plan: Path, *, strict: bool, quiet: bool
-) -> tuple[PlanFile, dict[str, Any]]:
-    """Look at the files and write a plan for them; return it, and what was seen and chosen."""
-    from catchment.data.survey import summary_lines
-    from catchment.plans.propose import propose
-    from catchment.wire.messages import replace_file
+@contextmanager
+def _quietly(said: list[str]) -> Iterator[None]:
+    """Keep warnings for one line each at the end; people left out are named there, too."""
+    from catchment.errors import ClippingWarning
 
-    with waiting("looking at the files", quiet=quiet):
-        found = look(asked)
-    seen, chosen = summary_lines(found), asked.options
-    for line in [] if quiet else seen:
-        typer.echo(line)
-    if strict and found.problems:
-        typer.secho("--strict: files that cannot be used stop everything", err=True)
-        raise typer.Exit(1)
-    check(asked, found)
-    names = ("window", "map", "scale", "horizon")
-    how: dict[str, Any] = {name: chosen[name] for name in names}
-    file, said = propose(found, asked.files, plan, asked.command(), **how)
-    plan.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(plan, file.text.encode())
-    if not quiet:
-        typer.echo(f"wrote {plan}   ({said})")
-        if found.offsets_differ and not how["scale"] and file.preprocessing.window is None:
-            again = asked.command(scale="recording", force=True)
-            typer.echo(f"  ! recordings differ in length and level; to scale each alone: {again}")
-    return file, {"survey": survey_json(found), "plan": str(plan), "chosen": said, "seen": seen}
+    with one_line_each(), warnings.catch_warnings(record=True) as caught:
+        yield
+    kinds = {one.category: str(one.message) for one in reversed(caught)}
+    if kinds.pop(ClippingWarning, None):
+        said.append("values more than 8 deviations from the mean were cut off there: other units?")
+    said += kinds.values()
 
 
 def _outcome_json(
@@ -268,44 +316,6 @@ def _outcome_json(
         "warnings": warned,
         "seconds": seconds,
     }
-
-
-def _refuse_to_overwrite(plan: Path, folder: Path, again: str) -> None:
-    """Raise ValueError where a plan that was changed, or a run, would be replaced."""
-    from catchment.federation.runs.folder import is_begun
-    from catchment.plans.propose import is_untouched
-
-    run = shlex.join(["catchment", "run", str(plan)])
-    if plan.is_file() and not is_untouched(plan.read_text(encoding="utf-8")):
-        raise ValueError(
-            f"{plan} was changed or written by hand; run it ({run}), write another "
-            f"(--plan), or replace it: {again}"
-        )
-    if is_begun(folder):
-        raise ValueError(
-            f"{folder} holds a run already; keep it and choose another folder (--out), continue "
-            f"it if it was cut short: {run} --out {shlex.quote(str(folder))} --resume, or replace "
-            f"it: {again}"
-        )
-
-
-@contextmanager
-def _quietly(said: list[str]) -> Iterator[None]:
-    """Keep warnings for one line each at the end; people left out are named there, too."""
-    from catchment.errors import ClippingWarning
-
-    logger = logging.getLogger("catchment.federation")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            yield
-    finally:
-        logger.setLevel(level)
-    kinds = {one.category: str(one.message) for one in reversed(caught)}
-    if kinds.pop(ClippingWarning, None):
-        said.append("values more than 8 deviations from the mean were cut off there: other units?")
-    said += kinds.values()
 
 
 def _outcome(
@@ -336,11 +346,6 @@ def _outcome(
     model = folder / MODEL
     then = shlex.join(["catchment", "predict", str(folder), "new.csv"]) + " --ahead" * ahead
     return [*lines, f"saved {model} ({size(model.stat().st_size)})   next: {then}"]
-
-
-DRIFTED = 1.2  # times the error that intervals expect, from which on they are too narrow
-WIDE = 0.5  # and up to which they are too wide
-NAIVE = {"persistence": "last value", "seasonal": "seasonal naive"}
 
 
 def naive_lines(done: Run, model: Path) -> list[str]:
@@ -376,18 +381,3 @@ def naive_lines(done: Run, model: Path) -> list[str]:
             "matrix of lags, or count errors, catchment.calibrate(model, clients)"
         )
     return lines
-
-
-def survey_json(found: Survey) -> dict[str, object]:
-    """Return a survey as plain values."""
-    named = ("inputs", "label", "target", "time", "client", "client_by", "recording")
-    return {
-        "files": [str(path) for path in found.paths],
-        "clients": {
-            c.name: {"recordings": len(c.recordings), "steps": c.steps, "labels": dict(c.labels)}
-            for c in found.clients
-        },
-        **{name: getattr(found.roles, name) for name in named},
-        **{name: getattr(found, name) for name in ("rate", "gaps", "classes", "warnings")},
-        "problems": [vars(one) | {"file": str(one.file)} for one in found.problems],
-    }

@@ -1,5 +1,7 @@
-"""`catchment predict`, `evaluate` and `calibrate`: what a saved model says of raw files; `ledger`,
-`diagnose`, `verify`, `unlearn` and `add-clients`: what is asked of a finished run's folder.
+"""What is asked of saved models and of runs: a command for each.
+
+Of a model and raw files: `catchment predict`, `evaluate`, `adapt`, `calibrate`. Of a run's folder:
+`ledger`, `diagnose`, `verify`, `unlearn`, `add-clients`.
 """
 
 from __future__ import annotations
@@ -35,17 +37,21 @@ if TYPE_CHECKING:
     from catchment.data.recording import Recording
     from catchment.readout.predictor import Predictor
 
-
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model's file, or the folder of a run.")
 ]
 FilesArgument = Annotated[
     list[str], typer.Argument(metavar="FILES...", help="CSV, Parquet or npz files, or folders.")
 ]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
 UseOption = Annotated[
     list[str] | None,
     option("A feature map or network of your own that the model uses.", "MODULE:NAME"),
 ]
+ADAPTED = "adapted.safetensors"
+CALIBRATED = "calibrated.safetensors"
+MOST_MESSAGES = 30
+MOST_OF_ONE = 100_000
 
 
 def predict(
@@ -107,8 +113,6 @@ def evaluate(
     for one in caught:
         warn(str(one.message))
     assert scores.total is not None
-    if not scores.total.errors.n:
-        raise ValueError("no row has a target to compare with; fill in the column of targets")
     for name, score in sorted(scores.by_client.items()):
         if not score.errors.n:
             warn(f"{name} is not scored: no row has a target to compare with")
@@ -134,51 +138,6 @@ def evaluate(
         for name, score in [*named.items(), *beside.items()]
     ]
     print_table(("", *metric_names, "rows"), rows, right=(*metric_names, "rows"))
-
-
-def read_clients(
-    model: Predictor, files: list[str], *, targets: bool = True, new_classes: bool = False
-) -> dict[str, list[Recording]]:
-    """Return the recordings of files by client, with their targets, as a model reads them."""
-    from catchment.data.files import find_files
-    from catchment.readout.answers import read_for
-
-    found: dict[str, list[Recording]] = {}
-    for path in each(find_files(files), "reading"):
-        held = read_for(model, path, targets=targets, new_classes=new_classes)
-        for client, recordings in held.items():
-            found.setdefault(client, []).extend(recordings)
-    return found
-
-
-def load_predictor(path: Path, use: list[str] | None = None) -> Predictor:
-    """Return what predicts, of a file or of a run's folder."""
-    from catchment.features.recipes import imported
-    from catchment.federation.runs.folder import MODEL
-    from catchment.readout.storage import load
-
-    inside = path / MODEL if path.is_dir() else path
-    if not inside.is_file():
-        raise FileNotFoundError(
-            f"there is no model {inside}; pass a model's file or the folder of a finished run"
-        )
-    sys.path.insert(0, "")  # what --use names may lie in the folder where one is
-    return load(inside, use=[imported(name) for name in use or ()])
-
-
-@contextmanager
-def _written(out: Path | None) -> Iterator[TextIO]:
-    """Open the terminal, or a file that appears whole or not at all."""
-    from catchment.wire.messages import replace_file
-
-    text = io.StringIO()
-    yield sys.stdout if out is None else text
-    if out is not None:
-        replace_file(out, text.getvalue().encode())
-        typer.echo(f"wrote {out}", err=True)
-
-
-ADAPTED = "adapted.safetensors"
 
 
 def adapt(
@@ -216,9 +175,6 @@ def adapt(
     typer.echo(f"wrote {path}", err=True)
 
 
-CALIBRATED = "calibrated.safetensors"
-
-
 def calibrate(
     model_path: ModelArgument,
     files: FilesArgument,
@@ -251,11 +207,6 @@ def calibrate(
     path = made.save(out or beside / CALIBRATED)
     said = "" if len(clients) == 1 else "s"
     typer.echo(f"wrote {path}   (errors of {len(clients)} client{said})", err=True)
-
-
-MOST_MESSAGES = 30
-MOST_OF_ONE = 100_000
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a finished run.")]
 
 
 def ledger(
@@ -422,3 +373,45 @@ def add_clients(
     typer.echo(f"wrote {out}: {len(classes)} classes, {', '.join(classes)}")
     typer.echo(f"joined: {', '.join(sorted(clients))}; nobody else was asked")
     typer.echo(f"new classes: {', '.join(new) or 'none'}")
+
+
+def read_clients(
+    model: Predictor, files: list[str], *, targets: bool = True, new_classes: bool = False
+) -> dict[str, list[Recording]]:
+    """Return the recordings of files by client, with their targets, as a model reads them."""
+    from catchment.data.files import find_files
+    from catchment.readout.answers import read_for
+
+    found: dict[str, list[Recording]] = {}
+    for path in each(find_files(files), "reading"):
+        held = read_for(model, path, targets=targets, new_classes=new_classes)
+        for client, recordings in held.items():
+            found.setdefault(client, []).extend(recordings)
+    return found
+
+
+def load_predictor(path: Path, use: list[str] | None = None) -> Predictor:
+    """Return what predicts, of a file or of a run's folder."""
+    from catchment.features.recipes import imported
+    from catchment.federation.runs.folder import MODEL
+    from catchment.readout.storage import load
+
+    inside = path / MODEL if path.is_dir() else path
+    if not inside.is_file():
+        raise FileNotFoundError(
+            f"there is no model {inside}; pass a model's file or the folder of a finished run"
+        )
+    sys.path.insert(0, "")  # what --use names may lie in the folder where one is
+    return load(inside, use=[imported(name) for name in use or ()])
+
+
+@contextmanager
+def _written(out: Path | None) -> Iterator[TextIO]:
+    """Open the terminal, or a file that appears whole or not at all."""
+    from catchment.wire.messages import replace_file
+
+    text = io.StringIO()
+    yield sys.stdout if out is None else text
+    if out is not None:
+        replace_file(out, text.getvalue().encode())
+        typer.echo(f"wrote {out}", err=True)

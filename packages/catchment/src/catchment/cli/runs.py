@@ -35,132 +35,7 @@ if TYPE_CHECKING:
     from catchment.federation.runs.read import Run
     from catchment.plans.file import PlanFile
 
-
 MOST_NAMED = 100  # clients that were left out, on the terminal
-
-
-def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
-    """Print what came of a run: the headline, the comparison, and what to type next.
-
-    Parameters
-    ----------
-    done
-        The run as `read_run` has it.
-    folder
-        Where it is kept, as the user wrote it.
-    file
-        The plan that was run.
-    """
-    from catchment.federation.measure.baselines import ADAPTED_ROW
-    from catchment.federation.messages import counts
-    from catchment.federation.runs.ledger import bounds_of, map_sentence, thin_clients
-    from catchment.federation.runs.read import folds_sentence
-    from catchment.plans.settings import own_classes
-
-    week = f", time {done.facts['week']}" if "week" in done.facts else ""
-    typer.echo(f"{done.facts['title']}{week}: {counts(done.latest)}")
-    thin = typer.style(thin_clients(done), fg=typer.colors.YELLOW) if thin_clients(done) else ""
-    for line in filter(None, (map_sentence(done.facts), thin)):
-        typer.echo(line)
-    if done.comparison is not None:
-        print_comparison(done.comparison)
-    lines = [folds_sentence(done.facts, done.scores, done.metric)]
-    if "adapted" in done.facts:
-        lines.insert(0, f"{ADAPTED_ROW}: {done.facts['adapted']}")
-    if file.protections and done.beside:
-        own = " and ".join(repr(r.name) for r in done.comparison or () if r.name not in done.beside)
-        lines.append(f"rows but {own} are from raw data, outside the federation's protections")
-    lines += [f"privacy of the {bound}" for bound in bounds_of(done)]
-    if file.is_noisy:
-        lines.append("other releases of the same data add to that; the plan's budget counts them")
-    lines += [f"stands out: {flag}" for flag in done.flags]
-    if week:
-        lines += _changed(done)
-    needed = own_classes([file.features, file.learn.get("network")])
-    at, use = shlex.quote(str(folder)), "".join(f" --use {name}" for name in needed)
-    lines += [f"run: {folder}", f"predict: catchment predict {at} FILES...{use}"]
-    lines += [f"what left each client: catchment ledger {at}", f"report: catchment report {at}"]
-    typer.echo("\n".join(filter(None, lines)))
-
-
-def _changed(done: Run) -> list[str]:
-    """Return who changed at the last time that a run went on, or that it is too early to say."""
-    last = done.rounds["training"][-1]
-    if "drifted clients" not in last.figures:
-        return ["too early to tell who changes: earlier times are too few to compare with"]
-    found = [f"changed: {one}" for one in done.drifts if one.round == last.round]
-    return found or ["nobody changed more than is usual"]
-
-
-def run_json(done: Run, folder: Path, notices: Sequence[str] = ()) -> dict[str, object]:
-    """Return what came of a run for a script, with what is odd about the data."""
-    from catchment.federation.messages import left_out
-    from catchment.federation.runs.ledger import bounds_of, thin_clients
-    from catchment.federation.runs.read import folds_of_run
-
-    last, thin = done.rounds["training"][-1], thin_clients(done)
-    return {
-        "folder": str(folder),
-        "metric": done.metric,
-        "scores": done.scores.get("", {}),
-        "clients": {name: s[done.metric] for name, s in done.scores.items() if name},
-        "folds": [asdict(one) for one in folds_of_run(done.facts)],
-        "comparison": [vars(row) for row in done.comparison or ()],
-        "flags": [vars(flag) for flag in done.flags],
-        "drifts": [vars(drift) for drift in done.drifts],
-        "used": last.n_used,
-        "asked": last.n_asked,
-        "refused": [asdict(one) for one in left_out(done.rounds)],
-        "notices": list(notices),
-        "notes": [thin] if thin else [],
-        "bounds": [vars(bound) for bound in bounds_of(done)],
-        "facts": dict(done.facts),
-    }
-
-
-def warn_of_left_out(done: Run, notices: Iterable[str] = (), *, strict: bool = False) -> None:
-    """Print a line on stderr for every notice, and client that was left out, with the reason.
-
-    Parameters
-    ----------
-    strict
-        Whether to end the program with exit code 1 if there was one.
-    """
-    from catchment.federation.messages import left_out_lines
-
-    lines = left_out_lines(done.latest)
-    for line in (*notices, *lines[:MOST_NAMED]):
-        warn(line)
-    if len(lines) > MOST_NAMED:
-        more = len(lines) - MOST_NAMED
-        warn(f"and {more} more were left out: catchment ledger {shlex.quote(str(done.folder))}")
-    if lines and strict:
-        typer.secho("--strict: somebody was left out, see above", fg=typer.colors.RED, err=True)
-        raise typer.Exit(1)
-
-
-def warn(text: str) -> None:
-    """Print a warning on stderr."""
-    typer.secho(f"warning: {text}", fg=typer.colors.YELLOW, err=True)
-
-
-def print_comparison(comparison: Comparison) -> None:
-    """Print a comparison as a table, a star at the best score."""
-    metric, best = comparison.rows[0].metric, comparison.best.score
-    header = ("", metric, "worst client", "spread", "sent up", "rounds", "seconds")
-    rows = [
-        (
-            f"{row.name} *" if row.score == best else row.name,
-            f"{row.score:.4f}",
-            f"{row.worst:.4f} {row.worst_client}",
-            f"{row.spread:.3f}",
-            size(row.bytes_up) if row.bytes_up else "-",
-            row.rounds or "-",
-            f"{row.seconds:.1f}",
-        )
-        for row in comparison
-    ]
-    print_table(header, rows, right=(metric, "spread", "sent up", "rounds", "seconds"))
 
 
 class Engine(StrEnum):
@@ -262,27 +137,6 @@ def _devices(given: Sequence[str]) -> dict[str, Elsewhere]:
             raise ValueError(f"--edge-client names {name!r} twice; give each its own name")
         found[name] = device(address)
     return found
-
-
-@contextmanager
-def stoppable(again: str) -> Iterator[None]:
-    """Let Ctrl-C end the program with the command that goes on, and exit code 130."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.secho(f"stopped; go on with: {again}", err=True)
-        raise typer.Exit(130) from None
-
-
-@contextmanager
-def one_line_each() -> Iterator[None]:
-    """Keep the log from saying who is left out of every stage: it is said once, at the end."""
-    logger = logging.getLogger("catchment.federation.runs.folder.rounds")
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(logging.NOTSET)
 
 
 def _simulate(
@@ -392,3 +246,135 @@ def demo(
     typer.echo(f"{plan.title}: synthetic, so that results say nothing about people")
     print_comparison(done.comparison)
     typer.echo(f"\nreport: {write_report([out], out / 'report.html').resolve()}")
+
+
+def print_finished(done: Run, folder: Path, file: PlanFile) -> None:
+    """Print what came of a run of a plan: the headline, the comparison, and what to type next."""
+    from catchment.federation.measure.baselines import ADAPTED_ROW
+    from catchment.federation.messages import counts
+    from catchment.federation.runs.ledger import bounds_of, map_sentence, thin_clients
+    from catchment.federation.runs.read import folds_sentence
+    from catchment.plans.settings import own_classes
+
+    week = f", time {done.facts['week']}" if "week" in done.facts else ""
+    typer.echo(f"{done.facts['title']}{week}: {counts(done.latest)}")
+    thin = typer.style(thin_clients(done), fg=typer.colors.YELLOW) if thin_clients(done) else ""
+    for line in filter(None, (map_sentence(done.facts), thin)):
+        typer.echo(line)
+    if done.comparison is not None:
+        print_comparison(done.comparison)
+    lines = [folds_sentence(done.facts, done.scores, done.metric)]
+    if "adapted" in done.facts:
+        lines.insert(0, f"{ADAPTED_ROW}: {done.facts['adapted']}")
+    if file.protections and done.beside:
+        own = " and ".join(repr(r.name) for r in done.comparison or () if r.name not in done.beside)
+        lines.append(f"rows but {own} are from raw data, outside the federation's protections")
+    lines += [f"privacy of the {bound}" for bound in bounds_of(done)]
+    if file.is_noisy:
+        lines.append("other releases of the same data add to that; the plan's budget counts them")
+    lines += [f"stands out: {flag}" for flag in done.flags]
+    if week:
+        lines += _changed(done)
+    needed = own_classes([file.features, file.learn.get("network")])
+    at, use = shlex.quote(str(folder)), "".join(f" --use {name}" for name in needed)
+    lines += [f"run: {folder}", f"predict: catchment predict {at} FILES...{use}"]
+    lines += [f"what left each client: catchment ledger {at}", f"report: catchment report {at}"]
+    typer.echo("\n".join(filter(None, lines)))
+
+
+def _changed(done: Run) -> list[str]:
+    """Return who changed at the last time that a run went on, or that it is too early to say."""
+    last = done.rounds["training"][-1]
+    if "drifted clients" not in last.figures:
+        return ["too early to tell who changes: earlier times are too few to compare with"]
+    found = [f"changed: {one}" for one in done.drifts if one.round == last.round]
+    return found or ["nobody changed more than is usual"]
+
+
+def run_json(done: Run, folder: Path, notices: Sequence[str] = ()) -> dict[str, object]:
+    """Return what came of a run for a script, with what is odd about the data."""
+    from catchment.federation.messages import left_out
+    from catchment.federation.runs.ledger import bounds_of, thin_clients
+    from catchment.federation.runs.read import folds_of_run
+
+    last, thin = done.rounds["training"][-1], thin_clients(done)
+    return {
+        "folder": str(folder),
+        "metric": done.metric,
+        "scores": done.scores.get("", {}),
+        "clients": {name: s[done.metric] for name, s in done.scores.items() if name},
+        "folds": [asdict(one) for one in folds_of_run(done.facts)],
+        "comparison": [vars(row) for row in done.comparison or ()],
+        "flags": [vars(flag) for flag in done.flags],
+        "drifts": [vars(drift) for drift in done.drifts],
+        "used": last.n_used,
+        "asked": last.n_asked,
+        "refused": [asdict(one) for one in left_out(done.rounds)],
+        "notices": list(notices),
+        "notes": [thin] if thin else [],
+        "bounds": [vars(bound) for bound in bounds_of(done)],
+        "facts": dict(done.facts),
+    }
+
+
+def warn_of_left_out(done: Run, notices: Iterable[str] = (), *, strict: bool = False) -> None:
+    """Print a line on stderr for every notice, and client that was left out, with the reason.
+
+    With `strict` the program ends with exit code 1 if there was one.
+    """
+    from catchment.federation.messages import left_out_lines
+
+    lines = left_out_lines(done.latest)
+    for line in (*notices, *lines[:MOST_NAMED]):
+        warn(line)
+    if len(lines) > MOST_NAMED:
+        more = len(lines) - MOST_NAMED
+        warn(f"and {more} more were left out: catchment ledger {shlex.quote(str(done.folder))}")
+    if lines and strict:
+        typer.secho("--strict: somebody was left out, see above", fg=typer.colors.RED, err=True)
+        raise typer.Exit(1)
+
+
+def warn(text: str) -> None:
+    """Print a warning on stderr."""
+    typer.secho(f"warning: {text}", fg=typer.colors.YELLOW, err=True)
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Print a comparison as a table, a star at the best score."""
+    metric, best = comparison.rows[0].metric, comparison.best.score
+    header = ("", metric, "worst client", "spread", "sent up", "rounds", "seconds")
+    rows = [
+        (
+            f"{row.name} *" if row.score == best else row.name,
+            f"{row.score:.4f}",
+            f"{row.worst:.4f} {row.worst_client}",
+            f"{row.spread:.3f}",
+            size(row.bytes_up) if row.bytes_up else "-",
+            row.rounds or "-",
+            f"{row.seconds:.1f}",
+        )
+        for row in comparison
+    ]
+    print_table(header, rows, right=(metric, "spread", "sent up", "rounds", "seconds"))
+
+
+@contextmanager
+def stoppable(again: str) -> Iterator[None]:
+    """Let Ctrl-C end the program with the command that goes on, and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.secho(f"stopped; go on with: {again}", err=True)
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def one_line_each() -> Iterator[None]:
+    """Keep the log from saying who is left out of every stage: it is said once, at the end."""
+    logger = logging.getLogger("catchment.federation.runs.folder.rounds")
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(logging.NOTSET)

@@ -23,7 +23,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -151,220 +151,25 @@ class RunSettings:
     adapt: bool = False
 
 
-def _growing(source: Source, *, goes_on: bool) -> list[Recording]:
-    """Return a client's recordings, each with the name by which what is new is found."""
-    found = list(data_of(source)())
-    if any(not one.name for one in found):
-        raise ValueError(
-            "recordings have no names here, so that nobody could tell which are new; use files "
-            'that are read whole, or leave out increments = "new"'
-        )
-    return [replace(one, goes_on=True) for one in found] if goes_on else found
-
-
-def _check_weeks(file: PlanFile) -> None:
-    """Raise ValueError if a run of the plan could not go on."""
-    if not file.carries:
-        if file.sharing.test == "new":
-            raise ValueError('test = "new" goes with increments = "new" in [learn]; add it')
-        return
-    if not file.origin.is_files:
-        raise ValueError(f'increments = "new" is for files, and {file.source} does not grow')
-    if file.sharing.test not in (None, "new") or file.sharing.test_of or file.sharing.split:
-        raise ValueError(
-            'with increments = "new" what is new is tested on before it is learned from; write '
-            'test = "new" into [data], or nothing, and leave out test_of and split'
-        )
-    if file.run.rounds not in (None, 1):
-        raise ValueError(
-            f'rounds is {file.run.rounds} in [run]; with increments = "new" each time that the run '
-            "goes on is one round: leave it out"
-        )
-    if file.is_noisy:
-        raise ValueError(
-            'gaussian_noise covers one release, and with increments = "new" every time is one '
-            "more; leave one out"
-        )
-    if file.run.baselines:
-        raise ValueError('baselines are of one training; leave them out with increments = "new"')
-
-
-def refuse_weeks(file: PlanFile) -> None:
-    """Raise ValueError if the plan's run goes on, for engines in which clients carry nothing."""
-    if file.carries:
-        raise ValueError(
-            'increments = "new" goes on where all clients are in this process, and not on Flower; '
-            "run it with --engine local, or leave increments out of [learn]"
-        )
-
-
-def own_kinds(file: PlanFile) -> list[type]:
-    """Return the classes of one's own that the plan's map is made of."""
-    return [imported(name) for name in own_classes(file.features)]
-
-
-TESTED_UNDER_NOISE = (
-    "gaussian_noise bounds what the training tells of a client, and exact scores on other data of "
-    'the same client would tell more; write test_of = "clients" into [data], so that nobody who is '
-    "tested has trained"
-)
-
-
-def check(file: PlanFile) -> None:
-    """Raise ValueError if a setting is wrong, as far as can be told without the data."""
-    if file.origin.has_targets and file.preprocessing.horizon is not None:
-        raise ValueError(
-            "[data] has a label or target, and [preprocessing] a horizon, which predicts the "
-            "inputs instead; leave one out"
-        )
-    normal = file.algorithm == NORMAL_PLAN
-    if normal:
-        _check_normal(file)
-    if not file.origin.has_targets and file.preprocessing.horizon is None and not normal:
-        raise ValueError(
-            'there is nothing to predict; write label = "column" or target = "column" into '
-            "[data] or, to forecast the inputs, horizon = 1 into [preprocessing]"
-        )
-    if file.sharing.test == "folds" and file.run.baselines:
-        raise ValueError(
-            "baselines are measured on test clients, and folds keep none apart; leave out "
-            "baselines, or give a share such as test = 0.25"
-        )
-    _check_weeks(file)
-    if file.run.intervals or file.run.bands:
-        _check_intervals(file)
-    classes = None if file.preprocessing.horizon is not None else _some_classes(file)
-    if file.run.adapt or file.origin.labels == "some":
-        check_adapting(file, classes)
-    if file.plasticity and (file.candidates or file.map_name != "echo_state"):
-        raise ValueError(
-            '[plasticity] adapts one reservoir; use map = "echo_state" and leave out [[candidates]]'
-        )
-    # Built of tiny stand-ins: what is wrong with any setting shows now.
-    asked = (*file.preprocessing.known, *(file.preprocessing.predicted or ()))
-    texts = tuple(one for one in asked if isinstance(one, str))
-    last = max((int(one) for one in asked if one not in texts), default=0)
-    channels = ("x", *texts, *(f"x{k}" for k in range(last)))  # all that are named, and one more
-    _ = file.workflow(About(channels, classes, per_step=classes is None or normal)).fingerprint
-    if file.is_noisy:
-        _check_noise(file, About(channels, classes))
-
-
-def check_adapting(file: PlanFile, classes: tuple[str, ...] | None, *, asked: bool = False) -> None:
-    """Raise ValueError if the training leaves no sums, or rows without labels no names."""
-    ridge = file.algorithm in ("ridge", "candidates")
-    if asked or file.run.adapt:
-        refuse_adapting(classes, noisy=file.is_noisy, another=not ridge or "head" in file.learn)
-        if file.carries:
-            raise ValueError('adapt is of one training; leave it out with increments = "new"')
-    if file.origin.labels == "all":
-        return
-    several = bool(file.candidates) or file.map_name == "auto"
-    asks = file.is_secret and file.learn.get("ridge") == "leave-one-client-out"
-    if not ridge or several or asks or file.run.rounds is not None:
-        raise ValueError(
-            'labels = "some" is for a ridge on one map, with the rounds that it needs, and with '
-            'secure_aggregation for ridge = "gcv" or a number; leave out what is at odds'
-        )
-
-
-def _check_normal(file: PlanFile) -> None:
-    """Raise ValueError if what a plan says of its data has no meaning for what is normal."""
-    if file.origin.has_targets and file.origin.some_classes() is None:
-        raise ValueError(
-            "[data] has a target of numbers, and what is normal is learned of the inputs; leave it "
-            'out, or name a column of two labels, label = "..."'
-        )
-    if file.preprocessing.horizon is not None:
-        raise ValueError(
-            'horizon in [preprocessing] is for targets; write score = "error" and the horizon into '
-            "[learn], which forecasts the inputs itself"
-        )
-    if file.run.baselines and not file.origin.has_targets:
-        raise ValueError(
-            "baselines are compared by labels, and [data] has none; leave them out, or name a "
-            'column of two labels, label = "..."'
-        )
-
-
-def _check_intervals(file: PlanFile) -> None:
-    """Raise ValueError if nobody could count errors of readouts without them."""
-    if not file.run.intervals:
-        raise ValueError("bands divide intervals; write intervals = true into [run], too")
-    increasing(file.run.bands)
-    if file.preprocessing.horizon is None and _some_classes(file) is not None:
-        raise ValueError(
-            "intervals are of numbers, and [data] has a label: its classes have probabilities; "
-            "leave intervals out of [run]"
-        )
-    several = bool(file.candidates) or file.map_name == "auto"
-    if file.algorithm != "ridge" or several or file.protections:
-        raise ValueError(
-            "intervals are made from every client's own statistics, which only a ridge with one "
-            "map and without protections leaves to the server; leave intervals out of [run], and "
-            "call catchment.calibrate with clients that did not train"
-        )
-
-
-def _check_noise(file: PlanFile, about: About) -> None:
-    """Raise ValueError if something beside the training would tell of those who train."""
-    before = {"[plasticity]": bool(file.plasticity)}
-    before['scale = "federated"'] = not file.preprocessing.is_fitted
-    for stage in (name for name, present in before.items() if present):
-        remedy = 'write scale = "own" into [preprocessing]' if "scale" in stage else "leave one out"
-        raise ValueError(f"gaussian_noise covers the training, not {stage}; {remedy}")
-    sharing = file.sharing
-    # A publisher's own test part is looked at when the data are here.
-    chosen = file.origin.is_files or sharing.test_of or sharing.split
-    if sharing.test == "folds" or (chosen and sharing.tests_of(about) != "clients"):
-        raise ValueError(TESTED_UNDER_NOISE)
-
-
-def _some_classes(file: PlanFile) -> tuple[str, ...] | None:
-    if file.algorithm != NORMAL_PLAN:
-        return file.origin.some_classes()
-    return file.origin.some_classes((str(file.learn.get("normal_class") or NORMAL), ANOMALY))
-
-
-def entered(one: FeatureMap, table: Table) -> FeatureMap:
-    """Return a map with a row per step that waits until its memory is filled.
-
-    Before that, rows are unlike those that set the threshold, and most would be alarms. A washout
-    that the table of the map names stays as it is, and so do maps without the setting.
-
-    >>> entered(NVAR(delays=3, stride=2), {"map": "nvar"}).washout
-    4
-    >>> entered(NVAR(delays=3), {"map": "nvar", "washout": 0}).washout
-    0
-    """
-    if type(one) is DefaultMap:
-        one = one.meant(1, per_step=True)
-    if "washout" in table or "washout" not in {each.name for each in fields(one)}:
-        return one
-    steps = (one.delays - 1) * one.stride if isinstance(one, NVAR) else WASHOUT
-    changed: dict[str, Any] = {"washout": steps}
-    return replace(one, **changed)
-
-
 @dataclass(frozen=True, kw_only=True)
 class PlanFile:
     """A plan as its file has it, every name and type checked; `workflow` makes its stages."""
 
-    title: str = ""
+    title: str
     source: str
     origin: Origin
     sharing: Sharing
     preprocessing: Preprocessing
     features: Table
     learn: Table
-    plasticity: Table = field(default_factory=dict)
-    candidates: tuple[Table, ...] = ()
-    run: RunSettings = field(default_factory=RunSettings)
-    protections: tuple[Table, ...] = ()
-    search: Table = field(default_factory=dict)
-    base: Path = Path()
-    fingerprint: str = ""
-    text: str = ""
+    plasticity: Table
+    candidates: tuple[Table, ...]
+    run: RunSettings
+    protections: tuple[Table, ...]
+    search: Table
+    base: Path
+    fingerprint: str
+    text: str
 
     @property
     def algorithm(self) -> str:
@@ -396,6 +201,11 @@ class PlanFile:
     def map_name(self) -> str:
         """What the feature map is called; "default" if the plan names none."""
         return str(self._filled(self.features)["map"])
+
+    @property
+    def has_several_maps(self) -> bool:
+        """Whether one of several maps is chosen."""
+        return bool(self.candidates) or self.map_name == "auto"
 
     @property
     def maps(self) -> tuple[FeatureMap, ...]:
@@ -516,7 +326,9 @@ class PlanFile:
             if own.pop("upload", "statistics") == "auto" and not protections:
                 protections = (LowRankUpload(),)
             own |= {"labels": self.origin.labels}
-        self._refuse_large(n_inputs, per_step=per_step, classes=about.classes is not None)
+        for one in () if self.algorithm in WITHOUT_GRAM else self.maps:
+            named, remedy = about.classes is not None, 'algorithm = "conjugate_gradients", '
+            refuse_large(one, n_inputs, per_step=per_step, classes=named, remedy=remedy)
 
         def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
             if kind is FederatedRidge:
@@ -538,10 +350,6 @@ class PlanFile:
             **self._plasticity(),
             **{name: getattr(self.run, name) for name in HOW_OFTEN},
         )
-
-    def _refuse_large(self, n_inputs: int, **how: bool) -> None:
-        for one in () if self.algorithm in WITHOUT_GRAM else self.maps:
-            refuse_large(one, n_inputs, remedy='algorithm = "conjugate_gradients", ', **how)
 
     def offered(self, n_inputs: int, per_step: bool, n_clients: int | None) -> Offered:
         """Return the maps that are tried: that of the plan, or those of which "auto" chooses."""
@@ -608,6 +416,42 @@ def _n_targets(about: About) -> int | None:
     """Return how many columns of numbers are predicted, None if no columns are named."""
     columns = dict(about.columns).get("target")
     return None if about.classes is not None or not columns else len(columns.split("\n"))
+
+
+def _growing(source: Source, *, goes_on: bool) -> list[Recording]:
+    """Return a client's recordings, each with the name by which what is new is found."""
+    found = list(data_of(source)())
+    if any(not one.name for one in found):
+        raise ValueError(
+            "recordings have no names here, so that nobody could tell which are new; use files "
+            'that are read whole, or leave out increments = "new"'
+        )
+    return [replace(one, goes_on=True) for one in found] if goes_on else found
+
+
+def entered(one: FeatureMap, table: Table) -> FeatureMap:
+    """Return a map with a row per step that waits until its memory is filled.
+
+    Before that, rows are unlike those that set the threshold, and most would be alarms. A washout
+    that the table of the map names stays as it is, and so do maps without the setting.
+
+    >>> entered(NVAR(delays=3, stride=2), {"map": "nvar"}).washout
+    4
+    >>> entered(NVAR(delays=3), {"map": "nvar", "washout": 0}).washout
+    0
+    """
+    if type(one) is DefaultMap:
+        one = one.meant(1, per_step=True)
+    if "washout" in table or "washout" not in {each.name for each in fields(one)}:
+        return one
+    steps = (one.delays - 1) * one.stride if isinstance(one, NVAR) else WASHOUT
+    changed: dict[str, Any] = {"washout": steps}
+    return replace(one, **changed)
+
+
+def own_kinds(file: PlanFile) -> list[type]:
+    """Return the classes of one's own that the plan's map is made of."""
+    return [imported(name) for name in own_classes(file.features)]
 
 
 def read_plan(path: str | Path, *, base: Path | None = None) -> PlanFile:
@@ -750,6 +594,162 @@ def _tables(tables: Table, name: str) -> tuple[Table, ...]:
     if not isinstance(found, list) or not all(isinstance(item, Mapping) for item in found):
         raise ValueError(f"{name} is {found!r}; make it a list of tables, [[{name}]]")
     return tuple(found)
+
+
+TESTED_UNDER_NOISE = (
+    "gaussian_noise bounds what the training tells of a client, and exact scores on other data of "
+    'the same client would tell more; write test_of = "clients" into [data], so that nobody who is '
+    "tested has trained"
+)
+
+
+def check(file: PlanFile) -> None:
+    """Raise ValueError if a setting is wrong, as far as can be told without the data."""
+    if file.origin.has_targets and file.preprocessing.horizon is not None:
+        raise ValueError(
+            "[data] has a label or target, and [preprocessing] a horizon, which predicts the "
+            "inputs instead; leave one out"
+        )
+    normal = file.algorithm == NORMAL_PLAN
+    if normal:
+        _check_normal(file)
+    if not file.origin.has_targets and file.preprocessing.horizon is None and not normal:
+        raise ValueError(
+            'there is nothing to predict; write label = "column" or target = "column" into '
+            "[data] or, to forecast the inputs, horizon = 1 into [preprocessing]"
+        )
+    if file.sharing.test == "folds" and file.run.baselines:
+        raise ValueError(
+            "baselines are measured on test clients, and folds keep none apart; leave out "
+            "baselines, or give a share such as test = 0.25"
+        )
+    _check_weeks(file)
+    classes = None
+    if file.preprocessing.horizon is None:
+        unnamed = (str(file.learn.get("normal_class") or NORMAL), ANOMALY)
+        classes = file.origin.some_classes(*[unnamed] if normal else [])
+    if file.run.intervals or file.run.bands:
+        _check_intervals(file, classes)
+    if file.run.adapt or file.origin.labels == "some":
+        check_adapting(file, classes)
+    if file.plasticity and (file.candidates or file.map_name != "echo_state"):
+        raise ValueError(
+            '[plasticity] adapts one reservoir; use map = "echo_state" and leave out [[candidates]]'
+        )
+    # Built of tiny stand-ins: what is wrong with any setting shows now.
+    asked = (*file.preprocessing.known, *(file.preprocessing.predicted or ()))
+    texts = tuple(one for one in asked if isinstance(one, str))
+    last = max((int(one) for one in asked if one not in texts), default=0)
+    channels = ("x", *texts, *(f"x{k}" for k in range(last)))  # all that are named, and one more
+    _ = file.workflow(About(channels, classes, per_step=classes is None or normal)).fingerprint
+    if file.is_noisy:
+        _check_noise(file, About(channels, classes))
+
+
+def check_adapting(file: PlanFile, classes: tuple[str, ...] | None, *, asked: bool = False) -> None:
+    """Raise ValueError if the training leaves no sums, or rows without labels no names."""
+    ridge = file.algorithm in ("ridge", "candidates")
+    if asked or file.run.adapt:
+        refuse_adapting(classes, noisy=file.is_noisy, another=not ridge or "head" in file.learn)
+        if file.carries:
+            raise ValueError('adapt is of one training; leave it out with increments = "new"')
+    if file.origin.labels == "all":
+        return
+    asks = file.is_secret and file.learn.get("ridge") == "leave-one-client-out"
+    if not ridge or file.has_several_maps or asks or file.run.rounds is not None:
+        raise ValueError(
+            'labels = "some" is for a ridge on one map, with the rounds that it needs, and with '
+            'secure_aggregation for ridge = "gcv" or a number; leave out what is at odds'
+        )
+
+
+def _check_weeks(file: PlanFile) -> None:
+    """Raise ValueError if a run of the plan could not go on."""
+    if not file.carries:
+        if file.sharing.test == "new":
+            raise ValueError('test = "new" goes with increments = "new" in [learn]; add it')
+        return
+    if not file.origin.is_files:
+        raise ValueError(f'increments = "new" is for files, and {file.source} does not grow')
+    if file.sharing.test not in (None, "new") or file.sharing.test_of or file.sharing.split:
+        raise ValueError(
+            'with increments = "new" what is new is tested on before it is learned from; write '
+            'test = "new" into [data], or nothing, and leave out test_of and split'
+        )
+    if file.run.rounds not in (None, 1):
+        raise ValueError(
+            f'rounds is {file.run.rounds} in [run]; with increments = "new" each time that the run '
+            "goes on is one round: leave it out"
+        )
+    if file.is_noisy:
+        raise ValueError(
+            'gaussian_noise covers one release, and with increments = "new" every time is one '
+            "more; leave one out"
+        )
+    if file.run.baselines:
+        raise ValueError('baselines are of one training; leave them out with increments = "new"')
+
+
+def refuse_weeks(file: PlanFile) -> None:
+    """Raise ValueError if the plan's run goes on, for engines in which clients carry nothing."""
+    if file.carries:
+        raise ValueError(
+            'increments = "new" goes on where all clients are in this process, and not on Flower; '
+            "run it with --engine local, or leave increments out of [learn]"
+        )
+
+
+def _check_normal(file: PlanFile) -> None:
+    """Raise ValueError if what a plan says of its data has no meaning for what is normal."""
+    if file.origin.has_targets and file.origin.some_classes() is None:
+        raise ValueError(
+            "[data] has a target of numbers, and what is normal is learned of the inputs; leave it "
+            'out, or name a column of two labels, label = "..."'
+        )
+    if file.preprocessing.horizon is not None:
+        raise ValueError(
+            'horizon in [preprocessing] is for targets; write score = "error" and the horizon into '
+            "[learn], which forecasts the inputs itself"
+        )
+    if file.run.baselines and not file.origin.has_targets:
+        raise ValueError(
+            "baselines are compared by labels, and [data] has none; leave them out, or name a "
+            'column of two labels, label = "..."'
+        )
+
+
+def _check_intervals(file: PlanFile, classes: object) -> None:
+    """Raise ValueError if nobody could count errors of readouts without them."""
+    if not file.run.intervals:
+        raise ValueError("bands divide intervals; write intervals = true into [run], too")
+    increasing(file.run.bands)
+    if classes is not None:
+        raise ValueError(
+            "intervals are of numbers, and [data] has a label: its classes have probabilities; "
+            "leave intervals out of [run]"
+        )
+    if file.algorithm != "ridge" or file.has_several_maps or file.protections:
+        raise ValueError(
+            "intervals are made from every client's own statistics, which only a ridge with one "
+            "map and without protections leaves to the server; leave intervals out of [run], and "
+            "call catchment.calibrate with clients that did not train"
+        )
+
+
+def _check_noise(file: PlanFile, about: About) -> None:
+    """Raise ValueError if something beside the training would tell of those who train."""
+    if file.plasticity:
+        raise ValueError("gaussian_noise covers the training, not [plasticity]; leave one out")
+    if not file.preprocessing.is_fitted:
+        raise ValueError(
+            'gaussian_noise covers the training, not scale = "federated"; write scale = "own" into '
+            "[preprocessing]"
+        )
+    sharing = file.sharing
+    # A publisher's own test part is looked at when the data are here.
+    chosen = file.origin.is_files or sharing.test_of or sharing.split
+    if sharing.test == "folds" or (chosen and sharing.tests_of(about) != "clients"):
+        raise ValueError(TESTED_UNDER_NOISE)
 
 
 OWN = {"type": "string", "pattern": "^[^:]+:[^:]+$", "description": "A class of your own."}

@@ -1,4 +1,7 @@
-"""A plan for files that were looked at: written out in full, for a person to read and to change."""
+"""A plan for files that were looked at: written out in full, for a person to read and to change.
+
+And what the files of a plan hold, what is odd about them, and what keeps a plan from running.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,8 @@ SCALES = {
     "recording": "each recording scaled alone",
 }
 COLUMNS = ("label", "client", "recording", "time", "target", "inputs")
+MOST_FILES = 200
+MOST_BYTES = 1 << 29  # of files that a run looks at once more
 Section = dict[str, tuple[object, str]]  # by setting: its value, and what is said of it
 
 
@@ -312,10 +317,6 @@ def _patterns(path: Path, place: Path, found: Survey) -> list[str]:
     return [f"{shown}/*/*.*"] if by_folder else [shown]
 
 
-MOST_FILES = 200
-MOST_BYTES = 1 << 29  # of files that a run looks at once more
-
-
 def survey_of(file: PlanFile) -> Survey | None:
     """Return a look at the files of a plan, evenly taken where they are many; None for others."""
     origin = file.origin
@@ -341,7 +342,7 @@ def seen(file: PlanFile) -> list[str]:
         return origin.lake_lines(file.base)
     from catchment.data.survey import summary_lines
 
-    def written(**changed: Sequence[str] | None) -> str:
+    def remedy(**changed: Sequence[str] | None) -> str:
         instead = [f" in the place of {name}" for name, new in changed.items() if new is None]
         lines = [
             f"{name} = {as_toml(new[0] if len(new) == 1 else list(new))}"
@@ -350,7 +351,7 @@ def seen(file: PlanFile) -> list[str]:
         ]
         return f"write {' and '.join(lines)} into [data]{''.join(instead)}"
 
-    refuse_columns(found, {name: listed(getattr(origin, name)) for name in COLUMNS}, written)
+    refuse_columns(found, {name: listed(getattr(origin, name)) for name in COLUMNS}, remedy)
     refuse_files(found, "write another label into [data]")
     together = origin.client is not None or origin.client_by == "folder"
     if found.problems and together:

@@ -48,15 +48,13 @@ from catchment.engine.contenders import (
     season_of_clients,
 )
 from catchment.engine.local import LocalClients, Workers, data_of, run_locally
-from catchment.errors import BudgetError, FederationError, TooFewClientsError
+from catchment.errors import BudgetError, TooFewClientsError
 from catchment.features.recipes import FeatureMap, label_of
 from catchment.federation.algorithm import Memory
 from catchment.federation.checks import Limits
 from catchment.federation.client import Elsewhere, devices_of
 from catchment.federation.increments import unread
 from catchment.federation.learn.own_readouts import ReadoutAveraging
-from catchment.federation.learn.sums import RidgeState
-from catchment.federation.learn.yule_walker import YuleWalkerState
 from catchment.federation.loop import Result, model_of
 from catchment.federation.measure.baselines import (
     Dummy,
@@ -111,7 +109,6 @@ from catchment.plugins import installed, plugin
 from catchment.privacy.dp.budget import data_keys
 from catchment.privacy.dp.noise import GaussianNoise
 from catchment.privacy.secure_aggregation.client_store import FileMemory
-from catchment.privacy.secure_aggregation.protection import is_name
 from catchment.privacy.secure_aggregation.server_journal import Journal
 from catchment.readout.adapt import described
 from catchment.readout.intervals import error_edges
@@ -121,11 +118,9 @@ from catchment.readout.storage import load, to_bytes
 from catchment.wire.messages import replace_file
 
 Watch = Callable[[str, int, int, int], None]
-
 ANY = Limits(min_usable=0.0, over_median=1e9)  # a test leaves out whom it cannot test
 NOTHING_NEW = "nothing is new since the last time, and the run is as it was"
 FIRST = "nothing came before the first time, so that no model could be tested on what is new"
-
 log = logging.getLogger(__name__)
 
 
@@ -251,15 +246,10 @@ class PlanRun:
 
     def _with_intervals(self, result: Result[Any, Any], known: StageInputs) -> Predictor:
         """Return what was trained, with intervals if the plan asks for them."""
-        model, settings = result.predictor, self.file.run
+        settings = self.file.run
         if not settings.intervals:
-            return model
-        kept = RidgeState | YuleWalkerState
-        if not isinstance(model, Model) or not isinstance(result.state, kept):
-            raise FederationError(
-                "the training kept no statistics of each client, from which intervals are made; "
-                "leave intervals out of [run], and call catchment.calibrate"
-            )
+            return result.predictor
+        model = result.model
         algorithm = Calibration(
             model=model,
             edges=tuple(error_edges(model.deviation).tolist()),
@@ -359,62 +349,6 @@ class PlanRun:
         self.store.insert("comparison", numbered, replace=True)
         sha256 = sha256_of((self.store.folder / MODEL).read_bytes())
         self.store.write_facts({"finished": _now(), "model_sha256": sha256})
-
-
-@contextmanager
-def opened(
-    file: PlanFile,
-    folder: str | Path,
-    *,
-    resume: bool = False,
-    force: bool = False,
-) -> Iterator[RunFolder]:
-    """Open a run's folder; a run that fails before its training leaves nothing behind.
-
-    One that was charged for its noise is kept, and the error says so: taken up again, it is not
-    charged twice.
-
-    Parameters
-    ----------
-    force
-        Whether to replace a run that is there.
-    """
-    place = Path(folder)
-    if (place / PLAN).is_file() and not (place / DATABASE).is_file():
-        raise ValueError(
-            f"{place / PLAN} is a plan and not a run's copy of one; choose another folder for the "
-            "run, such as --out runs/plan"
-        )
-    if force or (not resume and not is_begun(folder)):
-        remove_run(folder)
-    # One that is moved is another to its budget, and nothing is lost if it is moved back.
-    found = is_begun(folder)
-    try:
-        with RunFolder(
-            folder,
-            fingerprint=file.fingerprint,
-            plan=file.text,
-            resume=resume,
-        ) as store:
-            yield store
-    except BudgetError:
-        if not found and not is_begun(folder, or_charged=False):
-            remove_run(folder)  # it was not charged
-        raise
-    except Exception as error:
-        if not is_begun(folder):
-            remove_run(folder)
-        elif not is_begun(folder, or_charged=False):
-            error.add_note(
-                f"the run is kept in {folder}, because its noise may be charged to the budget by "
-                "now; go on with it (--resume), which is not charged again"
-            )
-        raise
-
-
-def _now() -> str:
-    """Return the time, as run folders keep it."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -597,17 +531,6 @@ class Beside:
             diagnose.keep_worst(store, self.file, self.held, model, scores, self.models)
 
 
-def folds_of(names: list[str], seed: int = 0, n: int | None = None) -> list[list[str]]:
-    """Return names dealt at random into folds, each once; no more folds than names.
-
-    >>> [len(fold) for fold in folds_of(list("abcdefg"))]
-    [2, 2, 1, 1, 1]
-    """
-    order = seeded_generator(seed).permutation(len(names))
-    groups = np.array_split(order, min(n or FOLDS, len(names)))
-    return [sorted(names[k] for k in group) for group in groups]
-
-
 @dataclass(frozen=True, eq=False)
 class Finished:
     """A run that is over: its folder as a reader sees it, its model and scores.
@@ -697,14 +620,55 @@ def run_plan(
     return Finished(read_run(folder), done.model, done.scores, held.notices)
 
 
-def forget_clients(store: RunFolder, identities: dict[str, str]) -> None:
-    """Remove what clients of a run that is over remembered, private keys included, and its journal.
+@contextmanager
+def opened(
+    file: PlanFile,
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    force: bool = False,
+) -> Iterator[RunFolder]:
+    """Open a run's folder; a run that fails before its training leaves nothing behind.
 
-    The public keys are kept, so that the plan is still the same.
+    One that was charged for its noise is kept, and the error says so: taken up again, it is not
+    charged twice.
+
+    Parameters
+    ----------
+    force
+        Whether to replace a run that is there.
     """
-    store.write_facts({"identities": json.dumps(identities)})
-    for name in (CLIENTS, JOURNAL):
-        shutil.rmtree(store.folder / name, ignore_errors=True)
+    place = Path(folder)
+    if (place / PLAN).is_file() and not (place / DATABASE).is_file():
+        raise ValueError(
+            f"{place / PLAN} is a plan and not a run's copy of one; choose another folder for the "
+            "run, such as --out runs/plan"
+        )
+    if force or (not resume and not is_begun(folder)):
+        remove_run(folder)
+    # One that is moved is another to its budget, and nothing is lost if it is moved back.
+    found = is_begun(folder)
+    try:
+        with RunFolder(
+            folder,
+            fingerprint=file.fingerprint,
+            plan=file.text,
+            resume=resume,
+        ) as store:
+            yield store
+    except BudgetError:
+        if not found and not is_begun(folder, or_charged=False):
+            remove_run(folder)  # it was not charged
+        raise
+    except Exception as error:
+        if not is_begun(folder):
+            remove_run(folder)
+        elif not is_begun(folder, or_charged=False):
+            error.add_note(
+                f"the run is kept in {folder}, because its noise may be charged to the budget by "
+                "now; go on with it (--resume), which is not charged again"
+            )
+        raise
 
 
 def _keys(
@@ -714,30 +678,30 @@ def _keys(
     # Of a finished run only the public keys are left.
     identities: dict[str, str] = json.loads(store.facts().get("identities", "{}"))
     new = file.is_secret and not identities
-    if not new:
-        return client_memories(store.folder, names) if file.carries else {}, identities
-    from catchment.privacy.secure_aggregation.keys import new_identity
+    memories = client_memories(store.folder, names) if new or file.carries else {}
+    if new:
+        from catchment.privacy.secure_aggregation.keys import new_identity
 
-    memories = client_memories(store.folder, names, secret=True)
-    return memories, {name: new_identity(memory) for name, memory in memories.items()}
+        identities = {name: new_identity(memory) for name, memory in memories.items()}
+    return memories, identities
 
 
-def client_memories(
-    folder: Path, clients: Iterable[str], *, secret: bool = False
-) -> dict[str, Memory]:
+def client_memories(folder: Path, clients: Iterable[str]) -> dict[str, Memory]:
     """Return what each client remembers, its private key included, in a folder of its own.
 
-    All clients are in this process; elsewhere a client's memory is with the client. With `secret`
-    a ValueError names a client whose name no secure aggregation could carry.
+    All clients are in this process; elsewhere a client's memory is with the client.
     """
-    names = list(clients)
-    for name in names:
-        if secret and not is_name(name):
-            raise ValueError(
-                f"a client is called {name[:80]!r}; secure aggregation needs names of 1 to 64 "
-                "letters, digits, '.', '_' and '-'"
-            )
-    return {name: FileMemory(folder / CLIENTS / quote(name, safe="")) for name in names}
+    return {name: FileMemory(folder / CLIENTS / quote(name, safe="")) for name in clients}
+
+
+def forget_clients(store: RunFolder, identities: dict[str, str]) -> None:
+    """Remove what clients of a run that is over remembered, private keys included, and its journal.
+
+    The public keys are kept, so that the plan is still the same.
+    """
+    store.write_facts({"identities": json.dumps(identities)})
+    for name in (CLIENTS, JOURNAL):
+        shutil.rmtree(store.folder / name, ignore_errors=True)
 
 
 def begin_week(
@@ -778,3 +742,19 @@ def begin_week(
         return Week(1, new)
     earlier = load(store.folder / EARLIER, use=own_kinds(file))
     return Week(number, new, earlier, json.loads(facts.get("rounds_before", "{}")))
+
+
+def folds_of(names: list[str], seed: int = 0, n: int | None = None) -> list[list[str]]:
+    """Return names dealt at random into folds, each once; no more folds than names.
+
+    >>> [len(fold) for fold in folds_of(list("abcdefg"))]
+    [2, 2, 1, 1, 1]
+    """
+    order = seeded_generator(seed).permutation(len(names))
+    groups = np.array_split(order, min(n or FOLDS, len(names)))
+    return [sorted(names[k] for k in group) for group in groups]
+
+
+def _now() -> str:
+    """Return the time, as run folders keep it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")

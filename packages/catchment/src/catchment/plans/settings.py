@@ -10,8 +10,7 @@ add one, name it among the entry points of a package of yours (`catchment.plugin
 one.
 
 Values are read by pydantic. Its errors are data (the value, the limit, all that could stand there),
-of which one sentence is made; msgspec, as quick to import and faster at what takes a millisecond
-here, has finished sentences without the value and passes over names that are no fields.
+of which one sentence is made.
 """
 
 from __future__ import annotations
@@ -64,7 +63,6 @@ from catchment.readout.heads import HEADS, Head
 
 D = TypeVar("D")
 Table = Mapping[str, object]
-
 MAPS = Named("maps", {name: kind for name in LIBRARY if (kind := library_class(name))})
 ALGORITHMS = Named(
     "algorithms",
@@ -133,6 +131,7 @@ MORE: Mapping[str, Mapping[str, Any]] = {
     "plasticity": {"rounds": Annotated[int, Ge(1), pydantic.Field(default=10)]},
 }
 HERE = "\0"  # where a table within a table is, until whoever knows it puts it into the sentence
+ANY_MAP = "https://map"  # stands for the schema of a map, which the whole schema has once
 STRICT = pydantic.ConfigDict(strict=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 WORDS = {
     "string_type": "a text",
@@ -227,8 +226,7 @@ def values(
     more
         Types of settings that are no fields, which are returned like these.
     """
-    if not isinstance(table, Mapping):
-        raise ValueError(f"{where} is {table!r}; make it a table of settings")
+    table = as_table(table, where)
     refuse_unknown(table, names(kind, given, more), where)
     found = {}
     for name, hint in more.items():
@@ -350,6 +348,13 @@ def _word(error: Mapping[str, Any]) -> str:
     return str(context.get("expected") or WORDS.get(error["type"]) or error["msg"])
 
 
+def as_table(value: object, where: str) -> Table:
+    """Return a table; ValueError if a value is none."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{where} is {value!r}; make it a table of settings")
+    return value
+
+
 def refuse_unknown(table: Table, known: Iterable[str], where: str) -> None:
     """Raise ValueError for the first name of a table that is not known, with the nearest one."""
     options = list(known)
@@ -372,9 +377,7 @@ def chosen(
     Traceback (most recent call last):
     ValueError: map in [features] is 'echo_sate'; did you mean 'echo_state'?
     """
-    if not isinstance(table, Mapping):
-        raise ValueError(f"{where} is {table!r}; make it a table of settings")
-    rest = dict(table)
+    rest = dict(as_table(table, where))
     name = rest.pop(key, None)
     kind = kinds.get(name) if isinstance(name, str) else None
     if kind is None and own and isinstance(name, str) and ":" in name:
@@ -416,11 +419,7 @@ def map_of(table: object, where: str = "[features]") -> FeatureMap:
     >>> map_of({"map": "random_fourier_features", "of": "window_statistics"}).map
     WindowStatistics(...)
     """
-    if isinstance(table, str):
-        table = {"map": table}
-    if not isinstance(table, Mapping):
-        raise ValueError(f"{where} is {table!r}; make it a table of a map's settings")
-    filled = with_map(table)
+    filled = with_map({"map": table} if isinstance(table, str) else as_table(table, where))
     kind, rest = chosen(MAPS, filled, where, key="map", own=True)
     return known_map(read(kind, rest, where, BUILT if filled["map"] in MAPS else NOTHING))
 
@@ -450,30 +449,6 @@ def own_classes(value: object) -> list[str]:
         return [name for item in value for name in own_classes(item)]
     own = isinstance(value, str) and re.fullmatch(r"[\w.]+:[\w.]+", value)
     return [str(value)] if own else []
-
-
-def described(kind: type) -> dict[str, str]:
-    """Return each parameter's description, from a docstring with NumPy's sections.
-
-    >>> described(Limits)["max_rows"]
-    'Most rows, or examples, that one client may claim to have in a round.'
-    """
-    text = inspect.getdoc(kind) or ""
-    _, _, section = text.partition("Parameters\n----------\n")
-    texts: dict[str, str] = {}
-    names: list[str] = []
-    for line in section.splitlines():
-        if re.fullmatch(r"[a-z_]+(, [a-z_]+)*", line):
-            names = line.split(", ")
-        elif line.startswith("    ") and names:
-            for name in names:
-                texts[name] = f"{texts.get(name, '')} {line.strip()}".strip()
-        elif line.strip():
-            break
-    return texts
-
-
-ANY_MAP = "https://map"  # stands for the schema of a map, which the whole schema has once
 
 
 def schema(
@@ -537,3 +512,24 @@ def _inner(hint: Any) -> dict[str, Any]:
         numbers = {"type": "array", "items": {"type": "number"}}
         return {"type": "object", "properties": {"mean": numbers, "scale": numbers}}
     return schema(MAPS["echo_state"] if hint is Reservoir else hint)
+
+
+def described(kind: type) -> dict[str, str]:
+    """Return each parameter's description, from a docstring with NumPy's sections.
+
+    >>> described(Limits)["max_rows"]
+    'Most rows, or examples, that one client may claim to have in a round.'
+    """
+    text = inspect.getdoc(kind) or ""
+    _, _, section = text.partition("Parameters\n----------\n")
+    texts: dict[str, str] = {}
+    names: list[str] = []
+    for line in section.splitlines():
+        if re.fullmatch(r"[a-z_]+(, [a-z_]+)*", line):
+            names = line.split(", ")
+        elif line.startswith("    ") and names:
+            for name in names:
+                texts[name] = f"{texts.get(name, '')} {line.strip()}".strip()
+        elif line.strip():
+            break
+    return texts

@@ -20,6 +20,9 @@ from catchment.arrays import Array
 WIDTH = 400
 HEIGHT = 240  # of lines
 LETTER = 7.9  # units of a usual letter, of the widest fonts that pages use
+ROW = 22
+NAME = 16  # letters of a name
+ANYWHERE = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,103 +90,6 @@ class Axis:
         # An end that is a tick but for rounding is one.
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [k * step + 0.0 for k in range(first, last + 1)]
-
-
-def spaced(axis: Axis, room: float, write: Callable[[float], str], n: int = 5) -> list[float]:
-    """Return as many ticks, up to about n, as have room beside each other when written.
-
-    >>> spaced(Axis(0.0, 1.0), 120, "{:.1f}".format)
-    [0.0, 0.5, 1.0]
-    """
-    for fewer in range(n, 1, -1):
-        ticks = axis.ticks(fewer)
-        places = [room * axis.place(tick) for tick in ticks]
-        widths = [LETTER * letters(write(tick)) + 6 for tick in ticks]
-        pairs = zip(pairwise(places), pairwise(widths), strict=True)
-        if all(b - a >= (p + q) / 2 for (a, b), (p, q) in pairs):
-            return ticks
-    return axis.ticks(1)
-
-
-def svg(parts: Sequence[str], height: float, label: str, told: str = "") -> str:
-    """Return a chart of its parts; those who do not see it are told its label and some more.
-
-    >>> svg([], 10, "a chart", "nothing is on it")[-57:]
-    '<title>a chart</title><desc>nothing is on it</desc></svg>'
-    """
-    return (
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {height:g}" role="img" '
-        f'aria-label="{escape(label)}"><title>{escape(label)}</title>'
-        f"<desc>{escape(told or label)}</desc>{''.join(parts)}</svg>"
-    )
-
-
-def straight(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
-    """Return a straight line of a kind, which colors it."""
-    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
-
-
-def text(
-    x: float, y: float, words: str, anchor: str = "start", kind: str = "", title: str = ""
-) -> str:
-    """Return words at a place; the title is shown to who points at them.
-
-    >>> text(1, 2, "a & b")
-    '<text x="1.0" y="2.0" text-anchor="start">a &amp; b</text>'
-    """
-    marked = f' class="{kind}"' if kind else ""
-    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    whole = f"<title>{escape(title)}</title>" if title else ""
-    return f"<text{marked} {place}>{whole}{escape(words)}</text>"
-
-
-def letters(words: str) -> float:
-    """Return how many usual letters wide words are, rather too many than too few.
-
-    >>> letters("ab"), letters("\u6797"), letters("e\u0301"), letters("M")
-    (2.0, 1.8, 1.0, 1.6)
-    """
-    return round(sum(map(_width, words)), 3)
-
-
-def _width(letter: str) -> float:
-    if unicodedata.combining(letter):
-        return 0.0
-    if unicodedata.east_asian_width(letter) in "WF":
-        return 1.8
-    if letter in "mwMW@%&\u2026\u2014":
-        return 1.6
-    return 1.2 if letter.isupper() or letter in "<>=+~#_" else 1.0
-
-
-def shortened(name: str, most: int) -> str:
-    """Return a name that is at most so many letters wide, cut at its end.
-
-    >>> shortened("a long name", 8)
-    'a long…'
-    """
-    if letters(name) <= most:
-        return name
-    n = len(name)
-    while n and letters(f"{name[:n]}…") > most:
-        n -= 1
-    return f"{name[:n]}…"
-
-
-def number(value: float) -> str:
-    """Return a tick's number, short.
-
-    >>> number(0.0), number(1e-9), number(2500.0)
-    ('0', '1e-9', '2500')
-    """
-    text = f"{value:.4g}"
-    mantissa, mark, exponent = text.partition("e")
-    return f"{mantissa}e{int(exponent)}" if mark else text
-
-
-ROW = 22
-NAME = 16  # letters of a name
-ANYWHERE = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,3 +295,95 @@ def end_named(right: float, y: float, name: str, most: int) -> str:
     """Return a name that ends at the left edge, cut where it is long; pointed at, it is whole."""
     cut = shortened(name, most)
     return text(right - 8, y, cut, "end", title="" if cut == name else name)
+
+
+def spaced(axis: Axis, room: float, write: Callable[[float], str], n: int = 5) -> list[float]:
+    """Return as many ticks, up to about n, as have room beside each other when written.
+
+    >>> spaced(Axis(0.0, 1.0), 120, "{:.1f}".format)
+    [0.0, 0.5, 1.0]
+    """
+    for fewer in range(n, 1, -1):
+        ticks = axis.ticks(fewer)
+        places = [room * axis.place(tick) for tick in ticks]
+        widths = [LETTER * letters(write(tick)) + 6 for tick in ticks]
+        pairs = zip(pairwise(places), pairwise(widths), strict=True)
+        if all(b - a >= (p + q) / 2 for (a, b), (p, q) in pairs):
+            return ticks
+    return axis.ticks(1)
+
+
+def svg(parts: Sequence[str], height: float, label: str, told: str = "") -> str:
+    """Return a chart of its parts; those who do not see it are told its label and some more.
+
+    >>> svg([], 10, "a chart", "nothing is on it")[-57:]
+    '<title>a chart</title><desc>nothing is on it</desc></svg>'
+    """
+    return (
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {height:g}" role="img" '
+        f'aria-label="{escape(label)}"><title>{escape(label)}</title>'
+        f"<desc>{escape(told or label)}</desc>{''.join(parts)}</svg>"
+    )
+
+
+def straight(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    """Return a straight line of a kind, which colors it."""
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def text(
+    x: float, y: float, words: str, anchor: str = "start", kind: str = "", title: str = ""
+) -> str:
+    """Return words at a place; the title is shown to who points at them.
+
+    >>> text(1, 2, "a & b")
+    '<text x="1.0" y="2.0" text-anchor="start">a &amp; b</text>'
+    """
+    marked = f' class="{kind}"' if kind else ""
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    whole = f"<title>{escape(title)}</title>" if title else ""
+    return f"<text{marked} {place}>{whole}{escape(words)}</text>"
+
+
+def letters(words: str) -> float:
+    """Return how many usual letters wide words are, rather too many than too few.
+
+    >>> letters("ab"), letters("\u6797"), letters("e\u0301"), letters("M")
+    (2.0, 1.8, 1.0, 1.6)
+    """
+    return round(sum(map(_width, words)), 3)
+
+
+def _width(letter: str) -> float:
+    if unicodedata.combining(letter):
+        return 0.0
+    if unicodedata.east_asian_width(letter) in "WF":
+        return 1.8
+    if letter in "mwMW@%&\u2026\u2014":
+        return 1.6
+    return 1.2 if letter.isupper() or letter in "<>=+~#_" else 1.0
+
+
+def shortened(name: str, most: int) -> str:
+    """Return a name that is at most so many letters wide, cut at its end.
+
+    >>> shortened("a long name", 8)
+    'a long…'
+    """
+    if letters(name) <= most:
+        return name
+    n = len(name)
+    while n and letters(f"{name[:n]}…") > most:
+        n -= 1
+    return f"{name[:n]}…"
+
+
+def number(value: float) -> str:
+    """Return a tick's number, short.
+
+    >>> number(0.0), number(1e-9), number(2500.0)
+    ('0', '1e-9', '2500')
+    """
+    text = f"{value:.4g}"
+    mantissa, mark, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if mark else text

@@ -3,23 +3,22 @@
 It reads the run's folder and nothing else. What the page says is in `run.jinja`, a template of
 Jinja, which calls the functions here: words about who trained, the figures in short and what left,
 and pictures of its rounds and of how well it serves its clients. Colors follow the reader's choice
-of light or dark.
-
-Colors of every picture: told apart by color-blind readers, on a light or a dark page. The series
-colors are those of Okabe and Ito (2008), ordered by contrast with the page.
+of light or dark, and color-blind readers tell them apart: those of series are by Okabe and Ito
+(2008), ordered by contrast with the page.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib import resources
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -37,6 +36,37 @@ from catchment.federation.workflow import DELIVERY, EVALUATION, PLASTICITY, TRAI
 from catchment.plugins import installed, plugin
 from catchment.report.charts import Line, dot_chart, line_chart
 from catchment.wire.messages import replace_file
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+MOST_NAMED = 3  # clients that were left out
+MOST_CLIENTS = 30  # in a chart with a row each
+SOME_CLIENTS = 20  # of more than that: the worst, below a mark for each
+MOST_MARKS = 2000  # of clients without a row
+FEW_CLIENTS = 9  # in a chart no taller than others
+SHARES, ERRORS = (0.0, 1.0), (0.0, math.inf)
+MOST_ROUNDS = 30  # that are shown at once
+_FACTS = {
+    "map": "feature map",
+    "map_label": "what it is",
+    "units": "reservoir units",
+    "n_features": "features",
+    "features_fingerprint": "features' fingerprint",
+    "plan_fingerprint": "plan's fingerprint",
+    "model_sha256": "model file, SHA-256",
+    "scaling": "scaling of inputs",
+    "started": "started",
+    "finished": "finished",
+}
+TERMS = {
+    "held-out error": "Held-out error: of each client, by a readout trained without it.",
+    "NRMSE": "NRMSE: RMSE over the targets' standard deviation; the mean has 1.",
+    "candidates": "Candidates: maps or settings that were still being compared.",
+    "ridge": "Ridge: how strongly weights are held near zero.",
+    "rows": "Rows: the windows, recordings or steps used for training.",
+    "weight norm": "Weight norm: the length of all weights together.",
+    "shrinkage": "Shrinkage: how far the covariance is pulled to the identity, 0 to 1.",
+    "threshold": "Threshold: the score above which there is an alarm.",
+}
 
 
 @dataclass(frozen=True)
@@ -82,9 +112,6 @@ def theme(dark: bool) -> Theme:
     '#ffffff'
     """
     return DARK if dark else LIGHT
-
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def page(title: str, body: str) -> str:
@@ -157,7 +184,67 @@ def _variables(theme: Theme) -> str:
     return " ".join(f"--{name}: {color};" for name, color in (colors | series).items())
 
 
-MOST_NAMED = 3  # clients that were left out
+def write_report(folders: Sequence[str | Path | RunFolder], path: str | Path) -> Path:
+    """Write a report about one or more runs to a file, and return its path.
+
+    Parameters
+    ----------
+    folders
+        Folders of runs, the first one first; or runs in memory.
+    path
+        The file; it is replaced if it exists.
+    """
+    if not folders:
+        raise ValueError("there are no runs; pass at least one folder")
+    replace_file(Path(path), render([read_run(folder) for folder in folders]).encode())
+    return Path(path)
+
+
+def render(runs: Sequence[Run]) -> str:
+    """Return the page about some runs."""
+    title = title_of(runs[0]) if len(runs) == 1 else "Runs side by side"
+    return page(title, _templates().get_template("run.jinja").render(title=title, runs=runs))
+
+
+@cache
+def _templates() -> Environment:
+    """Return what reads templates, with the functions that they call."""
+    made = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_source))
+    made.globals |= {
+        one.__name__: one
+        for one in (title_of, worst_client, metric_name, lead,
+                    fold_scores, left_out, data_lines, bar,
+                    refusals, settings, explain, thin_clients, map_scores,
+                    score, lasting)
+    }  # fmt: skip
+    made.globals |= {
+        "named": lambda name: Markup(named(name)),
+        "size": say_bytes,
+        "nan": math.nan,
+        "most_rounds": MOST_ROUNDS,
+        "pictures": lambda run: _joined(client_scores(run), folds(run), ridge_path(run)),
+        "round_figures": lambda run: _joined(figures_by_round(run)),
+        "served_section": _served,
+    }
+    return made
+
+
+def _source(name: str) -> str:
+    lines = (resources.files("catchment.report") / name).read_text(encoding="utf-8").splitlines()
+    return "".join(map(str.strip, lines))
+
+
+def _joined(*figures: Iterable[str]) -> Markup:
+    """Return pictures one after the other, in two columns: so none has an empty half beside it."""
+    return Markup("".join(chain(*figures)))
+
+
+def _served(run: Run, number: int) -> Markup:
+    """Return why the worst client is badly served, where the run kept what that takes."""
+    if "served" not in installed("reports"):
+        return Markup()
+    told = plugin("reports", "served").served_section(run)
+    return Markup(f'<section id="served-{number}">{told}</section>' if told else "")
 
 
 def title_of(run: Run) -> str:
@@ -267,20 +354,6 @@ def bar(row: Row, run: Run) -> float:
     return min(1.0, row.score / longest) if math.isfinite(row.score) else 0.0
 
 
-_FACTS = {
-    "map": "feature map",
-    "map_label": "what it is",
-    "units": "reservoir units",
-    "n_features": "features",
-    "features_fingerprint": "features' fingerprint",
-    "plan_fingerprint": "plan's fingerprint",
-    "model_sha256": "model file, SHA-256",
-    "scaling": "scaling of inputs",
-    "started": "started",
-    "finished": "finished",
-}
-
-
 def settings(run: Run) -> tuple[dict[str, str], str]:
     """Return settings and fingerprints of a run by what they are called, and its plan's text."""
     shown = {label: run.facts[name] for name, label in _FACTS.items() if run.facts.get(name)}
@@ -326,54 +399,41 @@ def _said(name: str, value: float) -> str:
     return score(value, "accuracy" if "accuracy" in name else name)
 
 
-TERMS = {
-    "held-out error": "Held-out error: of each client, by a readout trained without it.",
-    "NRMSE": "NRMSE: RMSE over the targets' standard deviation; the mean has 1.",
-    "candidates": "Candidates: maps or settings that were still being compared.",
-    "ridge": "Ridge: how strongly weights are held near zero.",
-    "rows": "Rows: the windows, recordings or steps used for training.",
-    "weight norm": "Weight norm: the length of all weights together.",
-    "shrinkage": "Shrinkage: how far the covariance is pulled to the identity, 0 to 1.",
-    "threshold": "Threshold: the score above which there is an alarm.",
-}
-MOST_CLIENTS = 30  # in a chart with a row each
-SOME_CLIENTS = 20  # of more than that: the worst, below a mark for each
-MOST_MARKS = 2000  # of clients without a row
-FEW_CLIENTS = 9  # in a chart no taller than others
-SHARES, ERRORS = (0.0, 1.0), (0.0, math.inf)
-
-
 def client_scores(run: Run) -> Iterator[str]:
     """Yield a chart of every test client's score, the worst first."""
     values = {name: found[run.metric] for name, found in run.scores.items() if name}
     if not values:
         return
-    worst, _ = worst_client(run)
-    more, called = run.metric == "accuracy", metric_name(run)
-    order = sorted(values, key=lambda n: (math.isnan(values[n]), values[n]), reverse=not more)
-    if not more:  # those without a score come last in either order
-        order.sort(key=lambda name: math.isnan(values[name]))
+    (worst, _), called = worst_client(run), metric_name(run)
+    sign = 1 if run.metric == "accuracy" else -1  # those without a score come last in either order
+    order = sorted(values, key=lambda name: (math.isnan(values[name]), sign * values[name]))
     shown, note, every = order, "", list[float]()
     if len(order) > MOST_CLIENTS:
         shown, every = order[:SOME_CLIENTS], _places(list(values.values()))
         note = f" All {len(order):,} are marked above; the worst {SOME_CLIENTS} have a row."
-    chart = dot_chart(
-        shown,
-        [values[name] for name in shown],
-        label=f"{called} of every test client",
-        x_label=called,
-        marked=worst,
-        whole=run.scores.get("", {}).get(run.metric),
-        every=every,
-        write=lambda value: score(value, run.metric, digits=3),
-        tick=_tick(run.metric),
-        limits=SHARES if more else ERRORS,
-    )
+    told: dict[str, Any] = {"marked": worst, "every": every}
+    told["whole"] = run.scores.get("", {}).get(run.metric)
+    chart = _dots(run, {name: values[name] for name in shown}, called, "test client", **told)
     line = f"The line is the {called} of all rows together."
     alike = len(order) > 1 and min(values.values()) == max(values.values())
     first = "All are alike." if alike else f"Worst first: {worst}."
     text = f"{first} {line}{note}"
     yield figure("Every client", chart, text, kind="tall" if len(shown) > FEW_CLIENTS else "")
+
+
+def _dots(run: Run, values: Mapping[str, float], called: str, of: str, **more: Any) -> str:
+    """Return a chart of scores, a row for each name."""
+    accuracy = run.metric == "accuracy"
+    return dot_chart(
+        [*values],
+        [*values.values()],
+        label=f"{called} of every {of}",
+        x_label=called,
+        write=lambda value: score(value, run.metric, digits=3),
+        tick=lambda value: f"{100 * value:.3g} %" if accuracy else f"{value:.3g}",
+        limits=SHARES if accuracy else ERRORS,
+        **more,
+    )
 
 
 def _places(values: list[float]) -> list[float]:
@@ -400,17 +460,8 @@ def folds(run: Run) -> Iterator[str]:
         return
     mean = sum(known) / len(known)
     ends = " to ".join(score(end, run.metric) for end in (min(known), max(known)))
-    chart = dot_chart(
-        [f"fold {k}" for k in range(1, len(values) + 1)],
-        values,
-        label=f"{run.metric} of every fold",
-        x_label=run.metric,
-        whole=mean,
-        whole_name="mean",
-        write=lambda value: score(value, run.metric, digits=3),
-        tick=_tick(run.metric),
-        limits=SHARES if run.metric == "accuracy" else ERRORS,
-    )
+    shown = {f"fold {k}": value for k, value in enumerate(values, start=1)}
+    chart = _dots(run, shown, run.metric, "fold", whole=mean, whole_name="mean")
     text = f"Mean {score(mean, run.metric)}, from {ends}. In each fold a model of the other folds "
     yield figure("Folds", chart, f"{text}is tested on clients that it has not seen.")
 
@@ -433,75 +484,3 @@ def ridge_path(run: Run) -> Iterator[str]:
         marks=[(ridge, f"chosen: {ridge:.3g}") for ridge in chosen],
     )
     yield figure("Choosing the ridge", chart, "Error on left-out data for every ridge tried.")
-
-
-def _tick(metric: str) -> Callable[[float], str]:
-    if metric == "accuracy":
-        return lambda value: f"{100 * value:.3g} %"
-    return lambda value: f"{value:.3g}"
-
-
-MOST_ROUNDS = 30  # that are shown at once
-
-
-def write_report(folders: Sequence[str | Path | RunFolder], path: str | Path) -> Path:
-    """Write a report about one or more runs to a file, and return its path.
-
-    Parameters
-    ----------
-    folders
-        Folders of runs, the first one first; or runs in memory.
-    path
-        The file; it is replaced if it exists.
-    """
-    if not folders:
-        raise ValueError("there are no runs; pass at least one folder")
-    replace_file(Path(path), render([read_run(folder) for folder in folders]).encode())
-    return Path(path)
-
-
-def render(runs: Sequence[Run]) -> str:
-    """Return the page about some runs."""
-    title = title_of(runs[0]) if len(runs) == 1 else "Runs side by side"
-    return page(title, _templates().get_template("run.jinja").render(title=title, runs=runs))
-
-
-@cache
-def _templates() -> Environment:
-    """Return what reads templates, with the functions that they call."""
-    made = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_source))
-    made.globals |= {
-        one.__name__: one
-        for one in (title_of, worst_client, metric_name, lead,
-                    fold_scores, left_out, data_lines, bar,
-                    refusals, settings, explain, thin_clients, map_scores,
-                    score, lasting)
-    }  # fmt: skip
-    made.globals |= {
-        "named": lambda name: Markup(named(name)),
-        "size": say_bytes,
-        "nan": math.nan,
-        "most_rounds": MOST_ROUNDS,
-        "pictures": lambda run: _joined(client_scores(run), folds(run), ridge_path(run)),
-        "round_figures": lambda run: _joined(figures_by_round(run)),
-        "served_section": _served,
-    }
-    return made
-
-
-def _source(name: str) -> str:
-    lines = (resources.files("catchment.report") / name).read_text(encoding="utf-8").splitlines()
-    return "".join(map(str.strip, lines))
-
-
-def _joined(*figures: Iterable[str]) -> Markup:
-    """Return pictures one after the other, in two columns: so none has an empty half beside it."""
-    return Markup("".join(chain(*figures)))
-
-
-def _served(run: Run, number: int) -> Markup:
-    """Return why the worst client is badly served, where the run kept what that takes."""
-    if "served" not in installed("reports"):
-        return Markup()
-    told = plugin("reports", "served").served_section(run)
-    return Markup(f'<section id="served-{number}">{told}</section>' if told else "")

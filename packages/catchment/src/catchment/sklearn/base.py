@@ -1,4 +1,4 @@
-"""The settings that the estimators share, and the way from them to features and scaled sequences.
+"""What the estimators share: how X is read, the settings of a reservoir, and a ridge readout.
 
 Which axis is time: said by the caller, or by data that can be read in one way only.
 
@@ -10,11 +10,10 @@ fitted estimator knows how many channels there are. A list of equal arrays has s
 recordings have, if these are more than the channels: aeon uses lists for unequal lengths only.
 Everything else is refused with both calls.
 
-What the regressor and the classifier do alike: statistics, the readout, honest training scores.
-
-Leaving row i out of a ridge regression with an unpenalized intercept changes its residual from e to
-e / (1 - h), with h = 1/n + (z - m)'(G + ridge I)^-1 (z - m) on centered moments, so leave-one-out
-scores need no second fit. Weights count as repetitions: one unit of weight is left out.
+Training scores are honest: leaving row i out of a ridge regression with an unpenalized intercept
+changes its residual from e to e / (1 - h), with h = 1/n + (z - m)'(G + ridge I)^-1 (z - m) on
+centered moments, so leave-one-out scores need no second fit. Weights count as repetitions: one unit
+of weight is left out.
 """
 
 from __future__ import annotations
@@ -22,14 +21,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names_in,
+    check_array,
+    check_is_fitted,
+    validate_data,
+)
 
 from catchment.arrays import (
     LARGEST,
@@ -337,6 +341,8 @@ class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-lea
     layout: Layout = "auto"
     n_jobs: int | None = None
 
+    _in_rows: ClassVar[bool] = False  # whether a matrix X holds a sequence in each row, if "auto"
+
     @abstractmethod
     def _description(self) -> FeatureMap | str:
         """Return the map that the settings describe."""
@@ -375,9 +381,32 @@ class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-lea
     def _known_layout(self) -> Layout:
         return self.layout_ or "auto" if self.layout == "auto" else self.layout
 
-    def _read(self, X: Inputs, *, pooled: bool, reset: bool) -> Given:
+    def _first(self, X: Inputs, y: Any = None, *, per_step: bool = False) -> Given:
+        """Return X as sequences, and note how it lies and whether samples are whole sequences."""
+        X = self._oriented(X, y, reset=True, per_step=per_step)
+        self.pooled_ = self._is_pooled(X, y)
+        return self._read(X, reset=True)
+
+    def _is_pooled(self, X: Inputs, y: Any) -> bool:
+        """Whether there is one sample per sequence, as the pool says or as "auto" finds."""
+        if self._pooling() != "auto":
+            return self._pooling() is not None
+        if not several(X, pooled=self._in_rows):
+            return self._in_rows
+        if y is None or np.isscalar(y):
+            return False
+        # As in `Recording`, values as many as a sequence has steps are a target per step.
+        return not any(np.ndim(t) > 0 and len(t) == len(u) for u, t in zip(X, y, strict=False))  # type: ignore[arg-type]
+
+    def _given(self, X: Inputs) -> Given:
+        """Return X as sequences, read as `fit` has read its own."""
+        turned = self._oriented(X, reset=False)
+        return replace(self._read(turned, reset=False), turned=turned is not X)
+
+    def _read(self, X: Inputs, *, reset: bool) -> Given:
         """Return X as sequences; X has time before channels."""
-        given = read_inputs(self, X, pooled=pooled, reset=reset, allow_nan=self.gaps != "error")
+        nan = self.gaps != "error"
+        given = read_inputs(self, X, pooled=self.pooled_, reset=reset, allow_nan=nan)
         for k, u in enumerate(given.inputs):
             if np.isnan(u).all():  # every sample has its prediction, and this one can have none
                 raise ValueError(f"recording {k} of X has no value in any channel; leave it out")
@@ -392,12 +421,6 @@ class SequenceEstimator(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-lea
                 "taken for channels"
             )
         return given
-
-    def _given(self, X: Inputs) -> Given:
-        """Return X as sequences, read as `fit` has read its own."""
-        turned = self._oriented(X, reset=False)
-        given = self._read(turned, pooled=self.pooled_, reset=False)
-        return replace(given, turned=turned is not X)
 
     def _pooling(self) -> object:
         """Return "auto", None for a sample per step, or anything else for one per sequence."""
@@ -466,17 +489,14 @@ class EchoStateEstimator(SequenceEstimator):
             state = check_random_state(state).randint(2**31 - 1)
         return EchoState(seed=int(state), **settings)
 
-    def _fit_features(self, X: Inputs) -> Given:
-        """Build the map and take the scale of X; a pool of "auto" is none. Return X as read."""
-        self.pooled_ = self.pool not in (None, "auto")
-        given = self._read(self._oriented(X, reset=True), pooled=self.pooled_, reset=True)
+    def _fit_features(self, given: Given) -> None:
+        """Build the map, and take the scale of the sequences."""
         described = self._pipeline()
         built = described.built(given.n_inputs, per_step=not self.pooled_)
         preprocessing = described.preprocessing
         if not preprocessing.is_fitted:
             preprocessing = preprocessing.fitted(preprocessing.moments(given.recordings()))
         self.pipeline_ = Pipeline(preprocessing, built.map)
-        return given
 
 
 class EchoStateFeatures(TransformerMixin, EchoStateEstimator):  # type: ignore[misc]
@@ -506,7 +526,7 @@ class EchoStateFeatures(TransformerMixin, EchoStateEstimator):  # type: ignore[m
 
     def fit(self, X: Inputs, y: object = None) -> Self:
         """Build the reservoir and take the scale of X; y is not used."""
-        self._fit_features(X)
+        self._fit_features(self._first(X))
         return self
 
     @property
@@ -531,17 +551,7 @@ class EchoStateFeatures(TransformerMixin, EchoStateEstimator):  # type: ignore[m
         """
         check_is_fitted(self, "pipeline_")
         names = self.features_.names()
-        own = getattr(self, "feature_names_in_", None)
-        if input_features is not None:
-            given = np.asarray(input_features, dtype=object)
-            if own is not None and not np.array_equal(given, own):
-                raise ValueError("input_features is not equal to feature_names_in_")
-            if len(given) != self.n_features_in_:
-                raise ValueError(
-                    f"input_features should have length equal to number of features "
-                    f"({self.n_features_in_}), got {len(given)}"
-                )
-            own = given
+        own = _check_feature_names_in(self, input_features, generate_names=False)
         if own is not None and not self.pooled_ and self.input:
             first = int(self.bias)
             names[first : first + len(own)] = [str(name) for name in own]
@@ -559,18 +569,6 @@ def count_jobs(n_jobs: int | None) -> int:
     if n_jobs is None:
         return 1
     return n_jobs if n_jobs > 0 else max(1, available_cores() + 1 + n_jobs)
-
-
-def follows_data(pool: object, X: Inputs, y: Any, *, matrix_pooled: bool) -> bool:
-    """Whether there is one sample per sequence, as the pool says or as "auto" finds."""
-    if pool != "auto":
-        return pool is not None
-    if not several(X, pooled=matrix_pooled):
-        return matrix_pooled
-    if y is None or np.isscalar(y):
-        return False
-    # As in `Recording`, values as many as a sequence has steps are a target per step.
-    return not any(np.ndim(t) > 0 and len(t) == len(u) for u, t in zip(X, y, strict=False))  # type: ignore[arg-type]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

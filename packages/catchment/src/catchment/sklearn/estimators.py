@@ -1,7 +1,4 @@
-"""Classification of sequences or of their steps, and detection of anomalies in them.
-
-Regression on the states of a reservoir, and linear forecasts by autocovariances.
-"""
+"""The estimators: classes and numbers of sequences or of their steps, anomalies, and forecasts."""
 
 from __future__ import annotations
 
@@ -47,7 +44,6 @@ from catchment.sklearn.base import (
     Inputs,
     ReadoutEstimator,
     Targets,
-    follows_data,
     known_statistics,
     leave_one_out,
 )
@@ -56,11 +52,11 @@ from catchment.sklearn.base import (
 class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[misc]
     """Ridge regression on one-hot classes, whatever the map is."""
 
+    _in_rows = True
+
     def fit(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> Self:
         """Learn from inputs and labels, forgetting what was learned before."""
-        X = self._oriented(X, y, reset=True, per_step=True)
-        self.pooled_ = follows_data(self._pooling(), X, y, matrix_pooled=True)
-        given = self._read(X, pooled=self.pooled_, reset=True)
+        given = self._first(X, y, per_step=True)
         labels, weight = self._labels(given, y), given.weights(sample_weight)
         # A class that occurs only with weight zero does not occur.
         classes = np.unique(labels if weight is None else labels[weight > 0])
@@ -97,10 +93,7 @@ class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mis
                 f"classes {np.unique(classes)} differ from {known} of the first call; "
                 "pass the same ones or none"
             )
-        if first:
-            X = self._oriented(X, y, reset=True, per_step=True)
-        self.pooled_ = follows_data(self._pooling(), X, y, matrix_pooled=True)
-        given = self._read(X, pooled=self.pooled_, reset=first)
+        given = self._first(X, y, per_step=True) if first else self._given(X)
         labels, weight = self._labels(given, y), given.weights(sample_weight)
         unknown = np.setdiff1d(labels, known)
         if len(unknown):
@@ -377,11 +370,10 @@ class AnomalyDetector(OutlierMixin, EchoStateEstimator):  # type: ignore[misc]
     def fit(self, X: Inputs, y: object = None) -> Self:
         """Learn what is normal; y is not used."""
         check_type(rate := self.false_positive_rate, Probability, "false_positive_rate")
-        self.pooled_ = self.pool not in (None, "auto")
-        read = self._read(self._oriented(X, reset=True), pooled=self.pooled_, reset=True)
-        shortest = min(len(u) for u in read.inputs)
+        given = self._first(X)
+        shortest = min(len(u) for u in given.inputs)
         self.washout_ = min(WASHOUT, shortest // 10) if self.washout == "auto" else self.washout
-        given = self._fit_features(X)
+        self._fit_features(given)
         features = self.pipeline_.features
         rows = self._rows(self.pipeline_, given)[given.after(features.washout)]
         if len(rows) < 2:
@@ -488,9 +480,8 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
     def fit(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> Self:
         """Learn from inputs and targets, forgetting what was learned before."""
         # With a pool, or without a word, as many targets as an axis is long may be outputs.
-        X = self._oriented(X, y, reset=True, per_step=self.pool is None)
-        self.pooled_ = follows_data(self.pool, X, y, matrix_pooled=False)
-        return self._learn(self._read(X, pooled=self.pooled_, reset=True), y, sample_weight, None)
+        given = self._first(X, y, per_step=self.pool is None)
+        return self._learn(given, y, sample_weight, None)
 
     def partial_fit(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> Self:
         """Learn from more sequences; inputs are scaled as in the first call.

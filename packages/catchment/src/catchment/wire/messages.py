@@ -126,7 +126,7 @@ class Message:
         # Clients of a round mostly send the same header, word for word.
         read = _layout if size <= SHORT_HEADER else _layout.__wrapped__
         layout, payload = read(bytes(body[4 : 4 + size])), body[4 + size :]
-        if version == WITHOUT_PACKING and layout.packed:
+        if version == WITHOUT_PACKING and any(one.packed for one in layout.arrays):
             raise IntegrityError("the message has format 1, in which no array is packed")
         if layout.n_bytes != len(payload):
             raise IntegrityError(
@@ -261,15 +261,14 @@ class _Layout:
     facts: dict[str, Fact]
     arrays: tuple[_Placed, ...]
     n_bytes: int
-    packed: bool  # whether any array is
 
 
 @lru_cache(maxsize=256)
 def _layout(text: bytes) -> _Layout:
     try:
         header = _decode(text.decode("utf-8"))
-        if b"\\u" in text:
-            _readable(header)
+        if b"\\u" in text:  # half a character, which nothing can write or print, is refused
+            json.dumps(header, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise IntegrityError(f"the message header is not JSON: {plain_text(error)}") from error
     if not isinstance(header, dict):
@@ -279,16 +278,15 @@ def _layout(text: bytes) -> _Layout:
     kind, facts, listed = (header.get(name) for name in ("kind", "facts", "arrays"))
     if not (isinstance(kind, str) and isinstance(facts, dict) and isinstance(listed, list)):
         raise IntegrityError("the message header lacks kind, facts or arrays")
-    arrays, start, some_packed = [], 0, False
+    arrays, start = [], 0
     for entry in listed:
         dtype, shape, n_packed = _described(entry)
-        some_packed |= n_packed is not None
         plain = math.prod(shape) * dtype.itemsize
         end = start + (plain if n_packed is None else n_packed)
         native = dtype.newbyteorder("=")
         arrays.append(_Placed(dtype, native, shape, start, end, n_packed is not None))
         start = end
-    return _Layout(kind, facts, tuple(arrays), start, some_packed)
+    return _Layout(kind, facts, tuple(arrays), start)
 
 
 def _finite(text: str) -> float:
@@ -315,11 +313,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _decode = json.JSONDecoder(
     object_pairs_hook=_object, parse_float=_finite, parse_int=_whole, parse_constant=_finite
 ).decode
-
-
-def _readable(header: object) -> None:
-    """Raise ValueError if text holds half a character, which nothing can write or print."""
-    json.dumps(header, ensure_ascii=False).encode()
 
 
 def _deeper(value: object, limit: int) -> bool:

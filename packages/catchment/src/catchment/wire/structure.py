@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import lru_cache
-from operator import add, attrgetter, sub
+from operator import add, sub
 from typing import (
     Annotated,
     Any,
@@ -105,9 +105,7 @@ class Structure:
     def parts(self) -> Message:
         """Return the value as it travels."""
         shape, held = layout(type(self)), vars(self)
-        numbers: list[float] = []
-        for part in shape.numbers:
-            numbers.append(float(held[part.name]))
+        numbers = [float(held[part.name]) for part in shape.numbers]
         arrays: list[NDArray[Any]] = [np.array(numbers)] if numbers else []
         facts: dict[str, Fact] = {}
         for part in shape.own:
@@ -168,12 +166,6 @@ class Summable(Structure):
         return type(self) is type(other) and equal(self, other)
 
     __hash__ = None  # type: ignore[assignment]
-
-
-_BY_FIELDS: dict[Any, Any] = {
-    add: ("__add__", Summable.__add__),
-    sub: ("__sub__", Summable.__sub__),
-}
 
 
 def defines(made: Any, method: str) -> bool:
@@ -241,7 +233,8 @@ def kind_of(hint: Any) -> Kind:
     return Kind(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", KEPT.get(name, name)).lower())
 
 
-def _layout(hint: Any) -> Layout:
+@lru_cache(maxsize=512)
+def layout(hint: Any) -> Layout:
     """Return the fields of a dataclass; TypeError if one of them cannot travel."""
     made = get_origin(hint) or hint
     if not (isinstance(made, type) and is_dataclass(made)):
@@ -267,9 +260,6 @@ def _layout(hint: Any) -> Layout:
         of("nested", "named", "listed"),
         tuple(sorted(shaped, key=lambda part: isinstance(part.shape, Triangle))),
     )
-
-
-layout: Callable[[Any], Layout] = lru_cache(maxsize=512)(_layout)
 
 
 def _hints(made: type) -> dict[str, Any]:
@@ -391,9 +381,8 @@ def bind_sizes(value: object) -> dict[str, int]:
     >>> bind_sizes(RidgeStatistics.zero(3, 2))
     {'features': 3, 'targets': 2}
     """
-    made: Any = type(value)
-    named = map(attrgetter("name"), layout(made).shaped)
-    return _sizes_in(made, tuple(map(np.shape, map(vars(value).__getitem__, named))))
+    made, held = type(value), vars(value)
+    return _sizes_in(made, tuple(np.shape(held[part.name]) for part in layout(made).shaped))
 
 
 @lru_cache(maxsize=512)  # clients of a round mostly send the same shapes
@@ -446,15 +435,10 @@ def measured(value: object) -> Iterator[Measured]:
         yield from measured(one)
 
 
-def _marked(made: Any, mark: Mark) -> str:
+@lru_cache(maxsize=512)
+def marked(made: Any, mark: Mark) -> str:
     """Return the name of the field of a dataclass that has a mark beside it, or nothing."""
-    for name, marks in marks_of(made).items():
-        if mark in marks:
-            return name
-    return ""
-
-
-marked: Callable[[Any, Mark], str] = lru_cache(maxsize=512)(_marked)
+    return next((part.name for part in layout(made).parts if mark in part.marks), "")
 
 
 def places_of(value: object, mark: Mark) -> list[int]:
@@ -466,17 +450,6 @@ def places_of(value: object, mark: Mark) -> list[int]:
     """
     numbers = layout(type(value)).numbers
     return [k for k, part in enumerate(numbers) if mark in part.marks]
-
-
-@lru_cache(maxsize=512)
-def marks_of(made: Any) -> dict[str, tuple[object, ...]]:
-    """Return what is written beside each field of a dataclass that has something there."""
-    hints = _hints(made)
-    return {
-        field.name: get_args(hints[field.name])[1:]
-        for field in fields(made)
-        if get_origin(hints[field.name]) is Annotated
-    }
 
 
 def is_whole(value: object) -> bool:
@@ -526,8 +499,9 @@ def plus(one: Any, other: Any, how: Callable[[Any, Any], Any] = add) -> Any:
     catchment.errors.UploadError: values of unit 'm' and 'km' do not add
     """
     made: Any = type(one)
-    name, by_fields = _BY_FIELDS[how]
-    if not is_dataclass(one) or getattr(made, name, by_fields) is not by_fields:
+    own = f"__{how.__name__}__"
+    by_fields = getattr(Summable, own)
+    if not is_dataclass(one) or getattr(made, own, by_fields) is not by_fields:
         if isinstance(one, np.ndarray) and one.shape != np.shape(other):
             raise UploadError("shape", f"arrays of {np.shape(other)} and {one.shape} do not add")
         if how is sub and isinstance(one, int) and other > one:
