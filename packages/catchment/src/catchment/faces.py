@@ -16,10 +16,7 @@ from pathlib import Path
 def face(package: str) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
     """Return `__all__`, `__getattr__` and `__dir__` of a package whose names load when asked for.
 
-    Parameters
-    ----------
-    package
-        Full name of the package, beside whose `__init__.py` lies `__init__.pyi`.
+    Beside its `__init__.py` lies `__init__.pyi`.
 
     >>> names, find, _ = face("catchment.data")
     >>> "Recording" in names, find("Recording").__name__

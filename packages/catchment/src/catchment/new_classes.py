@@ -40,7 +40,6 @@ from catchment.readout.storage import load, to_bytes
 from catchment.verbs import Run
 
 Own = Iterable[Callable[..., Any]]
-KEPT = {"LowRankUpload": LowRankUpload}
 STALE = ("scores", "confusion", "confusions", "comparison", "forecast")  # of the model before
 
 
@@ -82,18 +81,9 @@ class Begun:
     ) -> Model:
         """Return the model of one more round, read as the earlier one was.
 
-        Parameters
-        ----------
-        learner
-            What the training is from then on.
-        state
-            With which the round begins, and ends if nobody is asked.
-        out
-            A copy of the folder in which the round is kept; nowhere if not given.
-        clients
-            Who is asked.
-        asking
-            What they are asked by, if not by the learner.
+        The round begins with the state, and ends with it if there are no clients; they are asked by
+        the learner, which the training is from then on, unless `asking` says by what. It is kept in
+        `out`, a copy of the folder.
         """
         kept, folder = self.plan(learner), None if out is None else self.folder
         asked = kept if asking is None else self.plan(asking)
@@ -276,7 +266,7 @@ def _begun(of: Run | str | Path, use: Own) -> Begun:
         raise _cannot(type(algorithm).__name__)
     run, place = read_run(of), Path(of)
     told = described(run)
-    hidden = [one for one in told.protections if one not in KEPT]
+    hidden = [one for one in told.protections if one != LowRankUpload.__name__]
     if hidden:
         raise FederationError(
             f"the run had {hidden[0]}, so that what one more client sends would not be hidden or "
@@ -290,8 +280,7 @@ def _begun(of: Run | str | Path, use: Own) -> Begun:
     if told.name in ("AlignedRidge", "FederatedYuleWalker") or learned is None:
         raise _cannot(told.name)
     algorithm, state = learned
-    described_by = {name: one[name] for one in told.plan["protections"] for name in one}
-    protections = tuple(KEPT[name](**settings) for name, settings in described_by.items())
+    protections = (LowRankUpload(),) * len(told.protections)
     return Begun(algorithm, state, model, protections, run.rounds[TRAINING], place)
 
 

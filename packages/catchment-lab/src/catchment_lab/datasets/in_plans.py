@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from catchment.engine import data_of
-from catchment.plans import About, Origin, Recordings
+from catchment.plans import About, Origin, PlanData
 from catchment_lab.datasets import load
 from catchment_lab.datasets.sources import find
 
@@ -33,10 +33,10 @@ class PublicSet(Origin):
         """Return whether the set lies in a directory of public data sets."""
         return find(name, directory=data) is not None
 
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
+    def load(self, seed: int, data: Path | None, base: Path) -> PlanData:
         found = load(self.name, directory=data, window=self.window, step=self.step)
         held_out = bool(found.test_clients or found.test_positions)
         clients = dict(found.train if held_out else found.clients)
         first = next(iter(data_of(next(iter(clients.values())))()))
         about = About(found.channels, found.classes or None, bool(first.per_step))
-        return Recordings(clients, about, dict(found.test) if held_out else {})
+        return PlanData(clients, dict(found.test) if held_out else {}, about)

@@ -104,12 +104,8 @@ def table_lines(
 ) -> list[str]:
     """Return the lines of a table of cells in a line each: line breaks in them become spaces.
 
-    Parameters
-    ----------
-    right
-        Headings of columns of numbers, which end at one edge.
-    width
-        Columns of characters on the terminal; None is as wide as the table likes.
+    The columns headed by `right` are of numbers, which end at one edge. The width is that of the
+    terminal; None is as wide as the table likes.
 
     >>> table = ("", "bytes sent"), [("GPT-2 large", "11,796,480")], ["bytes sent"]
     >>> print(*table_lines(*table), sep="\\n")

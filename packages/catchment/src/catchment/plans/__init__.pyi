@@ -30,7 +30,6 @@ from catchment.plans.data import (
     Files as Files,
     Origin as Origin,
     PlanData as PlanData,
-    Recordings as Recordings,
 )
 from catchment.plans.file import (
     fingerprint_of as fingerprint_of,

@@ -40,7 +40,7 @@ from catchment.federation.messages import TRAINING, Engine, Reply, check_client_
 from catchment.federation.runs.folder import is_begun, locked, remove_run
 from catchment.federation.runs.read import read_run
 from catchment.federation.workflow import SCALING, AnyPlan, Engines, StageInputs, Workflow
-from catchment.plans.data import About, Files, PlanData, Recordings, arrange
+from catchment.plans.data import About, Files, PlanData, arrange
 from catchment.plans.file import PlanFile, own_kinds, read_plan, refuse_weeks
 from catchment.plans.run import Finished, PlanRun, opened
 from catchment.plugins import plugin
@@ -321,8 +321,8 @@ def own_data(file: PlanFile, held: Mapping[str, Source], about: About) -> PlanDa
     """
     if file.sharing.test == "folds" or file.sharing.tests_of(about) == "clients":
         return PlanData(held, {}, about)
-    washout = file.washout if file.preprocessing.window is None else 0
-    return arrange(Recordings(held, about), replace(file.sharing, split="natural"), washout=washout)
+    natural = replace(file.sharing, split="natural")
+    return arrange(PlanData(held, {}, about), natural, washout=file.washout)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -36,37 +36,57 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class About:
-    """What everyone must know of the data before anything is built.
+    """What everyone must know of the data before anything is built."""
 
-    Parameters
-    ----------
-    channels
-        Names of the inputs.
-    classes
-        Names of the outputs, if they are classes.
-    per_step
-        Whether raw recordings have a target for every step; False if they have none.
-    columns
-        How files name what is no channel; the model keeps it.
-    """
-
-    channels: tuple[str, ...]
-    classes: tuple[str, ...] | None = None
-    per_step: bool = False
-    columns: tuple[tuple[str, str], ...] = ()
+    channels: tuple[str, ...]  # names of the inputs
+    classes: tuple[str, ...] | None = None  # names of the outputs, if they are classes
+    per_step: bool = False  # whether raw recordings have a target for every step
+    columns: tuple[tuple[str, str], ...] = ()  # how files name what is no channel; models keep it
 
 
 @dataclass(frozen=True, eq=False)
-class Recordings:
-    """Clients as a source has them, and the publisher's test part if there is one.
+class PlanData:
+    """Training and test clients, each with raw recordings or a function that reads them.
 
-    `notices` are sentences on what is odd about the data and was passed over.
+    As a source has them the test clients are the publisher's, if any. `notices` are sentences on
+    what is odd about the data and was passed over.
     """
 
-    clients: Clients
+    train: Clients
+    test: Clients
     about: About
-    test: Clients = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """Everyone, by name."""
+        return list(dict.fromkeys(sorted([*self.train, *self.test])))  # both are in order
+
+    def at(self, stage: str) -> Clients:
+        """Return who takes part in a stage, and with which data.
+
+        All of them are given the model. Of very many, which are no more than simulated here, it is
+        given to those that are tested.
+        """
+        if stage == DELIVERY:
+            many = len(self.train) > MANY and len(self.test) > 0
+            return dict.fromkeys(sorted(self.test) if many else self.names, ())
+        return self.test if stage == EVALUATION else self.train
+
+    def without(self, devices: Mapping[str, object]) -> PlanData:
+        """Return the data without those of clients that are devices, which have their own."""
+        if not devices:
+            return self
+        train, test = (
+            {name: one for name, one in part.items() if name not in devices}
+            for part in (self.train, self.test)
+        )
+        return replace(self, train=train, test=test)
+
+    def prepared(self, preprocessing: Preprocessing) -> PlanData:
+        """Return the data as a map sees them, for what is measured beside the plan."""
+        ready = partial(partial, _prepared, preprocessing)
+        return PlanData(Changed(self.train, ready), Changed(self.test, ready), self.about)
 
 
 class Origin(ABC):
@@ -87,7 +107,7 @@ class Origin(ABC):
         return unnamed
 
     @abstractmethod
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
+    def load(self, seed: int, data: Path | None, base: Path) -> PlanData:
         """Return the clients and what they share."""
 
 
@@ -187,7 +207,7 @@ class Files(Origin):
         names = ("inputs", "label", "target", "client", "recording", "time", "classes", "per_step")
         return {name: getattr(self, name) for name in names}
 
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
+    def load(self, seed: int, data: Path | None, base: Path) -> PlanData:
         if self.is_lake(base):
             return self._lake(base)
         paths = self.paths(base)
@@ -198,7 +218,7 @@ class Files(Origin):
             if self.client_by == "file" and len(held) < len(paths):
                 raise ValueError(f"two files of {self.files} have one name; rename one of them")
             clients = {name: Cached(SomeFiles(tuple(own), self)) for name, own in held.items()}
-            return Recordings(clients, self.about())
+            return PlanData(clients, {}, self.about())
         found, how, bad, notices = self._readable(paths)
         first = next(one for held in found.values() for one in held)
         classes = None if found.classes is None else tuple(map(str, found.classes))
@@ -213,7 +233,7 @@ class Files(Origin):
             unread = {client_of(path): SomeFiles((path,), settled) for path in bad}
             names = map(client_of, paths)
             every = {name: found[name] if name in found else unread[name] for name in names}
-        return Recordings(every, about, notices=tuple(notices))
+        return PlanData(every, {}, about, tuple(notices))
 
     def is_lake(self, base: Path) -> bool:
         """Return whether the clients of these files are read one by one, by row groups."""
@@ -243,7 +263,7 @@ class Files(Origin):
     def _places(self, base: Path) -> list[str | Path]:
         return [one if is_uri(one) else base / one for one in listed(self.files)]
 
-    def _lake(self, base: Path) -> Recordings:
+    def _lake(self, base: Path) -> PlanData:
         """Return the clients of Parquet files, of which only the names are read now."""
         if self.client is None or not self.is_settled:
             raise ValueError(
@@ -253,7 +273,7 @@ class Files(Origin):
         parquet = plugin("readers", "parquet", needed_for="folders of Parquet files")
         places, left = self._places(base), self.leave_out
         lake = parquet.read_parquet(places, leave_out=left, warn=False, **self.columns)
-        return Recordings(lake, self.about(), notices=tuple(parquet.slow_parts(lake, self.client)))
+        return PlanData(lake, {}, self.about(), tuple(parquet.slow_parts(lake, self.client)))
 
     def _readable(self, paths: list[Path]) -> tuple[ReadClients, Files, list[Path], list[str]]:
         """Return what can be read, how, which files cannot, and sentences on what is passed over.
@@ -344,12 +364,12 @@ class Wearables(Origin):
     windows_per_user: int = 40
     steps: int = 128
 
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
+    def load(self, seed: int, data: Path | None, base: Path) -> PlanData:
         clients: Clients = {
             f"user-{user:03d}": Cached(Wearer(seed, user, self.windows_per_user, self.steps))
             for user in range(self.users)
         }
-        return Recordings(clients, About(CHANNELS, ACTIVITIES))
+        return PlanData(clients, {}, About(CHANNELS, ACTIVITIES))
 
 
 @dataclass(frozen=True)
@@ -382,9 +402,9 @@ class MackeyGlass(Origin):
 
     has_targets = False
 
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
+    def load(self, seed: int, data: Path | None, base: Path) -> PlanData:
         series = mackey_glass(self.steps, delay=self.delay, seed=seed)
-        return Recordings({"mackey-glass": [Recording(series)]}, About(("x",)))
+        return PlanData({"mackey-glass": [Recording(series)]}, {}, About(("x",)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -405,9 +425,9 @@ class Narma(Origin):
     def some_classes(self, unnamed: tuple[str, ...] = ("a", "b")) -> None:
         return None
 
-    def load(self, seed: int, data: Path | None, base: Path) -> Recordings:
+    def load(self, seed: int, data: Path | None, base: Path) -> PlanData:
         task = narma(self.steps, order=self.order, seed=seed)
-        return Recordings({"narma": [task]}, About(("u",), per_step=True))
+        return PlanData({"narma": [task]}, {}, About(("u",), per_step=True))
 
 
 SOURCES = Named("sources", {"wearables": Wearables, "mackey_glass": MackeyGlass, "narma": Narma})
@@ -471,47 +491,6 @@ class Sharing:
         return self.test_of or ("clients" if about.classes else "steps")
 
 
-@dataclass(frozen=True, eq=False)
-class PlanData:
-    """Training and test clients, each with raw recordings or a function that reads them."""
-
-    train: Clients
-    test: Clients
-    about: About
-    notices: tuple[str, ...] = ()
-
-    @property
-    def names(self) -> list[str]:
-        """Everyone, by name."""
-        return list(dict.fromkeys(sorted([*self.train, *self.test])))  # both are in order
-
-    def at(self, stage: str) -> Clients:
-        """Return who takes part in a stage, and with which data.
-
-        All of them are given the model. Of very many, which are no more than simulated here, it is
-        given to those that are tested.
-        """
-        if stage == DELIVERY:
-            many = len(self.train) > MANY and len(self.test) > 0
-            return dict.fromkeys(sorted(self.test) if many else self.names, ())
-        return self.test if stage == EVALUATION else self.train
-
-    def without(self, devices: Mapping[str, object]) -> PlanData:
-        """Return the data without those of clients that are devices, which have their own."""
-        if not devices:
-            return self
-        train, test = (
-            {name: one for name, one in part.items() if name not in devices}
-            for part in (self.train, self.test)
-        )
-        return replace(self, train=train, test=test)
-
-    def prepared(self, preprocessing: Preprocessing) -> PlanData:
-        """Return the data as a map sees them, for what is measured beside the plan."""
-        ready = partial(partial, _prepared, preprocessing)
-        return PlanData(Changed(self.train, ready), Changed(self.test, ready), self.about)
-
-
 # What a client holds is a function of none: `partial(partial, f, ...)` makes it of its source.
 
 
@@ -544,14 +523,11 @@ def _joined(*sources: Source) -> list[Recording]:
     return [one for source in sources for one in data_of(source)()]
 
 
-def arrange(found: Recordings, sharing: Sharing, *, washout: int = 0) -> PlanData:
+def arrange(found: PlanData, sharing: Sharing, *, washout: int = 0) -> PlanData:
     """Return who trains on what and who tests on what.
 
-    Parameters
-    ----------
-    washout
-        Steps that the map needs to enter a recording; the last steps of one come with as many
-        before them, which give no rows.
+    The map needs `washout` steps to enter a recording; the last steps of one come with as many
+    before them, which give no rows.
 
     >>> from pathlib import Path
     >>> from catchment.plans.data import Wearables
@@ -560,27 +536,21 @@ def arrange(found: Recordings, sharing: Sharing, *, washout: int = 0) -> PlanDat
     >>> len(data.train), len(data.test)
     (6, 2)
     """
-    train, test = _divided(found, sharing, washout)
-    return PlanData(train, test, found.about, found.notices)
-
-
-def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients, Clients]:
-    """Return training and test clients."""
     official = sharing.test in (None, "official") and not sharing.split and not sharing.test_of
     if found.test and official:
-        return found.clients, found.test
+        return found
     if sharing.test == "official":
         raise ValueError("the data have no official test part; give a share, such as test = 0.25")
-    every: Clients = found.clients
+    every: Clients = found.train
     if found.test:  # the publisher's, joined to a client of their name
-        every = joined = dict(found.clients)
+        every = joined = dict(every)
         for name, source in found.test.items():
             joined[name] = partial(_joined, joined[name], source) if name in joined else source
     clients = _dealt(every, sharing)
     if sharing.test == "folds" and len(clients) < 3:
         raise ValueError(f"there are {len(clients)} clients, folds need 3 or more; add files")
     if sharing.test in ("folds", "new"):
-        return clients, {}
+        return replace(found, train=clients, test={})
     share = sharing.test if isinstance(sharing.test, float) else 0.25
     of = sharing.tests_of(found.about)
     if of == "clients":
@@ -590,12 +560,14 @@ def _divided(found: Recordings, sharing: Sharing, washout: int) -> tuple[Clients
                 'test_of = "recordings" or "steps" into [data], or add files'
             )
         train, _, test = cohorts(clients, validation=0, test=share, seed=sharing.seed)
-        return part_of(clients, sorted(train)), part_of(clients, sorted(test))
+        some, others = (part_of(clients, sorted(one)) for one in (train, test))
+        return replace(found, train=some, test=others)
     part: Any = partial(_steps, washout=washout) if of == "steps" else _some
-    return (
-        Changed(clients, partial(partial, part, begin=0.0, end=1 - share)),
-        Changed(clients, partial(partial, part, begin=1 - share, end=1.0)),
+    first, last = (
+        Changed(clients, partial(partial, part, begin=begin, end=end))
+        for begin, end in ((0.0, 1 - share), (1 - share, 1.0))
     )
+    return replace(found, train=first, test=last)
 
 
 def _dealt(clients: Clients, sharing: Sharing) -> Clients:

@@ -230,8 +230,8 @@ class PlanFile:
 
     @property
     def washout(self) -> int:
-        """Steps that the map needs to enter a recording."""
-        return max(one.washout for one in self.maps)
+        """Steps that the map needs to enter a recording; it enters windows one by one."""
+        return 0 if self.preprocessing.window else max(one.washout for one in self.maps)
 
     def load_data(self, directory: Path | None = None) -> PlanData:
         """Return the data that the plan names; MissingDataError if they are not here.
@@ -239,8 +239,6 @@ class PlanFile:
         ValueError if clients that train under noise would be tested, too.
         """
         found = self.origin.load(self.sharing.seed, directory, self.base)
-        # Windows are entered one by one, wherever a recording is cut.
-        washout = self.washout if self.preprocessing.window is None else 0
         classes = found.about.classes
         if classes is not None and len(classes) < 2:
             raise ValueError(
@@ -248,11 +246,9 @@ class PlanFile:
                 'of another class, or name another column, label = "..." in [data]'
             )
         if self.carries:
-            growing = Changed(
-                found.clients, partial(partial, _growing, goes_on=self.origin.goes_on)
-            )
-            return PlanData(growing, {}, found.about, notices=found.notices)
-        held = arrange(found, self.sharing, washout=washout)
+            growing = partial(partial, _growing, goes_on=self.origin.goes_on)
+            return replace(found, train=Changed(found.train, growing), test={})
+        held = arrange(found, self.sharing, washout=self.washout)
         if self.is_noisy and set(held.train) & set(held.test):
             raise ValueError(TESTED_UNDER_NOISE)
         return held
@@ -379,10 +375,9 @@ class PlanFile:
         if kind is not GaussianNoise:
             return read(kind, rest, where, {"identities": dict(identities)})
         found = values(kind, rest, where, more=MORE["gaussian_noise"])
-        path, epsilon = found.pop("budget", "budget.sqlite"), found.pop("budget_epsilon", None)
+        path = found.pop("budget", "budget.sqlite")
+        epsilon = found.pop("budget_epsilon", found["epsilon"])
         noise: GaussianNoise = made(kind, found, where)
-        if epsilon is None:
-            epsilon = noise.epsilon
         if not noise.epsilon <= epsilon:
             raise ValueError(
                 f"budget_epsilon in {where} is {epsilon!r}; give the plan's epsilon of "

@@ -412,12 +412,8 @@ def refuse_columns(
 ) -> None:
     """Raise ValueError where a column is in no file, or numbers to predict are text.
 
-    Parameters
-    ----------
-    given
-        By setting: the columns that it names.
-    written
-        Says how settings are changed, each by its name to some columns, or to None for none.
+    `given` has the columns that each setting names; `written` says how settings are changed, each
+    by its name to some columns, or to None for none.
     """
     from catchment.data.survey.roles import common
 

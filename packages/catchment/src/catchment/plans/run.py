@@ -142,60 +142,29 @@ class Done:
 
 @dataclass(frozen=True, eq=False)
 class Week:
-    """One time that a run goes on, counted from 1.
+    """One time that a run goes on, counted from 1."""
 
-    Parameters
-    ----------
-    number
-        Which time it is.
-    new
-        By client: the recordings that are new, and will be learned from.
-    earlier
-        The model of the time before.
-    rounds
-        By stage: how many rounds it had before.
-    idle
-        Why a finished run does not go on, in a sentence each; nothing if it does.
-    """
-
-    number: int = 1
+    number: int
+    # By client: the recordings that are new, and will be learned from.
     new: Mapping[str, list[Recording]] = field(default_factory=dict)
-    earlier: Predictor | None = None
-    rounds: Mapping[str, int] = field(default_factory=dict)
-    idle: tuple[str, ...] = ()
+    earlier: Predictor | None = None  # the model of the time before
+    rounds: Mapping[str, int] = field(default_factory=dict)  # by stage: how many it had before
+    idle: tuple[str, ...] = ()  # why a finished run does not go on, in a sentence each
 
 
 @dataclass(frozen=True, eq=False)
 class PlanRun:
-    """The run of a plan file into one folder.
-
-    Parameters
-    ----------
-    file, workflow
-        What is run, as it is written and as stages.
-    about
-        What is known of the data.
-    engines
-        Where the clients are.
-    store
-        The run's folder.
-    tested
-        Makes the scores where no clients are kept for a test.
-    known
-        By client: what its data are known by in the ledger of what noise costs, where all clients
-        are in this process.
-    week
-        How often the run has gone on with what is new, this time included.
-    """
+    """The run of a plan file into one folder."""
 
     file: PlanFile
     workflow: Workflow
     about: About
     engines: Engines
     store: RunFolder
-    tested: Callable[[], Scores] | None = None
+    tested: Callable[[], Scores] | None = None  # makes the scores where no test clients are kept
+    # By client: what its data are known by in the ledger of what noise costs, where all are here.
     known: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    week: Week | None = None
+    week: Week | None = None  # how often the run has gone on with what is new, this time included
 
     def __post_init__(self) -> None:
         had = {} if self.week is None else self.week.rounds
@@ -326,11 +295,8 @@ class PlanRun:
     def finish(self, done: Done, beside: Iterable[Row] = ()) -> None:
         """Keep the comparison, unless nothing was tested, and that the run is over.
 
-        Parameters
-        ----------
-        beside
-            Rows of what was measured beside the plan; what takes more than a federation gives
-            comes after the plan's own.
+        Of the rows of what was measured beside the plan those come after its own that take more
+        than a federation gives.
         """
         if "finished" in self.store.facts():
             return
@@ -353,26 +319,15 @@ class PlanRun:
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """What somebody with all data can measure beside a plan; none of it is released.
-
-    Parameters
-    ----------
-    file, held
-        The plan and its data.
-    threads, workers
-        As of `run_locally`.
-    watch
-        Called with (stage, round, clients done, clients asked).
-    models
-        By client: the model of the other folds, once folds were tested.
-    """
+    """What somebody with all data can measure beside a plan; none of it is released."""
 
     file: PlanFile
     held: PlanData
     threads: int | None = None
     workers: int | Workers | None = None
-    watch: Watch | None = None
-    models: dict[str, Predictor] = field(default_factory=dict)
+    watch: Watch | None = None  # called with (stage, round, clients done, clients asked)
+    # By client: the model of the other folds, once folds were tested.
+    models: dict[str, Predictor] = field(default_factory=dict, init=False)
 
     def engines(self, devices: Mapping[str, Elsewhere], **kept: Any) -> LocalClients:
         """Return all clients of this process, and devices, which train and are given the model."""
@@ -395,10 +350,7 @@ class Beside:
     def trained_on(self, clients: Clients, before: str = "") -> Predictor:
         """Return what the plan makes of some clients, in the clear: nothing of it is released.
 
-        Parameters
-        ----------
-        before
-            What stands before the name of a stage for those who watch.
+        Those who watch are told `before` before the name of a stage.
         """
         workflow, watch = self.file.workflow(self.held.about, None, len(clients)), self.watch
         plain = tuple(
@@ -631,12 +583,7 @@ def opened(
     """Open a run's folder; a run that fails before its training leaves nothing behind.
 
     One that was charged for its noise is kept, and the error says so: taken up again, it is not
-    charged twice.
-
-    Parameters
-    ----------
-    force
-        Whether to replace a run that is there.
+    charged twice. With `force` a run that is there is replaced.
     """
     place = Path(folder)
     if (place / PLAN).is_file() and not (place / DATABASE).is_file():

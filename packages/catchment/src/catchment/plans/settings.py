@@ -221,10 +221,7 @@ def values(
 ) -> dict[str, Any]:
     """Return the fields of a dataclass that a table names, and those that are given.
 
-    Parameters
-    ----------
-    more
-        Types of settings that are no fields, which are returned like these.
+    `more` has types of settings that are no fields, which are returned like these.
     """
     table = as_table(table, where)
     refuse_unknown(table, names(kind, given, more), where)
@@ -368,10 +365,7 @@ def chosen(
 ) -> tuple[Any, dict[str, Any]]:
     """Return the dataclass that the entry `key` of a table names, and the other entries.
 
-    Parameters
-    ----------
-    own
-        Whether a class of one's own may be named, as `module:Class`.
+    With `own` it may name a class of one's own, as `module:Class`.
 
     >>> chosen(MAPS, {"map": "echo_sate"}, "[features]", key="map")
     Traceback (most recent call last):
@@ -395,12 +389,8 @@ def chosen(
 def with_map(table: Table, *, reservoir: bool = False) -> dict[str, object]:
     """Return a table of [features] that says which map it is.
 
-    One that says nothing at all is the default map; one with settings and no map is a reservoir.
-
-    Parameters
-    ----------
-    reservoir
-        Whether the plan needs a reservoir, which then is the default.
+    One that says nothing at all is the default map, or a reservoir if the plan needs one; one with
+    settings and no map is a reservoir.
 
     >>> with_map({})["map"], with_map({"units": 50})["map"], with_map({"columns": 800})["map"]
     ('default', 'echo_state', 'default')

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from catchment.data.files import find_files
 from catchment.data.recording import Recording
-from catchment.engine.local import Source, data_of
+from catchment.engine.local import data_of
 from catchment.errors import CatchmentError
 from catchment.federation.runs.folder import MODEL, PLAN
 from catchment.federation.runs.read import Run, read_run
 from catchment.federation.runs.verify import Check, Verification, compared, verified
 from catchment.plans.by_files import own_data
-from catchment.plans.data import About
+from catchment.plans.data import About, Clients
 from catchment.plans.file import PlanFile, fingerprint_of, read_plan
 from catchment.readout.answers import read_for
 from catchment.readout.storage import load
-
-Clients = Mapping[str, Source]
 
 
 def verify_run(

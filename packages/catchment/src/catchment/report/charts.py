@@ -45,10 +45,7 @@ class Axis:
     ) -> Axis:
         """Return an axis that holds all finite values, with a little room at both ends.
 
-        Parameters
-        ----------
-        limits
-            No value can lie beyond, so the axis ends there at the latest; shares are from 0 to 1.
+        No value can lie beyond the limits, so it ends there at the latest; shares are from 0 to 1.
 
         >>> Axis.around(np.array([0.0, 10.0])).ticks()
         [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]

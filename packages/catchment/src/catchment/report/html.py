@@ -133,10 +133,7 @@ def page(title: str, body: str) -> str:
 def figure(title: str, inside: str, caption: str = "", *, kind: str = "") -> str:
     """Return a chart or a table with a heading above and a sentence below.
 
-    Parameters
-    ----------
-    kind
-        "wide" has the whole width of the page, "tall" has two others beside it.
+    One that is "wide" has the whole width of the page, one that is "tall" two others beside it.
 
     >>> figure("A & B", "", "text")
     '<figure><h3>A &amp; B</h3><figcaption>text</figcaption></figure>'

@@ -233,8 +233,7 @@ def kind_of(hint: Any) -> Kind:
     return Kind(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", KEPT.get(name, name)).lower())
 
 
-@lru_cache(maxsize=512)
-def layout(hint: Any) -> Layout:
+def _layout(hint: Any) -> Layout:
     """Return the fields of a dataclass; TypeError if one of them cannot travel."""
     made = get_origin(hint) or hint
     if not (isinstance(made, type) and is_dataclass(made)):
@@ -260,6 +259,9 @@ def layout(hint: Any) -> Layout:
         of("nested", "named", "listed"),
         tuple(sorted(shaped, key=lambda part: isinstance(part.shape, Triangle))),
     )
+
+
+layout: Callable[[Any], Layout] = lru_cache(maxsize=512)(_layout)
 
 
 def _hints(made: type) -> dict[str, Any]:
@@ -381,8 +383,9 @@ def bind_sizes(value: object) -> dict[str, int]:
     >>> bind_sizes(RidgeStatistics.zero(3, 2))
     {'features': 3, 'targets': 2}
     """
-    made, held = type(value), vars(value)
-    return _sizes_in(made, tuple(np.shape(held[part.name]) for part in layout(made).shaped))
+    made: Any = type(value)
+    shapes = [np.shape(vars(value)[part.name]) for part in layout(made).shaped]
+    return _sizes_in(made, tuple(shapes))
 
 
 @lru_cache(maxsize=512)  # clients of a round mostly send the same shapes
@@ -435,10 +438,16 @@ def measured(value: object) -> Iterator[Measured]:
         yield from measured(one)
 
 
-@lru_cache(maxsize=512)
 def marked(made: Any, mark: Mark) -> str:
     """Return the name of the field of a dataclass that has a mark beside it, or nothing."""
-    return next((part.name for part in layout(made).parts if mark in part.marks), "")
+    return next((name for name, marks in _marks_of(made).items() if mark in marks), "")
+
+
+@lru_cache(maxsize=512)  # not of the layout: what lies in a value need not travel by itself
+def _marks_of(made: Any) -> dict[str, tuple[object, ...]]:
+    """Return what is written beside each field of a dataclass that has something there."""
+    hints = {field.name: _hints(made)[field.name] for field in fields(made)}
+    return {name: get_args(h)[1:] for name, h in hints.items() if get_origin(h) is Annotated}
 
 
 def places_of(value: object, mark: Mark) -> list[int]:
