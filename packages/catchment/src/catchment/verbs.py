@@ -142,6 +142,7 @@ def fit(
     >>> bool(np.abs(model.predict(u[:200])[:, 0] - u[51:201]).max() < 1e-3)
     True
     """
+    check_type(upload, Literal["statistics", "autocovariances"], "upload")
     held = recordings if isinstance(recordings, Sequence) else list(recordings)
     _remark([] if classes is not None else [list(held[:MOST_SEEN])])
     if ridge == "leave-one-client-out" or ridge == "leave-one-group-out":
@@ -153,7 +154,7 @@ def fit(
         from catchment.federation.learn.yule_walker import fit_lags
 
         first_recording(OWNER, held)
-        return fit_lags(described, held)
+        return fit_lags(described, held, ridge="auto" if ridge == "gcv" else ridge)
     names = tuple(classes) if classes is not None else first_recording(OWNER, held).classes
     return learn(
         described,
@@ -502,12 +503,8 @@ def federate(
     columns = clients.columns if isinstance(clients, Clients | LazyClients) else {}
     earlier: RidgeState | None = None
     if onto is not None:
-        from catchment.federation.learn.unlearning import among, refuse_twice
-
         names = names if classes is not None else all_classes(onto.workflow.classes, clients)
-        # Sums in columns of these classes, for clients not in them.
-        earlier = among(onto.training.state, onto.workflow.classes, names)
-        refuse_twice(earlier, clients)
+        earlier = _sums_of(onto, names, clients)
     shared = replace(shared, classes=names)
     asked = (protections, ridge, upload, head)
     workflow, note = _described(pipeline, shared, len(clients), *asked, earlier, options)
@@ -807,6 +804,15 @@ def _deliver(made: Run, engines: LocalClients) -> None:
         engines.run(DELIVERY, plan, known, made.kept)
     except TooFewClientsError as error:
         warnings.warn(f"no client has the model: {error}", RefusedClientsWarning, stacklevel=3)
+
+
+def _sums_of(onto: Run, names: tuple[str, ...] | None, clients: Iterable[str]) -> RidgeState:
+    """Return the sums of an earlier run, in columns of these classes, for clients not in it."""
+    from catchment.federation.learn.unlearning import among, refuse_twice
+
+    earlier = among(onto.training.state, onto.workflow.classes, names)
+    refuse_twice(earlier, clients)
+    return earlier
 
 
 def _continued(workflow: Workflow, onto: Run, out: object) -> Workflow:

@@ -57,6 +57,21 @@ def folder(plan: Path, tmp_path: Path) -> Path:
     return out
 
 
+def test_a_simulation_heeds_the_options_that_it_takes(
+    plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def simulated(file: plans.PlanFile, folder: Path, *, data: Path | None) -> Path:
+        return plans.run_plan(file, folder, data=data).run.folder
+
+    monkeypatch.setattr("catchment.cli.runs.plugin", lambda *_, **__: simulated)
+    words = ["run", str(plan), "--engine", "flower", "--out", str(tmp_path / "simulated")]
+    assert "model: " in RUNNER.invoke(app, words).stdout
+    done = RUNNER.invoke(app, [*words, "--force", "--json"])
+    assert json.loads(done.stdout)["used"] == 4
+    with pytest.raises(ValueError, match="--threads is for --engine local or ray"):
+        raise RUNNER.invoke(app, [*words, "--force", "--threads", "1"]).exception or OSError
+
+
 def failure(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit) as caught:
         main(arguments)

@@ -83,11 +83,12 @@ def run(
     if folder.is_file():
         raise ValueError(f"--out {folder} is a file; name a folder, which the run makes")
     devices = _devices(edge_client or [])
-    processes = _processes(engine, workers, address)
+    processes = _processes(engine, workers, address, threads)
     if engine is Engine.flower:
         if devices:
             raise ValueError("--edge-client is for --engine local; simulated clients are synthetic")
-        _simulate(file, folder, data, resume=resume, force=force, strict=strict)
+        simulated = _simulate(file, folder, data, resume=resume, force=force, as_json=as_json)
+        warn_of_left_out(simulated, strict=strict)
         return
     if resume and is_empty(folder):
         typer.secho(f"{folder} holds no run to go on with: it starts anew", err=True)
@@ -109,13 +110,16 @@ def run(
     warn_of_left_out(done.run, notices, strict=strict)
 
 
-def _processes(engine: Engine, workers: int | None, address: str | None) -> int | Workers | None:
+def _processes(
+    engine: Engine, workers: int | None, address: str | None, threads: int | None
+) -> int | Workers | None:
     """Return what `workers` is in Python, as the command line has it."""
     if engine is not Engine.ray:
         if address is not None:
             raise ValueError(f"--address {address} is for Ray; add --engine ray")
-        if engine is Engine.flower and workers is not None:
-            raise ValueError("--workers is for --engine local or ray; Flower takes all cores")
+        for name, value in (("workers", workers), ("threads", threads)):
+            if engine is Engine.flower and value is not None:
+                raise ValueError(f"--{name} is for --engine local or ray; Flower takes all cores")
         return workers
     made: Workers = plugin("engines", "ray", needed_for="runs on Ray")(workers, address)
     return made
@@ -140,8 +144,8 @@ def _devices(given: Sequence[str]) -> dict[str, Elsewhere]:
 
 
 def _simulate(
-    file: PlanFile, folder: Path, data: Path | None, *, resume: bool, force: bool, strict: bool
-) -> None:
+    file: PlanFile, folder: Path, data: Path | None, *, resume: bool, force: bool, as_json: bool
+) -> Run:
     from catchment.federation.messages import counts
     from catchment.federation.runs.folder import is_begun, remove_run
     from catchment.federation.runs.read import read_run
@@ -152,9 +156,11 @@ def _simulate(
         raise ValueError(f"{folder} already holds a run; pass --resume or --force")
     model = plugin("engines", "flower", needed_for="simulations by Flower")(file, folder, data=data)
     done = read_run(folder)
-    typer.echo(counts(done.rounds))
-    typer.echo(f"model: {model}")
-    warn_of_left_out(done, strict=strict)
+    if as_json:
+        print_json(run_json(done, folder))
+    else:
+        typer.echo(f"{counts(done.rounds)}\nmodel: {model}")
+    return done
 
 
 def plan(

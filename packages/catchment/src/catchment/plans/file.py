@@ -316,19 +316,17 @@ class PlanFile:
         given["preprocessing"] = self.preprocessing
         given["data_shape"] = (self.preprocessing.window, n_inputs) if n_clients else None
         kind, rest = chosen(ALGORITHMS, table, "[learn]", key="algorithm", own=True)
-        own: dict[str, Any] = {}
         if kind is FederatedRidge:
             own = values(kind, rest, "[learn]", given, MORE["ridge"])
             if own.pop("upload", "statistics") == "auto" and not protections:
                 protections = (LowRankUpload(),)
-            own |= {"labels": self.origin.labels}
         for one in () if self.algorithm in WITHOUT_GRAM else self.maps:
             named, remedy = about.classes is not None, 'algorithm = "conjugate_gradients", '
             refuse_large(one, n_inputs, per_step=per_step, classes=named, remedy=remedy)
 
         def learn(maps: Maps) -> Algorithm[Any, Any, Any]:
             if kind is FederatedRidge:
-                known = own | {"features": maps[0], "hidden": hidden}
+                known = own | {"features": maps[0], "hidden": hidden, "labels": self.origin.labels}
                 return automatic_ridge(n_clients=n_clients, **known)
             known = given | {"features": maps if self.candidates or offered.several else maps[0]}
             return _settled(read(kind, rest, "[learn]", known), hidden=hidden)

@@ -59,21 +59,10 @@ def propose(
 ) -> tuple[PlanFile, str]:
     """Return a plan for the files of a survey, and what it chose in a few words.
 
-    Parameters
-    ----------
-    files
-        What the user named: folders, files or patterns.
-    place
-        The file of the plan, to whose folder its files are relative.
-    command
-        What was typed, for the first line.
-    window
-        As in [preprocessing], "none" for whole recordings; proposed if not given.
-    map, scale
-        Name of the feature map, and what scales the channels; "default" and "federated" if not
-        given.
-    horizon
-        Steps ahead that the inputs are predicted, where there is neither a label nor a target.
+    The files are what the user named, relative to the folder of the plan, `place`; its first line
+    has the command that was typed. The rest is as in [preprocessing] and [features]: a window is
+    proposed if not given, and "none" for whole recordings; the map is "default" and the scale
+    "federated" if not given; the horizon is for plans with neither a label nor a target.
     """
     cut, why = _window(found, window)
     rate = _rate(found, cut)

@@ -577,6 +577,12 @@ class ReadoutEstimator(SequenceEstimator):
 
     ridge: float | Literal["gcv"] = "gcv"
 
+    def _outputs(self, X: Inputs) -> tuple[Given, Array]:
+        """Return X as sequences, and what the readout makes of every sample (n, K)."""
+        check_is_fitted(self)
+        given = self._given(X)
+        return given, self.model_.readout(self._rows(self.model_.pipeline, given))
+
     def _flat(self, given: Given, y: Targets | None) -> NDArray[Any]:
         """Return one target per sample; ValueError without any."""
         if y is None:

@@ -104,32 +104,27 @@ class SequenceClassifier(ClassifierMixin, ReadoutEstimator):  # type: ignore[mis
 
     def decision_function(self, X: Inputs) -> NDArray[Any]:
         """Return scores (n, K), or for two classes the second's lead (n,), arranged like X."""
-        given, scores = self._scores(X)
+        given, scores = self._outputs(X)
         return given.arranged(scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores)
 
     def predict_proba(self, X: Inputs) -> NDArray[Any]:
         """Return probabilities (n, K), arranged like X."""
-        given, scores = self._scores(X)
+        given, scores = self._outputs(X)
         return given.arranged(softmax(scores / self.temperature_))
 
     def predict(self, X: Inputs) -> NDArray[Any]:
         """Return labels (n,), arranged like X."""
-        given, scores = self._scores(X)
+        given, scores = self._outputs(X)
         return given.arranged(self.classes_[scores.argmax(axis=1)])
 
     def score(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> float:
         """Return the share of right labels; of steps, without the washout of each sequence."""
-        given, scores = self._scores(X)
+        given, scores = self._outputs(X)
         labels, weight = self._labels(given, y), given.weights(sample_weight)
         kept = given.after(self.model_.washout)
         predicted = self.classes_[scores.argmax(axis=1)]
         weight = None if weight is None else weight[kept]
         return float(accuracy_score(labels[kept], predicted[kept], sample_weight=weight))
-
-    def _scores(self, X: Inputs) -> tuple[Given, Array]:
-        check_is_fitted(self)
-        given = self._given(X)
-        return given, self.model_.readout(self._rows(self.model_.pipeline, given))
 
     def _labels(self, given: Given, y: Targets | None) -> NDArray[Any]:
         labels: NDArray[Any] = column_or_1d(self._flat(given, y), warn=True)
@@ -495,18 +490,14 @@ class EchoStateRegressor(RegressorMixin, ReadoutEstimator, EchoStateEstimator): 
 
     def predict(self, X: Inputs) -> NDArray[Any]:
         """Return predictions arranged like X."""
-        check_is_fitted(self)
-        given = self._given(X)
-        rows = self._rows(self.model_.pipeline, given)
-        return given.arranged(self._narrow(self.model_.readout(rows)))
+        given, outputs = self._outputs(X)
+        return given.arranged(self._narrow(outputs))
 
     def score(self, X: Inputs, y: Targets, sample_weight: Targets | None = None) -> float:
         """Return the share of variance explained (R2), the washout of each sequence left out."""
-        check_is_fitted(self)
-        given = self._given(X)
+        given, predicted = self._outputs(X)
         target, weight = as_matrix(self._target(given, y), "y"), given.weights(sample_weight)
         kept = given.after(self.washout) & ~np.isnan(target).any(axis=1)
-        predicted = self.model_.readout(self._rows(self.model_.pipeline, given))
         weight = None if weight is None else weight[kept]
         return float(r2_score(target[kept], predicted[kept], sample_weight=weight))
 

@@ -126,7 +126,7 @@ class Message:
         # Clients of a round mostly send the same header, word for word.
         read = _layout if size <= SHORT_HEADER else _layout.__wrapped__
         layout, payload = read(bytes(body[4 : 4 + size])), body[4 + size :]
-        if version == WITHOUT_PACKING and any(one.packed for one in layout.arrays):
+        if version == WITHOUT_PACKING and layout.packed:
             raise IntegrityError("the message has format 1, in which no array is packed")
         if layout.n_bytes != len(payload):
             raise IntegrityError(
@@ -261,6 +261,7 @@ class _Layout:
     facts: dict[str, Fact]
     arrays: tuple[_Placed, ...]
     n_bytes: int
+    packed: bool  # whether any array is
 
 
 @lru_cache(maxsize=256)
@@ -278,15 +279,16 @@ def _layout(text: bytes) -> _Layout:
     kind, facts, listed = (header.get(name) for name in ("kind", "facts", "arrays"))
     if not (isinstance(kind, str) and isinstance(facts, dict) and isinstance(listed, list)):
         raise IntegrityError("the message header lacks kind, facts or arrays")
-    arrays, start = [], 0
+    arrays, start, some_packed = [], 0, False
     for entry in listed:
         dtype, shape, n_packed = _described(entry)
+        some_packed |= n_packed is not None
         plain = math.prod(shape) * dtype.itemsize
         end = start + (plain if n_packed is None else n_packed)
         native = dtype.newbyteorder("=")
         arrays.append(_Placed(dtype, native, shape, start, end, n_packed is not None))
         start = end
-    return _Layout(kind, facts, tuple(arrays), start)
+    return _Layout(kind, facts, tuple(arrays), start, some_packed)
 
 
 def _finite(text: str) -> float:

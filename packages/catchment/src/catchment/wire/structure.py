@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import lru_cache
-from operator import add, sub
+from operator import add, attrgetter, sub
 from typing import (
     Annotated,
     Any,
@@ -105,7 +105,9 @@ class Structure:
     def parts(self) -> Message:
         """Return the value as it travels."""
         shape, held = layout(type(self)), vars(self)
-        numbers = [float(held[part.name]) for part in shape.numbers]
+        numbers: list[float] = []
+        for part in shape.numbers:
+            numbers.append(float(held[part.name]))
         arrays: list[NDArray[Any]] = [np.array(numbers)] if numbers else []
         facts: dict[str, Fact] = {}
         for part in shape.own:
@@ -384,8 +386,8 @@ def bind_sizes(value: object) -> dict[str, int]:
     {'features': 3, 'targets': 2}
     """
     made: Any = type(value)
-    shapes = [np.shape(vars(value)[part.name]) for part in layout(made).shaped]
-    return _sizes_in(made, tuple(shapes))
+    named = map(attrgetter("name"), layout(made).shaped)
+    return _sizes_in(made, tuple(map(np.shape, map(vars(value).__getitem__, named))))
 
 
 @lru_cache(maxsize=512)  # clients of a round mostly send the same shapes
@@ -438,16 +440,13 @@ def measured(value: object) -> Iterator[Measured]:
         yield from measured(one)
 
 
-def marked(made: Any, mark: Mark) -> str:
+def _marked(made: Any, mark: Mark) -> str:
     """Return the name of the field of a dataclass that has a mark beside it, or nothing."""
-    return next((name for name, marks in _marks_of(made).items() if mark in marks), "")
+    hints = _hints(made)  # not the layout's: what lies in a value need not travel by itself
+    return next((one.name for one in fields(made) if mark in get_args(hints[one.name])[1:]), "")
 
 
-@lru_cache(maxsize=512)  # not of the layout: what lies in a value need not travel by itself
-def _marks_of(made: Any) -> dict[str, tuple[object, ...]]:
-    """Return what is written beside each field of a dataclass that has something there."""
-    hints = {field.name: _hints(made)[field.name] for field in fields(made)}
-    return {name: get_args(h)[1:] for name, h in hints.items() if get_origin(h) is Annotated}
+marked: Callable[[Any, Mark], str] = lru_cache(maxsize=512)(_marked)
 
 
 def places_of(value: object, mark: Mark) -> list[int]:
