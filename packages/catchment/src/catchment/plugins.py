@@ -96,10 +96,7 @@ def extra_of(group: Group, name: str) -> str | None:
 def plugin(group: Group, name: str, *, needed_for: str | None = None) -> Any:
     """Return what a package brings under a name; MissingExtraError if it is not installed.
 
-    Parameters
-    ----------
-    needed_for
-        What does not go without it, in the plural; the name in quotes if not given.
+    What does not go without it is `needed_for`, in the plural; the name in quotes if not given.
 
     >>> plugin("engines", "pigeons")
     Traceback (most recent call last):

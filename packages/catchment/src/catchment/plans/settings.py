@@ -188,14 +188,8 @@ def names(kind: type, given: Iterable[str] = (), more: Iterable[str] = ()) -> li
 def read(kind: type[D], table: object, where: str, given: Mapping[str, Any] = NOTHING) -> D:
     """Return the dataclass that a table describes.
 
-    Parameters
-    ----------
-    table
-        Its settings by name.
-    where
-        How the table is called in errors, such as "[run]".
-    given
-        Fields that are already known and are not in the file.
+    In errors the table is called `where`, such as "[run]". The fields in `given` are already known
+    and not in the file.
 
     >>> read(Limits, {"rows": 2}, "[run]")
     Traceback (most recent call last):

@@ -249,16 +249,9 @@ def found_layout(
 ) -> Found | None:
     """Return how the sequences of X lie; None where X has no sequences with two axes.
 
-    Parameters
-    ----------
-    X
-        A matrix, an array (n, a, b), or a list of arrays.
-    layout
-        What the caller says; "auto" leaves it to the data.
-    steps
-        (n,) length of each sequence's targets, where every step has one.
-    channels
-        How many channels an estimator was fitted on.
+    It is what the caller says; "auto" leaves it to the data, of which are known the steps (n,) of
+    each sequence's targets, where every step has one, and the channels that an estimator was fitted
+    on.
 
     >>> found_layout(np.zeros((5, 40, 1)))
     'time_first'
@@ -679,17 +672,9 @@ def leave_one_out(
 ) -> Array:
     """Return what the readout would predict (n, K) for each training row had it not been there.
 
-    Parameters
-    ----------
-    statistics
-        Of the training rows, these among them.
-    readout
-        Solved from the statistics.
-    z, y
-        (n, F) features and (n, K) targets.
-    standardize
-        Whether the readout's ridge acts on features divided by their standard deviation; the row
-        that is left out stays in it.
+    The readout was solved from the statistics of all training rows, of which features z (n, F) and
+    targets y (n, K) are given. With `standardize` its ridge acts on features divided by their
+    standard deviation; the row that is left out stays in it.
 
     >>> from catchment.readout.solve import solve_readout
     >>> z, y = np.array([[0.0], [1.0], [2.0], [4.0]]), np.array([[0.0], [1.0], [3.0], [4.0]])

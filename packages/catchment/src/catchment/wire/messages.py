@@ -367,12 +367,8 @@ def _code(dtype: np.dtype[Any]) -> str:
 def replace_file(path: Path, content: bytes, *, mode: int = 0o666, lasting: bool = True) -> None:
     """Write a file whole or not at all: beside its place, to the disk, and then renamed.
 
-    Parameters
-    ----------
-    mode
-        Who may read and write it, less what the process's mask takes away; 0o600 for secrets.
-    lasting
-        Whether it is on the disk when this returns.
+    The mode says who may read and write it, less what the process's mask takes away; 0o600 is for
+    secrets. With `lasting` it is on the disk when this returns.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
