@@ -61,7 +61,7 @@ def test_nothing_is_read_before_a_client_is_asked(lake: Path) -> None:
     assert len(held.train) == 15
     assert len(held.test) == 5
     assert not set(held.train) & set(held.test)
-    assert isinstance(file.origin.load(0, None, lake.parent).clients, ParquetClients)
+    assert isinstance(file.origin.load(0, None, lake.parent).train, ParquetClients)
     assert HELD.n_reads == before
 
 
