@@ -379,7 +379,7 @@ class PrivacyLedger(Ledger):
             )
         # The plan of an evaluation has the model in its fingerprint.
         models = {one.plan for one in (*before, made) if one.kind == SCORES[0]}
-        if made.kind == SCORES[0] and len(models) > max(policy.evaluations, 1):
+        if made.kind == SCORES[0] and len(models) > policy.evaluations:
             raise RuleError(
                 "scores",
                 f"{len(models) - 1} models were scored with these data, in all plans together, and "

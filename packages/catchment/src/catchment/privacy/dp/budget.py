@@ -37,7 +37,7 @@ from catchment.errors import BudgetError, IntegrityError
 from catchment.federation.algorithm import Cost
 from catchment.privacy.dp.gaussian import check_epsilon_delta, epsilon_spent
 
-TOLERANCE = 1e-4  # what the accountants may be off by
+TOLERANCE = 1e-6  # of an epsilon: what rounding may do to a sum of costs
 MOST_KEYS = 64  # digests by which a client's data are known
 
 _LINE = "federation, at, purpose, gaussian, concentrated, budget, run, n_clients"
