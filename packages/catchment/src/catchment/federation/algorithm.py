@@ -416,10 +416,7 @@ def not_derived(part: object, base: type) -> TypeError:
 
 @lru_cache(maxsize=256)
 def _upload_type(made: type[Algorithm[Any, Any, Any]]) -> Any:
-    for hint in (
-        _hints(made.client_update).get("return"),
-        _hints(made.server_update).get("total"),
-    ):
+    for hint in (_hints(made.client_update).get("return"), _hints(made.server_update).get("total")):
         if all(is_dataclass(get_origin(one) or one) for one in members_of(hint)):
             return hint
     raise TypeError(

@@ -1,9 +1,9 @@
 """What the owner of a client allows, whatever a plan or a server asks for.
 
-And when statistics may leave a client in the clear: only when asked for, and never when thin.
-Whoever runs a plan over a network, server or client, passes it through `networked` first. In a
-simulation within one process nothing leaves anyone, and plans run as they are. What a node's own
-policy asks of the protections of a plan, and of its memory, comes on top.
+Statistics leave a client in the clear only when that was asked for, and never when thin: whoever
+runs a plan over a network, server or client, passes it through `networked` first. In a simulation
+within one process nothing leaves anyone, and plans run as they are. What a node's own policy asks
+of the protections of a plan, and of its memory, comes on top.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ R = TypeVar("R")
 Config = Mapping[str, bool | float | int | str]
 Protections = Iterable[Protection]
 
+NAME = "policy.toml"
 FEWEST_ROWS_PER_FEATURE = 5.0
-
 NOT_ANONYMOUS = (
     "statistics are not anonymous: a server that sees one client's own can rebuild its inputs when "
     "it has fewer rows than features, reads its class counts and class means, and can test "
@@ -191,9 +191,6 @@ class Policy:
                     raise ValueError(
                         f"{name} has {text[:80]!r}; give 64 hexadecimal digits in small letters"
                     )
-
-
-NAME = "policy.toml"
 
 
 def template(*, min_clients: int = 10, rows_per_feature: float = 20.0) -> str:

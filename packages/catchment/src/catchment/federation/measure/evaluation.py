@@ -1,14 +1,11 @@
-"""Evaluation is an algorithm too: clients send error sums, the server adds, then divides.
+"""Measuring a model is an algorithm too: clients send error sums, or counts of errors, which add.
 
-Counting a model's errors on clients, one round: what its intervals are made of.
-
-Like an evaluation, with counts of errors in the place of their sums. Counts are integers, so a
-secure aggregation of them is exact, and the server needs no more than that sum.
-
-Clients that trained can be asked, too: the server solves a readout without each group of clients
-from the sums that it has, sends all of these, and every client takes the one that
-it has no part in. Coverage is then no theorem, as the readouts are not the model's own (jackknife+
-and CV+ promise 2 p - 1: Barber et al. 2021), and in practice about what is asked for.
+An `Evaluation` ends in scores: the server adds first, then divides. A `Calibration` ends in the
+intervals of a model: counts are integers, so their sum under secure aggregation is exact, and the
+server needs no more. Clients that trained can be asked for it, too: the server solves a readout
+without each group of clients from the sums that it has, sends all of these, and every client takes
+the one that it has no part in. Coverage is then no theorem, as the readouts are not the model's own
+(jackknife+ and CV+ promise 2 p - 1: Barber et al. 2021), and in practice about what is asked for.
 """
 
 from __future__ import annotations

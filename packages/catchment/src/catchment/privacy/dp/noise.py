@@ -281,18 +281,14 @@ class Clip:
         return pack(M) * _roots(len(M))
 
     def upload(self, total: Clipped, ridge: float = 0.0) -> Message:
-        """Return a noisy sum as the upload it stands for.
-
-        Parameters
-        ----------
-        ridge
-            c s D in the module's formula; only statistics have one.
-        """
+        """Return a noisy sum as the upload it stands for; `ridge` is the module's c s D."""
         facts, K = total.about.get("facts"), total.about.get("targets")
         if not isinstance(facts, Mapping):
             raise IntegrityError("a clipped vector does not say what it was made from")
         if K is None:
-            return _weighted(replace(total, vector=total.vector / self._enlarged(total.about)), facts)
+            return _weighted(
+                replace(total, vector=total.vector / self._enlarged(total.about)), facts
+            )
         M = unpack(total.vector / _roots(matrix_size(len(total.vector))))
         if type(K) is not int or not 0 < K < len(M) - 1:
             raise IntegrityError(f"a clipped vector of {str(K)[:20]} targets cannot be read")
@@ -526,13 +522,7 @@ class Amount:
         return (Cost.of_discrete if self.discrete else Cost.of_gaussian)(self.multiplier)
 
     def drawn(self, size: int, words: Words | None = None) -> Integers:
-        """Return what one party adds, in steps (size,).
-
-        Parameters
-        ----------
-        words
-            Where the random bits of discrete noise come from; the operating system if not given.
-        """
+        """Return what one party adds, in steps (size,); the words are for discrete noise."""
         if self.discrete:
             return discrete_gaussian(self.steps, size, words)
         return rounded_normal(self.share / self.step, size)
@@ -637,13 +627,7 @@ class GaussianNoise(Protection):
         return self.clip.bound * (2 if self.replacement else 1)
 
     def amount(self, *, whole: bool) -> Amount:
-        """Return how much noise there is on whole multiples of a step, or on other vectors.
-
-        Parameters
-        ----------
-        whole
-            Whether uploads are statistics in fixed point.
-        """
+        """Return how much noise there is on statistics in fixed point, or on other vectors."""
         discrete = whole or self.distributed
         enough = (concentrated_multiplier if discrete else gaussian_multiplier)(
             self.epsilon, self.delta
@@ -738,14 +722,14 @@ class GaussianNoise(Protection):
             words: Words | None = None
             if context.ledger is not None:  # the same noise for the same session again
                 vector = hashlib.sha256(clipped.vector.tobytes()).hexdigest()
-                told = ["noise", context.plan, context.round, context.session, vector]
-                words = KeyedWords(context.ledger.secret(json.dumps(told).encode()))
+                about = ["noise", context.plan, context.round, context.session, vector]
+                words = KeyedWords(context.ledger.secret(json.dumps(about).encode()))
             noise = self.amount(whole=True).drawn(len(clipped.vector), words)
             added = noise * self.step if clipped.grid is None else noise
-            clipped = replace(clipped, vector=clipped.vector + added)
-            clipped = replace(clipped, epsilon=float(self.epsilon), delta=float(self.delta))
+            epsilon, delta = float(self.epsilon), float(self.delta)
+            return replace(clipped, vector=clipped.vector + added, epsilon=epsilon, delta=delta)
         # Where the server adds the noise this message is exact, and no epsilon is said of it.
-        return replace(clipped, n_clients=1)
+        return clipped
 
     def _one(self, upload: Upload) -> Clipped:
         """Return one upload's vector; of fixed-point statistics as whole multiples of the step."""

@@ -257,8 +257,7 @@ class Side:
         holders = {self.place, *self.members("neighbors")}.intersection(there)
         if len(holders) < self.threshold:
             raise RuleError(
-                "neighbors",
-                f"{len(holders)} clients hold shares, {self.threshold} are needed",
+                "neighbors", f"{len(holders)} clients hold shares, {self.threshold} are needed"
             )
 
 

@@ -29,7 +29,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -39,8 +39,13 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from catchment.errors import IntegrityError, RuleError, TooFewClientsError
 from catchment.federation.algorithm import Additive, Memory, RoundContext, Upload
 from catchment.federation.protection import Read
+from catchment.privacy.ledger import PrivacyLedger
 from catchment.privacy.secure_aggregation import keys
-from catchment.privacy.secure_aggregation.protection import check_clients, check_rows
+from catchment.privacy.secure_aggregation.protection import (
+    SecureAggregation,
+    check_clients,
+    check_rows,
+)
 from catchment.privacy.secure_aggregation.ring import (
     Outline,
     Residues,
@@ -51,9 +56,6 @@ from catchment.privacy.secure_aggregation.ring import (
     subtract_from,
 )
 from catchment.wire import Message, digest, join, serialize, split
-
-if TYPE_CHECKING:
-    from catchment.privacy.secure_aggregation.protection import SecureAggregation
 
 PROTOCOL = "catchment-two-servers-1"
 UPLOAD, BATCH, ANSWER = "secure-single", "secure-batch", "secure-answer"
@@ -78,11 +80,7 @@ def masked(
     The seed depends on the numbers, so that the same data give the same masked numbers, and others
     another mask.
     """
-    ledger = context.ledger
-    if ledger is None:
-        from catchment.privacy.ledger import PrivacyLedger
-
-        ledger = PrivacyLedger(memory)
+    ledger = context.ledger or PrivacyLedger(memory)
     told = _told(agreed, context, payload)
     made = upload(payload, replace(context, ledger=ledger, session=told.hex()))
     check_clients(len(agreed.names), agreed.min_clients)
@@ -140,17 +138,7 @@ def about_of(terms: Mapping[str, Any]) -> bytes:
 
 @final
 class TwoServerRound:
-    """The leader's half of a round: adds masked numbers, and has the helper take the masks off.
-
-    Parameters
-    ----------
-    agreed
-        The plan's secure aggregation; `agreed.assist` carries a batch to the helper.
-    context
-        The round.
-    min_clients
-        The fewest in a batch.
-    """
+    """The leader's half of a round: adds masked numbers, and has the helper take the masks off."""
 
     stages = ("update",)
 
