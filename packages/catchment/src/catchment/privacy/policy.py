@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from catchment.arrays import (
     Fraction,
@@ -28,16 +28,13 @@ from catchment.arrays import (
 from catchment.data.units import PartsBy
 from catchment.errors import RuleError, nearest
 from catchment.federation.algorithm import Memory, RoundContext, Upload
-from catchment.federation.plan import Plan
+from catchment.federation.plan import Plan, R, S, U
 from catchment.federation.protection import Protection
 from catchment.privacy.dp.noise import Records
 from catchment.privacy.secure_aggregation.client_store import FileMemory
 from catchment.privacy.secure_aggregation.protection import SecureAggregation
 from catchment.wire import measured
 
-S = TypeVar("S")
-U = TypeVar("U")
-R = TypeVar("R")
 Config = Mapping[str, bool | float | int | str]
 Protections = Iterable[Protection]
 

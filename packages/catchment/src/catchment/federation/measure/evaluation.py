@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import chain, islice
 from operator import add
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -91,11 +91,13 @@ class Score(Structure):
         return cls(ErrorSums.of(y, guess), ClassCounts.of_scores(y, guess) if classes else None)
 
     def __add__(self, other: Score) -> Score:
-        both = self.counts is not None and other.counts is not None
-        counts = self.counts + other.counts if both else None  # type: ignore[operator]
-        pair = (self.adapted, other.adapted)
-        after = None if None in pair else reduce(add, cast(Any, pair))
-        return Score(self.errors + other.errors, counts, after)
+        counts, more = self.counts, other.counts
+        after, later = self.adapted, other.adapted
+        return Score(
+            self.errors + other.errors,
+            None if counts is None or more is None else counts + more,
+            None if after is None or later is None else after + later,
+        )
 
     @property
     def value(self) -> float:

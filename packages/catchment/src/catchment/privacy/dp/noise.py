@@ -48,7 +48,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,7 @@ from catchment.federation.algorithm import (
     Upload,
 )
 from catchment.federation.checks import moment_matrix
-from catchment.federation.plan import Plan
+from catchment.federation.plan import Plan, R, S, U
 from catchment.federation.protection import Masking, Protection, Read
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.gaussian import (
@@ -105,9 +105,6 @@ from catchment.wire import (
     serialize,
 )
 
-S = TypeVar("S")
-U = TypeVar("U")
-R = TypeVar("R")
 SMALL_COHORT = 100  # clients below which a readout under noise is mostly noise
 STEPS = 1 << 20  # fewest steps in a standard deviation
 COLLUDING = 0.2  # share of the clients that may work with the server, as for secure aggregation
@@ -714,7 +711,7 @@ class GaussianNoise(Protection):
             raise UploadError(
                 "releases", f"round {context.round} is beyond the {self.releases} agreed releases"
             )
-        clipped = self._clipped(upload)
+        clipped = self._clipped(upload, context.thick)
         if context.ledger is not None:
             cost = self.amount(whole=True).cost if self.distributed else Cost()
             context.ledger.charge(cost, epsilon=self.epsilon, delta=self.delta)
@@ -736,14 +733,18 @@ class GaussianNoise(Protection):
         whole = isinstance(upload, RidgeStatistics) and upload.fixed is not None
         return self.clip.clipped(upload, self.amount(whole=whole).step, whole=whole)
 
-    def _clipped(self, upload: Upload) -> Clipped:
+    def _clipped(self, upload: Upload, thick: Callable[[Upload], None] | None) -> Clipped:
+        """Return the vector; RuleError if it has too few rows, which it does not tell any more."""
         if self.unit == "client":
+            if thick is not None:
+                thick(upload)
             return self._one(upload)
         if not isinstance(upload, Records):
             raise UploadError(
                 "unit", "privacy per recording needs RecordLevel around the algorithm"
             )
         total: Clipped | None = None
+        whole: RidgeStatistics | None = None
         for record in upload.uploads():
             if not isinstance(record, RidgeStatistics):
                 kind = serialize(record).kind
@@ -751,8 +752,12 @@ class GaussianNoise(Protection):
                     "kind", f"privacy per recording needs ridge statistics, not {kind!r}"
                 )
             total = self._one(record) if total is None else total + self._one(record)
+            if thick is not None:
+                whole = record if whole is None else whole + record
         if total is None:
             raise UploadError("no-rows", "the client has no recordings")
+        if thick is not None:
+            thick(whole)
         told = 0 if self.distributed else total.n_clients
         return replace(total, n_clients=1, n_records=told)
 

@@ -24,6 +24,7 @@ client can send any numbers, as in the protocol with one server.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -41,11 +42,7 @@ from catchment.federation.algorithm import Additive, Memory, RoundContext, Uploa
 from catchment.federation.protection import Read
 from catchment.privacy.ledger import PrivacyLedger
 from catchment.privacy.secure_aggregation import keys
-from catchment.privacy.secure_aggregation.protection import (
-    SecureAggregation,
-    check_clients,
-    check_rows,
-)
+from catchment.privacy.secure_aggregation.protection import SecureAggregation, check_clients
 from catchment.privacy.secure_aggregation.ring import (
     Outline,
     Residues,
@@ -66,6 +63,7 @@ TERMS |= dict.fromkeys(("min_clients", "bits", "length"), int)
 Signed = tuple[dict[str, Any], list[str]]
 LASTS = timedelta(days=90)  # how long a batch may be made of an upload
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+_DOOR = threading.Lock()  # held while a batch is answered: of two at once, one is the earlier
 
 
 def masked(
@@ -82,7 +80,8 @@ def masked(
     """
     ledger = context.ledger or PrivacyLedger(memory)
     told = _told(agreed, context, payload)
-    made = upload(payload, replace(context, ledger=ledger, session=told.hex()))
+    known = replace(context, ledger=ledger, session=told.hex(), thick=agreed.check_rows)
+    made = upload(payload, known)
     check_clients(len(agreed.names), agreed.min_clients)
     parts = serialize(made)
     outline = Outline.of(parts)
@@ -93,7 +92,7 @@ def masked(
     if context.vault is not None:  # a device, which masks by itself; nobody else has its numbers
         numbers, box = context.vault.sealed(made, about, told, ring, len(agreed.names))
     else:
-        check_rows(made, rows_per_feature=agreed.rows_per_feature, min_clients=agreed.min_clients)
+        agreed.check_rows(made)
         numbers = encoded(parts, ring, n_clients=len(agreed.names))
         seed = ledger.secret(told + content_digest(outline, numbers))
         key = keys.derive(seed, salt=told, purpose=PROTOCOL)
@@ -311,6 +310,10 @@ class Helper:
 
         With the fingerprint of a plan file it says so, to who takes answers for one plan only.
         """
+        with _DOOR:
+            return self._answer(batch, plan)
+
+    def _answer(self, batch: bytes, plan: str) -> bytes:
         named = split(Message.from_bytes(batch), BATCH)
         signed = {name: check_sealed(self._agreed, name, one) for name, one in named.items()}
         terms = {name: one for name, (one, _) in signed.items()}
