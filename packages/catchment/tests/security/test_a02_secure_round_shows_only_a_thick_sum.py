@@ -208,7 +208,7 @@ def test_noise_lets_no_thin_sum_through(
     )
     for rows_per_feature in (2.0, 3.0):  # of 40 features: 20 or 30 rows from each of four clients
         memory: Memory = {}
-        helper = {"servers": 2, "helper": new_helper(memory)} if servers == 2 else {}
+        helper: Any = {"servers": 2, "helper": new_helper(memory)} if servers == 2 else {}
         secure: Any = SecureAggregation(
             generate_keys(data),
             min_clients=4,

@@ -284,6 +284,10 @@ class Candidates(Algorithm[Race, Tally[Any], Model]):
                 raise FederationError("no client in the sum gave errors; run both rounds with all")
             errors = reduce(add, known.values()) if state.clients else new
             state = replace(state, errors=errors, judged=known)
+            if state.total is None:
+                raise FederationError(
+                    "errors came before there was a total; start with a first round"
+                )
             # The map and the ridge are chosen by what the clients found.
             choices, wrong, begin = dict(state.choices), {}, 0
             blocks = [known[name] for name in sorted(known)]

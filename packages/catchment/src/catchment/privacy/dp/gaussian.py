@@ -148,8 +148,7 @@ def concentrated_delta(rho: float, epsilon: float) -> float:
         return 0.0  # less than any float64
 
     def log_delta(t: float) -> float:  # t is a - 1, which may be small
-        terms = (t * ((1 + t) * rho), -t * epsilon, -(1 + t) * math.log1p(1 / t), -math.log(t))
-        return math.fsum(terms) + ROUNDING * math.fsum(map(abs, terms))
+        return t * ((1 + t) * rho - epsilon) - (1 + t) * math.log1p(1 / t) - math.log(t)
 
     # The exponent is convex in a; its slope changes sign between these ends.
     low, high = 1e-9, (epsilon + 1) / (2 * rho) + 1
@@ -159,7 +158,9 @@ def concentrated_delta(rho: float, epsilon: float) -> float:
             high = right
         else:
             low = left
-    return math.exp(min(log_delta((low + high) / 2), 0.0))
+    t = (low + high) / 2
+    sizes = t * ((1 + t) * rho + epsilon) + (1 + t) * math.log1p(1 / t) + abs(math.log(t))
+    return math.exp(min(log_delta(t) + ROUNDING * sizes, 0.0))
 
 
 @lru_cache(maxsize=64)

@@ -719,8 +719,8 @@ class GaussianNoise(Protection):
             words: Words | None = None
             if context.ledger is not None:  # the same noise for the same session again
                 vector = hashlib.sha256(clipped.vector.tobytes()).hexdigest()
-                about = ["noise", context.plan, context.round, context.session, vector]
-                words = KeyedWords(context.ledger.secret(json.dumps(about).encode()))
+                told = ["noise", context.plan, context.round, context.session, vector]
+                words = KeyedWords(context.ledger.secret(json.dumps(told).encode()))
             noise = self.amount(whole=True).drawn(len(clipped.vector), words)
             added = noise * self.step if clipped.grid is None else noise
             epsilon, delta = float(self.epsilon), float(self.delta)
