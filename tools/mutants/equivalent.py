@@ -28,7 +28,7 @@ EQUIVALENT: dict[str, tuple[str, str]] = {
         "for i in np.flatnonzero((np.abs(uniform - chance)) <= (TIE)):",
         "at the bound of a tie both ways of deciding agree",
     ),
-    "gaussian.py concentrated_delta constant 16": (
+    "gaussian.py concentrated_delta constant 18": (
         "left, right = low + (high - low) / 3, high - (high - low) / (2)",
         "any two points within the bracket narrow it down to the same minimum",
     ),

@@ -33,8 +33,8 @@ from catchment.federation.plan import Plan
 from catchment.federation.protection import LowRankUpload, Protection
 from catchment.federation.runs.folder import CLIENTS, MODEL, RunFolder, write_results
 from catchment.federation.runs.read import last_state, read_run
-from catchment.federation.runs.verify import CERTIFICATE, TRAINING, described
-from catchment.federation.workflow import sha256_of
+from catchment.federation.runs.verify import CERTIFICATE, described
+from catchment.federation.workflow import TRAINING, sha256_of
 from catchment.readout.model import Model, OpenSetModel
 from catchment.readout.storage import load, to_bytes
 from catchment.verbs import Run

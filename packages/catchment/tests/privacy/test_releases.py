@@ -168,6 +168,11 @@ def test_models_that_are_scored_are_counted_in_all_plans_together(memory: Memory
     summed(memory, "e", data=recording(), policy=policy, kind="score", plan="one")
 
 
+def test_an_owner_who_allows_no_evaluation_sends_no_score(memory: Memory) -> None:
+    with pytest.raises(RuleError, match="evaluations in this client's policy is 0"):
+        summed(memory, "a", data=recording(), policy=Policy(evaluations=0), kind="score")
+
+
 def test_scores_are_compared_with_scores() -> None:
     memory: Memory = {}
     summed(memory, "a", TEN, recording())

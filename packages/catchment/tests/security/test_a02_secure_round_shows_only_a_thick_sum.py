@@ -7,8 +7,8 @@ Gram matrix, so while that has a null space each input solves Q' F(x, u) = 0 in 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -16,12 +16,20 @@ import scipy.optimize
 
 from catchment import Array
 from catchment.data import Recording
-from catchment.engine import LocalEngine
+from catchment.engine import LocalEngine, run_locally
 from catchment.errors import TooFewClientsError
 from catchment.features import EchoState, Reservoir
 from catchment.federation import Engine, Memory, Plan, Reply, RoundContext, run
 from catchment.federation.learn import FederatedRidge
-from catchment.privacy import SecureAggregation, generate_keys
+from catchment.privacy import (
+    Clip,
+    GaussianNoise,
+    Helper,
+    RecordLevel,
+    SecureAggregation,
+    generate_keys,
+    new_helper,
+)
 from catchment.privacy.secure_aggregation import SecureRound
 from catchment.readout import RidgeStatistics, unpack
 
@@ -177,3 +185,43 @@ def test_the_floors_cannot_be_lowered(setting: str, value: float) -> None:
     identities = generate_keys(["a", "b", "c"])
     with pytest.raises(ValueError, match=setting):
         secure_plan(identities, **{setting: value})
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize("unit", ["client", "sequence"])
+@pytest.mark.parametrize("distributed", [False, True])
+def test_noise_lets_no_thin_sum_through(
+    *, distributed: bool, unit: Literal["client", "sequence"], servers: Literal[1, 2]
+) -> None:
+    """An epsilon may be as large as a server likes, and its own noise comes after the sum."""
+    data = clients(4, 24)
+    ridge: Any = FederatedRidge(features=FEATURES, ridge=0.0, store_per_client=False)
+    noise = GaussianNoise(
+        epsilon=1e6,
+        delta=1e-5,
+        clip=Clip(bound=1e3),
+        distributed=distributed,
+        min_clients=3,
+        small_cohort=True,
+        colluding=0,
+        unit=unit,
+    )
+    for rows_per_feature in (2.0, 3.0):  # of 40 features: 20 or 30 rows from each of four clients
+        memory: Memory = {}
+        helper: Any = {"servers": 2, "helper": new_helper(memory)} if servers == 2 else {}
+        secure: Any = SecureAggregation(
+            generate_keys(data),
+            min_clients=4,
+            rows_per_feature=rows_per_feature,
+            corrupt=0.0,
+            **helper,
+        )
+        if servers == 2:
+            secure = replace(secure, assist=Helper(memory, secure).answer)
+        algorithm = ridge if unit == "client" else RecordLevel(algorithm=ridge)
+        plan = Plan(algorithm=algorithm, protections=(noise, secure))
+        if rows_per_feature == 2.0:
+            assert run_locally(plan, data).records[0].n_used == 4
+        else:
+            with pytest.raises(TooFewClientsError, match="too few rows for 40 features"):
+                run_locally(plan, data)

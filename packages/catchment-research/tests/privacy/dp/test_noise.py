@@ -89,7 +89,7 @@ def secure_plan(**settings: object) -> tuple[Plan[object, WeightedSum, object], 
     identities = generate_keys(CLIENTS)
     memories = identities.memories
     shared = noise(distributed=True, min_clients=10, **settings)
-    secure = SecureAggregation(identities=identities, min_clients=10)
+    secure = SecureAggregation(identities=identities, min_clients=10, rows_per_feature=10)
     plan = Plan(algorithm=RIDGE, protections=(shared, secure))
     return plan, memories  # type: ignore[return-value]
 

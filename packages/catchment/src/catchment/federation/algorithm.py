@@ -154,10 +154,12 @@ class RoundContext:
     `told` is the SHA-256 of what came with the request beside the algorithm's own request (maps,
     preparation, model), so that a protection can bind clients to it. `ledger` is the client's own,
     on a client; the server has none. `session` names secure aggregation that an upload goes into:
-    the same one again is the same release. `vault` keeps the client's secrets of it, if its memory
-    does not (`catchment.privacy.secure_aggregation.client`). `preprocessing` and `memory` are the
-    plan's and the client's where an algorithm carries its state from round to round. `own` says
-    that this very program made the upload, from data that lie here: nobody can have forged it.
+    the same one again is the same release; `thick` raises for an upload of too few rows for its
+    sum, before noise hides how many it has. `vault` keeps the client's secrets of secure
+    aggregation, if its memory does not (`catchment.privacy.secure_aggregation.client`).
+    `preprocessing` and `memory` are the plan's and the client's where an algorithm carries its
+    state from round to round. `own` says that this very program made the upload, from data that lie
+    here: nobody can have forged it.
     """
 
     round: int
@@ -168,6 +170,7 @@ class RoundContext:
     told: str = ""
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
     session: str = ""
+    thick: Callable[[Upload], None] | None = field(default=None, compare=False, repr=False)
     vault: Any = field(default=None, compare=False, repr=False)
     preprocessing: Preprocessing | None = field(default=None, compare=False, repr=False)
     memory: Memory | None = field(default=None, compare=False, repr=False)
@@ -416,10 +419,7 @@ def not_derived(part: object, base: type) -> TypeError:
 
 @lru_cache(maxsize=256)
 def _upload_type(made: type[Algorithm[Any, Any, Any]]) -> Any:
-    for hint in (
-        _hints(made.client_update).get("return"),
-        _hints(made.server_update).get("total"),
-    ):
+    for hint in (_hints(made.client_update).get("return"), _hints(made.server_update).get("total")):
         if all(is_dataclass(get_origin(one) or one) for one in members_of(hint)):
             return hint
     raise TypeError(

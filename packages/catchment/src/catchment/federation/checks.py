@@ -258,41 +258,47 @@ class Screen:
         size = max(claim.rows, claim.weight)
         self._sizes.append(size)
         self._n_filled += size > 0
-        new = [(client, update, claim, size)]
-        if len(self._sizes) <= FEWEST:
-            new, self._held = [*self._held, *new], []
+        self._held.append((client, update, claim, size))
         if len(self._sizes) < FEWEST:
-            self._held = new
             return []
-        passed = []
-        for one in new:
-            # The median is computed anew only where it matters: most clients are of a like size.
-            if one[3] > self._limit or self._limit == np.inf:
-                self._compute()
-            if one[3] <= self._limit:
-                self._largest = max(self._largest, (one[3], one[0]))
-                passed.append(one[:2])
-            else:
-                self._held.append(one)
-        return passed if len(self._held) <= MOST_HELD else passed + self._fewer()
+        # The median is computed anew only where it matters: most clients are of a like size.
+        if size > self._limit or self._limit == np.inf:
+            self._compute()
+        passed = self._let_through(0 if len(self._sizes) == FEWEST else len(self._held) - 1)
+        if len(self._held) > MOST_HELD:
+            self._compute()
+            passed += self._let_through()
+        if len(self._held) > MOST_HELD:
+            largest = max(self._held, key=itemgetter(3))
+            self._held.remove(largest)
+            self._too_large(largest[0], largest[2])
+        return passed
 
     def rest(self) -> list[tuple[str, Any]]:
         """Return those that were kept back and may be added now that all are here."""
         if len(self._sizes) >= FEWEST:
             self._compute()
-        passed = []
-        for client, update, claim, size in self._held:
-            if size <= self._limit:
-                self._largest = max(self._largest, (size, client))
-                passed.append((client, update))
-            else:
-                self._too_large(client, claim)
+        passed = self._let_through()
+        for client, _, claim, _ in self._held:
+            self._too_large(client, claim)
         most, client = self._largest
         if most > self._limit:  # one of the first, which is in the sum by now
             raise FederationError(
                 f"{self._sentence(client, Claim(weight=most))}, else leave it out: it came before "
                 "the others were known, and cannot be taken out of the sum"
             )
+        return passed
+
+    def _let_through(self, begin: int = 0) -> list[tuple[str, Any]]:
+        """Return those kept back, from a place on, that are not too large for the median so far."""
+        waiting, passed = self._held[begin:], []
+        del self._held[begin:]
+        for one in waiting:
+            if one[3] <= self._limit:
+                self._largest = max(self._largest, (one[3], one[0]))
+                passed.append(one[:2])
+            else:
+                self._held.append(one)
         return passed
 
     def pass_together(self, clients: Sequence[str], claims: NDArray[np.float64]) -> bool:
@@ -334,19 +340,6 @@ class Screen:
             return
         sizes = np.array(self._sizes)
         self._limit = float(np.median(sizes[sizes > 0])) * self.limits.over_median
-
-    def _fewer(self) -> list[tuple[str, Any]]:
-        """Return what can be taken by now; if too many are left, refuse the largest."""
-        self._compute()
-        passed = [one for one in self._held if one[3] <= self._limit]
-        self._held = [one for one in self._held if one[3] > self._limit]
-        for client, _, _, size in passed:
-            self._largest = max(self._largest, (size, client))
-        if len(self._held) > MOST_HELD:
-            largest = max(self._held, key=itemgetter(3))
-            self._held.remove(largest)
-            self._too_large(largest[0], largest[2])
-        return [one[:2] for one in passed]
 
     def _too_large(self, client: str, claim: Claim) -> None:
         self.refuse(client, UploadError("over-median", self._sentence(client, claim)))
@@ -457,10 +450,7 @@ def check_statistics(
 
 
 def check_origin(
-    came: Any,
-    fingerprint: str,
-    n_features: int | None,
-    n_targets: int | None,
+    came: Any, fingerprint: str, n_features: int | None, n_targets: int | None
 ) -> None:
     """Refuse what is of other features or targets, before anything is computed from it."""
     if came.fingerprint != fingerprint:

@@ -1,4 +1,4 @@
-"""What both sides of a federation agree on before it starts, and what one turn knows."""
+"""What both sides of a federation agree on before it starts, and its fingerprint."""
 
 from __future__ import annotations
 

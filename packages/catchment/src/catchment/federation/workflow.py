@@ -11,15 +11,14 @@ with its own description, all but the scale, and multiplies.
 The scale is one for all clients, from the sum of their moments, in one round before training.
 Moments travel as integers, in limbs of 32 binary digits, so their sum over clients is exact in any
 order and under secure aggregation: everybody has the scaler of the pooled data to the bit. Centring
-and dividing features by their spread takes no such round: both come after the features, and the
-statistics that are sent anyway tell them (`catchment.readout.solve`). The scale of inputs bends
-every state of a reservoir, and no statistics can undo it: so it is agreed on beforehand.
+and dividing features by their spread takes no such round: the statistics that are sent anyway tell
+both (`catchment.readout.solve`). The scale of inputs bends every state of a reservoir, and no
+statistics can undo it: so it is agreed on beforehand.
 
-The trained model goes back to the clients, and is then tested where it is kept.
-
-The delivery is a stage like any other: its bytes are in the ledger, and every client answers with
-the SHA-256 of what it keeps. The evaluation that follows sends no model; a client takes the one it
-was given, prepares its recordings as that says, and refuses if it is not the one to be tested.
+The trained model goes back to the clients in a stage like any other: its bytes are in the ledger,
+and every client answers with the SHA-256 of what it keeps. The evaluation that follows sends no
+model; a client takes the one it was given, prepares its recordings as that says, and refuses if it
+is not the one to be tested.
 """
 
 from __future__ import annotations
@@ -75,6 +74,8 @@ LEARNING = (SCALING, PLASTICITY, TRAINING)
 
 AnyPlan = Plan[Any, Any, Any]
 Maps = tuple[FeatureMap, ...]
+# Makes the algorithm that adapts a reservoir before the training.
+Adaptation = Callable[[Reservoir], Algorithm[Any, Any, Reservoir]]
 
 MODEL_FILE = "model-file"
 LIMB = 32  # binary digits
@@ -367,10 +368,6 @@ class StageInputs:
         if of is not None and not of.agrees(stage, known):
             raise another
         return known
-
-
-# Makes the algorithm that adapts a reservoir before the training.
-Adaptation = Callable[[Reservoir], Algorithm[Any, Any, Reservoir]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -33,6 +33,7 @@ from catchment.federation.algorithm import Cost, Data, Ledger, Memory
 from catchment.privacy.dp.budget import TOLERANCE
 from catchment.privacy.dp.gaussian import epsilon_spent
 from catchment.privacy.policy import Policy
+from catchment.privacy.secure_aggregation.protection import FEWEST_CLIENTS
 
 ROOT = "releases"
 HEAD = f"{ROOT}/head"
@@ -40,7 +41,6 @@ SECRET = f"{ROOT}/secret"
 PENDING = f"{ROOT}/pending"  # where an earlier form kept uploads that had left
 SCORES = ("score", "comparison")  # the kinds of messages that say how well a model does
 NO_DATA = "none"  # what is told was made without reading any
-FEWEST_CLIENTS = 3  # in a sum that hides anyone
 PAGE = 256  # entries of the ledger that are kept, read and written together
 
 # Held while the ledger is read and written, never while an upload is made. Threads of one process
@@ -215,17 +215,9 @@ class PrivacyLedger(Ledger):
     ) -> list[str]:
         """Enter an upload, on the disk before this returns, or raise RuleError or BudgetError.
 
-        Without a session it is seen by itself, a release. Into the sum of a session it is possibly
-        released from now on, with these clients: others can open the sum without this one. What is
-        returned are the other sessions with whose sums this one must have all clients in common.
-
-        Parameters
-        ----------
-        clients
-            Who is in the sum unless it is lost.
-        lost
-            How many of them may be lost so that an earlier set of this client's still comes out,
-            because they are too few to open anything by themselves.
+        Into the sum of a session it is possibly released from now on, with these clients: others
+        can open the sum without this one. Up to `lost` of them may be lost and leave an earlier
+        set of this client's, because they are too few to open anything by themselves.
         """
         with _DOOR:
             lines = self._begin()
@@ -379,7 +371,7 @@ class PrivacyLedger(Ledger):
             )
         # The plan of an evaluation has the model in its fingerprint.
         models = {one.plan for one in (*before, made) if one.kind == SCORES[0]}
-        if made.kind == SCORES[0] and len(models) > max(policy.evaluations, 1):
+        if made.kind == SCORES[0] and len(models) > policy.evaluations:
             raise RuleError(
                 "scores",
                 f"{len(models) - 1} models were scored with these data, in all plans together, and "

@@ -1,9 +1,9 @@
 """What the owner of a client allows, whatever a plan or a server asks for.
 
-And when statistics may leave a client in the clear: only when asked for, and never when thin.
-Whoever runs a plan over a network, server or client, passes it through `networked` first. In a
-simulation within one process nothing leaves anyone, and plans run as they are. What a node's own
-policy asks of the protections of a plan, and of its memory, comes on top.
+Statistics leave a client in the clear only when that was asked for, and never when thin: whoever
+runs a plan over a network, server or client, passes it through `networked` first. In a simulation
+within one process nothing leaves anyone, and plans run as they are. What a node's own policy asks
+of the protections of a plan, and of its memory, comes on top.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from catchment.arrays import (
     Fraction,
@@ -28,21 +28,18 @@ from catchment.arrays import (
 from catchment.data.units import PartsBy
 from catchment.errors import RuleError, nearest
 from catchment.federation.algorithm import Memory, RoundContext, Upload
-from catchment.federation.plan import Plan
+from catchment.federation.plan import Plan, R, S, U
 from catchment.federation.protection import Protection
 from catchment.privacy.dp.noise import Records
 from catchment.privacy.secure_aggregation.client_store import FileMemory
 from catchment.privacy.secure_aggregation.protection import SecureAggregation
 from catchment.wire import measured
 
-S = TypeVar("S")
-U = TypeVar("U")
-R = TypeVar("R")
 Config = Mapping[str, bool | float | int | str]
 Protections = Iterable[Protection]
 
+NAME = "policy.toml"
 FEWEST_ROWS_PER_FEATURE = 5.0
-
 NOT_ANONYMOUS = (
     "statistics are not anonymous: a server that sees one client's own can rebuild its inputs when "
     "it has fewer rows than features, reads its class counts and class means, and can test "
@@ -191,9 +188,6 @@ class Policy:
                     raise ValueError(
                         f"{name} has {text[:80]!r}; give 64 hexadecimal digits in small letters"
                     )
-
-
-NAME = "policy.toml"
 
 
 def template(*, min_clients: int = 10, rows_per_feature: float = 20.0) -> str:

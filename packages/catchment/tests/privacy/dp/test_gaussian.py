@@ -45,18 +45,44 @@ def test_delta_against_an_integral(s: float, epsilon: float) -> None:
     assert gaussian_delta(s, epsilon) == pytest.approx(expected, rel=1e-4, abs=1e-12)
 
 
-def log_of_tail(x: int) -> float:
-    """Return log Phi(-x) to the last digit: Phi(-x) / phi(x) is 1/(x + 1/(x + 2/(x + 3/(x + ...
+PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899")
 
-    Laplace's continued fraction, in exact arithmetic with 60 digits.
+
+def mills(x: Decimal) -> Decimal:
+    """Return Phi(-x) / phi(x) for any x, in the precision of the context.
+
+    By Laplace's continued fraction 1/(x + 1/(x + 2/(x + 3/(x + ..., and near 0 by the series of
+    Phi, sqrt(pi / 2) e^(x^2 / 2) - (x + x^3 / 3 + x^5 / 15 + ...).
     """
+    if x > 3:
+        below = x
+        for k in range(6000 // int(x) + 400, 0, -1):
+            below = x + k / below
+        return 1 / below
+    term, total, k = x, x, 1
+    while abs(term) > abs(total) * Decimal(10) ** -90:
+        term *= x * x / (k := k + 2)
+        total += term
+    return (PI / 2).sqrt() * (x * x / 2).exp() - total
+
+
+def log_of_tail(x: int) -> float:
+    """Return log Phi(-x) to the last digit."""
     with localcontext() as context:
         context.prec = 60
-        below = Decimal(x)
-        for k in range(6000 // x + 400, 0, -1):
-            below = x + k / below
-        pi = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
-        return float(-(Decimal(x) ** 2) / 2 - (2 * pi).ln() / 2 - below.ln())
+        return float(-(Decimal(x) ** 2) / 2 - (2 * PI).ln() / 2 + mills(Decimal(x)).ln())
+
+
+def share_of_delta(multiplier: float, epsilon: float, delta: float) -> Decimal:
+    """Return the true delta of Gaussian noise as a share of another, to 60 digits.
+
+    Delta is Phi(a) - e^epsilon Phi(b), and e^epsilon phi(b) is phi(a).
+    """
+    with localcontext() as context:
+        context.prec = 80
+        half, shift = 1 / (2 * Decimal(multiplier)), Decimal(epsilon) * Decimal(multiplier)
+        density = (-((half - shift) ** 2) / 2).exp() / (2 * PI).sqrt()
+        return density * (mills(shift - half) - mills(shift + half)) / Decimal(delta)
 
 
 @pytest.mark.parametrize("x", [3, 5, 10, 19, 20, 21, 25, 30, 37, 38, 39, 40, 100, 10**4, 10**8])
@@ -94,6 +120,60 @@ def test_the_noise_is_no_less_than_with_scipys_distribution(epsilon: float, delt
 
     s = gaussian_multiplier(epsilon, delta)
     assert scipys(s * (1 + 1e-10)) <= delta < scipys(s * (1 - 1e-10))
+
+
+LOG_MULTIPLIERS, LOG_DELTAS = st.floats(-3, 7), st.floats(-15, -1)
+
+
+@given(LOG_MULTIPLIERS, LOG_DELTAS)
+@example(6.0, -12.0)
+@example(7.0, -15.0)
+@example(7.0, -1.0)
+@example(-3.0, -15.0)
+@example(2.5, -12.0)
+def test_the_promised_delta_is_never_exceeded(log_s: float, log_delta: float) -> None:
+    s, delta = 10.0**log_s, 10.0**log_delta
+    epsilon = gaussian_epsilon(s, delta)
+    assert share_of_delta(s, epsilon, delta) <= 1
+    if epsilon > 1e-5:  # below it some noise more is taken
+        assert share_of_delta(s, 0.999999 * epsilon, delta) > 1
+        least = gaussian_multiplier(epsilon, delta)
+        assert share_of_delta(least, epsilon, delta) <= 1
+        assert share_of_delta(0.999999 * least, epsilon, delta) > 1
+
+
+@given(LOG_MULTIPLIERS, LOG_DELTAS)
+@example(6.0, -12.0)
+@example(-3.0, -15.0)
+def test_the_concentrated_delta_is_never_below_the_formula(log_s: float, log_delta: float) -> None:
+    s, delta = 10.0**log_s, 10.0**log_delta
+    rho = 0.5 / s**2
+    epsilon = concentrated_epsilon(rho, delta)
+
+    def exponent(log_t: float) -> Decimal:
+        with localcontext() as context:
+            context.prec = 60
+            t = Decimal(log_t).exp()
+            return (
+                t * ((1 + t) * Decimal(rho) - Decimal(epsilon))
+                - (1 + t) * (1 + 1 / t).ln()
+                - t.ln()
+                - Decimal(delta).ln()
+            )
+
+    found = minimize_scalar(
+        lambda x: float(exponent(x)), bounds=(-20, 60), method="bounded", options={"xatol": 1e-12}
+    )
+    assert exponent(found.x) <= 0
+    assert exponent(found.x) > -1e-9 or epsilon < 1e-5
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e200, 1e-5), (1e-300, 1e-12), (1e-12, 1e-300)])
+def test_terms_at_the_ends_of_what_floats_hold_have_a_multiplier(
+    epsilon: float, delta: float
+) -> None:
+    for multiplier in (gaussian_multiplier, concentrated_multiplier):
+        assert 0 < multiplier(epsilon, delta) < math.inf
 
 
 def test_large_epsilon_does_not_overflow() -> None:

@@ -291,7 +291,7 @@ def test_distributed_noise_in_fixed_point_takes_half_the_ring() -> None:
     known = {f"c{k}": statistics(k, F=30) for k in range(6)}
     identities = generate_keys(known)
     protection = noise(distributed=True, epsilon=1e6, clip=Clip(bound=50.0))
-    protections = (protection, SecureAggregation(identities, min_clients=4))
+    protections = (protection, SecureAggregation(identities, min_clients=4, rows_per_feature=5))
     sent = {}
     for name, own in (("whole", known), ("floats", {c: s.floats for c, s in known.items()})):
         plan: Any = Plan(algorithm=Sending(known=own), protections=protections)

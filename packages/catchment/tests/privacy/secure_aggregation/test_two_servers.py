@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import secrets
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
+from threading import Barrier, BrokenBarrierError
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +20,10 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from catchment import FederatedRidge, MiniRocket, Plan
 from catchment.data import synthetic_wearables
 from catchment.engine import run_locally
-from catchment.errors import IntegrityError, TooFewClientsError
+from catchment.errors import IntegrityError, RuleError, TooFewClientsError
 from catchment.privacy import Helper, SecureAggregation, generate_keys, new_helper
 from catchment.privacy.secure_aggregation import SUITE
-from catchment.wire import equal
+from catchment.wire import Message, equal, join, split
 
 KEM, HPKE = b"KEM\x00\x20", b"HPKE\x00\x20\x00\x01\x00\x03"
 # RFC 9180, A.2.1: DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, ChaCha20Poly1305, base mode.
@@ -102,6 +106,52 @@ def test_a_helper_with_another_key_opens_nothing() -> None:
     )
     with pytest.raises((IntegrityError, TooFewClientsError), match="sealed for another helper"):
         run_locally(plan, people)
+
+
+class Meeting(dict[str, bytes]):
+    """A memory in which two who look at once see the same."""
+
+    barrier: Barrier | None = None
+
+    def get(self, key: str, default: Any = None) -> Any:
+        found = super().get(key, default)
+        if self.barrier is not None:
+            with suppress(BrokenBarrierError):
+                self.barrier.wait(0.5)
+        return found
+
+
+def test_of_two_overlapping_batches_at_once_one_is_answered() -> None:
+    """The difference of their two sums would be one client's."""
+    people, memory = synthetic_wearables(4, windows_per_user=70, seed=1), Meeting()
+    sent: list[bytes] = []
+    agreed = SecureAggregation(
+        generate_keys(people),
+        servers=2,
+        helper=new_helper(memory),
+        min_clients=3,
+        rows_per_feature=2,
+        assist=lambda batch: sent.append(batch) or b"",  # type: ignore[func-returns-value]
+    )
+    features = MiniRocket(84).build(6, per_step=False, classes=True)
+    ridge = FederatedRidge(features=features, ridge=1.0, store_per_client=False)
+    with pytest.raises(IntegrityError):
+        run_locally(Plan(algorithm=ridge, protections=(agreed,)), people)
+    named = split(Message.from_bytes(sent[0]), "secure-batch")
+    del named[min(named)]
+    helper = Helper(memory, agreed)
+
+    def answered(batch: bytes) -> str:
+        try:
+            helper.answer(batch)
+        except RuleError as error:
+            return error.code
+        return "answered"
+
+    memory.barrier = Barrier(2)
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(answered, [sent[0], join("secure-batch", named).to_bytes()])
+    assert sorted(found) == ["answered", "overlap"]
 
 
 @pytest.mark.parametrize("given", [{"servers": 2}, {"helper": "00" * 32}])

@@ -35,20 +35,11 @@ from catchment.federation.algorithm import (
 )
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.ridge import FederatedRidge
-from catchment.federation.learn.sums import (
-    RidgeState,
-    has_a_class_alone,
-    learned,
-    readout_figures,
-)
+from catchment.federation.learn.sums import RidgeState, has_a_class_alone, learned, readout_figures
 from catchment.federation.rows import Rows
 from catchment.readout.accumulation import accumulate
 from catchment.readout.model import Model, solved_model
-from catchment.readout.ridge_choice import (
-    RidgeChoice,
-    best_ridge,
-    ridge_grid,
-)
+from catchment.readout.ridge_choice import RidgeChoice, best_ridge, ridge_grid
 from catchment.readout.solve import path_errors, rescaled, scale_of, solve_path, solve_readout
 from catchment.readout.statistics import Readout, RidgeStatistics, StatisticsSet
 from catchment.wire import (

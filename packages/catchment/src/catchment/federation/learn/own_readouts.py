@@ -1,4 +1,4 @@
-"""Readouts of one's own, computed on the client from the shared model and its own statistics.
+"""Readouts that clients make from their own data: drawn to the shared one, or averaged.
 
 With own statistics G_k, C_k and the shared readout W the way from shared to own is
 
@@ -14,12 +14,11 @@ the best (the difference is taken segment by segment; Breiman et al., 1984, sect
 data of a client are less like its earlier data than segments of these are like each other, so the
 best step on segments goes too far, and can do harm.
 
-Averages of the readouts that clients solve by themselves.
-
-Eqs. 4-5 of Bacciu et al. (IJCNN 2021): each client solves W_c = (G_c + ridge_c I)^-1 C_c and the
-server averages. Eq. 5 prints the weights 1 / N_c, which do not sum to 1 and favor small clients;
-the text says by data size, N_c / sum N. It is not the readout of the pooled data, which
-`FederatedRidge` gives in one round, and is here because that is what others do.
+`ReadoutAveraging` has each client solve W_c = (G_c + ridge_c I)^-1 C_c by itself, and the server
+takes the mean (Bacciu et al., IJCNN 2021, eqs. 4-5). Eq. 5 prints the weights 1 / N_c, which do not
+sum to 1 and favor small clients; the text says by data size, N_c / sum N. It is not the readout of
+the pooled data, which `FederatedRidge` gives in one round, and is here because that is what others
+do.
 """
 
 from __future__ import annotations
@@ -259,11 +258,7 @@ def own_readout(
 
 
 def towards(
-    own: RidgeStatistics,
-    shared: Readout,
-    strengths: Sequence[float],
-    *,
-    scale: Array | None = None,
+    own: RidgeStatistics, shared: Readout, strengths: Sequence[float], *, scale: Array | None = None
 ) -> list[Readout]:
     """Return the ridge readouts drawn to the shared one, one per strength.
 

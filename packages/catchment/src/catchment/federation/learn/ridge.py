@@ -60,12 +60,7 @@ from catchment.federation.learn.sums import (
 from catchment.federation.measure.outliers import FALSE_ALARMS, Drift, drift_figures, drifts
 from catchment.federation.messages import TURN
 from catchment.federation.rows import segment, targets_of
-from catchment.readout.accumulation import (
-    accumulate,
-    accumulate_each,
-    group_size,
-    statistics_name,
-)
+from catchment.readout.accumulation import accumulate, accumulate_each, group_size, statistics_name
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.heads import Head
 from catchment.readout.model import Model, solved_model
@@ -385,24 +380,17 @@ def automatic_ridge(
 ) -> FederatedRidge | Candidates:
     """Return exact ridge regression for clients that are seen one by one, or only as a sum.
 
+    The settings are those of `FederatedRidge`. If not given, each client's statistics are stored
+    wherever the server sees them, and sums of groups where the ridge is chosen by these. A head
+    that has no use for a ridge takes part in no choice of one.
+
     Parameters
     ----------
-    ridge
-        A number; "leave-one-client-out", the one with the least error on clients left out, for
-        which a sum that hides them takes a second round; "leave-one-group-out", the same with
-        groups of clients, whose sums are kept in the place of each client's; "gcv", which needs
-        only the sum; or "auto": the first where there are several, the server sees them one by one
-        and no class is one client's alone; of more than 1000 the second on the same terms; else
-        "gcv".
     hidden
-        Whether the server sees nothing but sums.
+        Whether the server sees nothing but sums: then the choice by clients left out takes a second
+        round, and "auto" is "gcv".
     n_clients
         How many train; None for many.
-    store_per_client
-        Whether the server keeps each client's statistics, or sums of groups of them. If not given,
-        each client's wherever it can, and groups where the ridge is chosen by them.
-    settings
-        Of `FederatedRidge`; a head that has no use for a ridge takes part in no choice of one.
 
     >>> from catchment import EchoState
     >>> features = EchoState(10).build(1, per_step=True)
@@ -468,10 +456,8 @@ def offered_maps(
     ----------
     ahead
         Whether what is ahead in time is predicted.
-    hidden
-        Whether the server sees nothing but sums.
-    noisy
-        Whether noise bounds what the training tells, under which nothing may be chosen by data.
+    hidden, noisy
+        Whether the server sees nothing but sums, and whether noise bounds what the training tells.
     n_clients
         How many clients train; None for many.
 
@@ -507,12 +493,7 @@ def auto_choice(classes: object, n_clients: int | None = None) -> dict[str, Any]
 
 
 def refuse_settings(given: Collection[str]) -> None:
-    """Raise ValueError for what a choice among maps settles by itself.
-
-    Parameters
-    ----------
-    given
-        Names of settings that were given.
+    """Raise ValueError if settings were given that a choice among maps settles by itself.
 
     >>> refuse_settings(["ridge"])
     Traceback (most recent call last):

@@ -4,11 +4,10 @@ To choose by clients the server must keep every client's statistics. Of a millio
 the sums of 32 groups instead. A client's group follows from the SHA-256 of its name, so that it is
 the same in every run, on every engine, whoever else takes part.
 
-In fixed point statistics are integers, so that equal data have equal hashes. The digest of integers
-is that of their value, whatever machine, order or form they came in: whoever has the recordings can
-compute it again, and that of a sum without a client is the digest of the difference. Of float64
-statistics it is that of the bytes, which another processor, or another order, may change in their
-last digits.
+The digest of statistics in fixed point is that of their integers, whatever machine, order or form
+they came in: whoever has the recordings can compute it again, and that of a sum without a client is
+the digest of the difference. Of float64 statistics it is that of the bytes, which another
+processor, or another order, may change in their last digits.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ APART: Mapping[bool | str, str] = {
     "ridge, 'gcv' or a number, or choose it by clients in a second round (Candidates)",
 }
 V = TypeVar("V")
+Sum = RidgeStatistics | StatisticsSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,9 +207,6 @@ def read_shared(
         raise IntegrityError("the server did not send what the plan needs")
     shared = Readout.from_message(named["readout"])
     return shared, RidgeStatistics.from_message(named["total"]) if summed else None
-
-
-Sum = RidgeStatistics | StatisticsSet
 
 
 @dataclass(frozen=True)

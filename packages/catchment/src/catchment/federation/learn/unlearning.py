@@ -1,47 +1,37 @@
-"""Joining late, and being forgotten: `+` and `-` on the server's state, with a certificate.
+"""What changes after a run: clients and rows that are forgotten, classes that come and go, and the
+unknown.
 
-The statistics without a client are the statistics as if it had never been there. In fixed point
-they are integers: taking a client off is an equality, whatever the server keeps, and the
-certificate states three hashes that anybody who holds the statistics can compute again.
+All of it is `+` and `-` on the server's state. The statistics without a client are the statistics
+as if it had never been there. In fixed point they are integers: taking a client off is an equality,
+whatever the server keeps, and the certificate states three hashes that anybody who holds the
+statistics can compute again. In float64 it depends on what is kept. Where the server keeps every
+client's statistics, they are summed anew from those that stay, which leaves no trace of the other;
+where it keeps only the sum, what is to be forgotten is sent again and taken off, exact but for
+rounding (about 1e-16 of the sum, in which a trace of what was there may remain). What was stored or
+given away before, models and records of earlier rounds, is not touched.
 
-In float64 it depends on what is kept. Where the server keeps every client's statistics, they are
-summed anew from those that stay, which leaves no trace of the other; where it keeps only the sum,
-what is to be forgotten is sent again and taken off, exact but for rounding (about 1e-16 of the sum,
-in which a trace of what was there may remain).
-
-What was stored or given away before, models and records of earlier rounds, is not touched.
-
-What is normal, without a client: its sums and its counts are taken off.
-
-The sum without a client is the sum as if it had never been there, and so is what is normal. The
-threshold is not quite: the others counted their scores by a model that the client was part of. One
-more round, of counts alone, makes it so, too, and nobody has to send its sums again:
+Of a detector, what is normal is as if the client had never been there. The threshold is not quite:
+the others counted their scores by a model that the client was part of. One more round, of counts
+alone, makes it so, too, and nobody has to send its sums again:
 
     run_locally(Plan(algorithm=algorithm), others, onto=without.state)
 
-Classes that come and go after a run, and recordings of none of them.
-
-What an earlier run summed is the state that a later one begins with. A class that is new is a
-column of zeros in the earlier sums, so that the sums of both, and in fixed point their digests, are
-those of one run with everybody from the start. Nobody of the earlier run is asked again.
+A class that is new in a later run is a column of zeros in the earlier sums, so that the sums of
+both, and in fixed point their digests, are those of one run with everybody from the start.
 
 A model without a class is solved from sums without its rows. Column k of C and the count n_k are
-the class's alone, but its rows are in G with everybody's. So whoever has rows of it sends the sums
-of just these once more, and they are taken off, as if they had never been sent. That all came is
-seen in the sum: n_k is then 0, and so is the whole column. A client that has no other class need
-not send anything: all of its sums go.
+the class's alone, but its rows are in G with everybody's; to drop only the column would leave rows
+that teach the others what they are not. So whoever has rows of it sends the sums of just these once
+more, and they are taken off. That all came is seen in the sum: n_k is then 0, and so is the whole
+column. A client that has no other class need not send anything: all of its sums go.
 
-To drop the column alone would be something else: the class would not be answered any more, and its
-rows would still teach the others what they are not.
-
-How far from all classes is too far: a threshold from everybody's distances, in one round. Clients
+How far from all classes is too far, `UnknownThreshold` learns from everybody's distances. Clients
 are sent the sum of all statistics. Each takes its own off it, so that it measures how far its rows
 are from classes that others know, as a stranger would; a row of a class that nobody else has is
-left out. What it sends is how many of its distances lie in each of some agreed bins. Their sum has
-the quantile that is to be the threshold (`catchment.readout.intervals`). A client that is not in
-the sum has nothing to take off: then its rows are new as they are. Every client sees the sum over
-all clients (of two, each sees the other's), and the server each client's counts, or only their sum
-under secure aggregation.
+left out. What it sends is how many of its distances lie in each of some agreed bins, and the sum of
+these has the quantile that is to be the threshold (`catchment.readout.intervals`). Every client
+sees the sum over all clients (of two, each sees the other's), and the server each client's counts,
+or only their sum under secure aggregation.
 """
 
 from __future__ import annotations
@@ -56,13 +46,7 @@ import numpy as np
 from catchment.arrays import Array, Booleans, Probability
 from catchment.errors import FederationError, IntegrityError, UploadError
 from catchment.features.base import handed
-from catchment.federation.algorithm import (
-    Additive,
-    Algorithm,
-    Data,
-    RoundContext,
-    Tally,
-)
+from catchment.federation.algorithm import Additive, Algorithm, Data, RoundContext, Tally
 from catchment.federation.checks import check_statistics
 from catchment.federation.learn.anomaly import DetectorState
 from catchment.federation.learn.ridge import FederatedRidge
@@ -83,16 +67,19 @@ CHECK = (
     "the run's folder"
 )
 ALL = "all of its data"
-S = TypeVar("S")
-T = TypeVar("T")
 NAMES_REMAIN = (
     "if it had labels, the names that others gave to their rows by a model that it was part of"
 )
-V = TypeVar("V", bound=Additive)
 REMAINS = (
     "the threshold: the others counted their scores by the model that the client was part of; "
     "another round of counts would set it anew"
 )
+LEFT = 1e-9  # of a float64 column that was taken off: what rounding may leave, as a share
+LOW, HIGH, PER_DECADE = 1e-2, 1e6, 64  # of the bins that distances are counted in
+Classes = tuple[str, ...] | None
+S = TypeVar("S")
+T = TypeVar("T")
+V = TypeVar("V", bound=Additive)
 
 
 @dataclass(frozen=True)
@@ -335,20 +322,10 @@ def certified(
     )
 
 
-LEFT = 1e-9  # of a float64 column that was taken off: what rounding may leave, as a share
-LOW, HIGH, PER_DECADE = 1e-2, 1e6, 64
-Classes = tuple[str, ...] | None
-
-
 def among(state: object, before: Classes, after: Classes) -> RidgeState:
     """Return the sums of an earlier run with its classes among those of a later one, not solved.
 
-    Parameters
-    ----------
-    state
-        Of the server after the earlier run.
-    before, after
-        Names of the classes then and now, None where targets are numbers.
+    `before` and `after` name the classes then and now, None where targets are numbers.
     """
     if not isinstance(state, RidgeState) or state.total is None:
         raise FederationError(

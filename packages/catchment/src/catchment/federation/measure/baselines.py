@@ -1,11 +1,9 @@
-"""What every method is measured against: guesses, yesterday's value, lines, and going it alone.
+"""What every method is measured against, and the table of what each scores.
 
 Guesses are evaluations without a model: the client compares them with its targets and sends error
 sums. The mean target, which for classes is the most frequent one, is the ridge solution on a
 constant. A delay line of identity units holds the last inputs as they came, so that ridge
 regression on it is a linear autoregression, federated by the same code as everything else.
-
-Ways to learn, side by side: what each scores, on whom it does worst, and what it costs.
 """
 
 from __future__ import annotations
@@ -36,6 +34,9 @@ from catchment.readout.yule_walker import autocovariances
 from catchment.wire import Message
 
 RidgePlan = Plan[RidgeState, Tally[RidgeStatistics], Model]
+ADAPTED_ROW = "adapted, no labels"
+LONGEST_SEASON = 400  # steps
+SEASONAL = 0.1  # correlation of changes a season apart, from which on there is one
 
 
 def autoregression(
@@ -171,11 +172,6 @@ class Dummy(Scoring):
 
     def read_update(self, parts: Message, context: RoundContext) -> Tally[Score]:
         return Tally.of(Score.from_message(parts).checked(), context.client)
-
-
-ADAPTED_ROW = "adapted, no labels"
-LONGEST_SEASON = 400  # steps
-SEASONAL = 0.1  # correlation of changes a season apart, from which on there is one
 
 
 def season_of(series: Iterable[Array]) -> int | None:

@@ -1,14 +1,11 @@
-"""Evaluation is an algorithm too: clients send error sums, the server adds, then divides.
+"""Measuring a model is an algorithm too: clients send error sums, or counts of errors, which add.
 
-Counting a model's errors on clients, one round: what its intervals are made of.
-
-Like an evaluation, with counts of errors in the place of their sums. Counts are integers, so a
-secure aggregation of them is exact, and the server needs no more than that sum.
-
-Clients that trained can be asked, too: the server solves a readout without each group of clients
-from the sums that it has, sends all of these, and every client takes the one that
-it has no part in. Coverage is then no theorem, as the readouts are not the model's own (jackknife+
-and CV+ promise 2 p - 1: Barber et al. 2021), and in practice about what is asked for.
+An `Evaluation` ends in scores: the server adds first, then divides. A `Calibration` ends in the
+intervals of a model: counts are integers, so their sum under secure aggregation is exact, and the
+server needs no more. Clients that trained can be asked for it, too: the server solves a readout
+without each group of clients from the sums that it has, sends all of these, and every client takes
+the one that it has no part in. Coverage is then no theorem, as the readouts are not the model's own
+(jackknife+ and CV+ promise 2 p - 1: Barber et al. 2021), and in practice about what is asked for.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import chain, islice
 from operator import add
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -94,11 +91,13 @@ class Score(Structure):
         return cls(ErrorSums.of(y, guess), ClassCounts.of_scores(y, guess) if classes else None)
 
     def __add__(self, other: Score) -> Score:
-        both = self.counts is not None and other.counts is not None
-        counts = self.counts + other.counts if both else None  # type: ignore[operator]
-        pair = (self.adapted, other.adapted)
-        after = None if None in pair else reduce(add, cast(Any, pair))
-        return Score(self.errors + other.errors, counts, after)
+        counts, more = self.counts, other.counts
+        after, later = self.adapted, other.adapted
+        return Score(
+            self.errors + other.errors,
+            None if counts is None or more is None else counts + more,
+            None if after is None or later is None else after + later,
+        )
 
     @property
     def value(self) -> float:

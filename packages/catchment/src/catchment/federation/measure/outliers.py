@@ -1,6 +1,7 @@
-"""Uploads that data could have given but the other clients speak against.
+"""Clients whose data the others speak against, and clients whose new data are unlike their old.
 
-The readout solved without client c has on its rows the mean squared error
+All of it is told from the sums that clients send anyway. The readout solved without client c has on
+its rows the mean squared error
 
     l_c = tr(Y'Y - 2 W'C_c + W'G_c W) / n_c
 
@@ -11,19 +12,15 @@ one: else one that claims a million times the rows would raise everybody's loss,
 stand out. Copies of one upload under many names make each other look right; only identities help
 there. A client whose data are wrong by no more than people differ is not seen.
 
-Clients whose new data are unlike what they sent before, told from the sums they send anyway.
-
-What a client c sent in a round, S, is held against the sum of what it sent before, R, by the shared
+What client c sent in a round, S, is held against the sum of what it sent before, R, by the shared
 readout W of all rounds before, and by V, the covariance of everybody's rows before:
 
     errors    log( l(S) / l(R) ),       l = tr(Y'Y - 2 W'C + W'GW) / n
     inputs    | log( d(S) / d(R) ) |,   d = tr(V^-1 sum (z - m)(z - m)') / n F
 
-with m the mean of R; V is correlations, shrunk a tenth of the way to the identity. Both need no
-rows. The first tells that what is predicted has changed, the second that what is measured has.
-
-What is unusual is told by ranks: a score stands out if it is among the highest of it and all M
-scores of earlier rounds, everybody's,
+with m the mean of R; V is correlations, shrunk a tenth of the way to the identity. The first tells
+that what is predicted has changed, the second that what is measured has. A score stands out if it
+is among the highest of it and all M scores of earlier rounds, everybody's,
 
     p = (1 + number of earlier scores at least as high) / (M + 1)  <=  false_positive_rate.
 
@@ -99,11 +96,6 @@ AnyFlag = Flag | RowsFlag
 def rows_flags(rows: Mapping[str, int]) -> tuple[RowsFlag, ...]:
     """Return the clients that say they have far more rows than the others, the worst first.
 
-    Parameters
-    ----------
-    rows
-        Of each client; fewer than five with any flag no one.
-
     >>> [str(one) for one in rows_flags({"a": 40, "b": 50, "c": 60, "d": 45, "e": 4000})]
     ['e: 4000 rows, 8.8 robust deviations above the median on a logarithmic scale']
     """
@@ -113,12 +105,7 @@ def rows_flags(rows: Mapping[str, int]) -> tuple[RowsFlag, ...]:
 
 
 def loss_flags(losses: Mapping[str, float]) -> tuple[Flag, ...]:
-    """Return the clients whose loss stands out among these, the worst first.
-
-    Parameters
-    ----------
-    losses
-        Of each client, as `left_out_losses` has them; fewer than five of them flag no one.
+    """Return the clients whose loss stands out among the `left_out_losses`, the worst first.
 
     >>> [one.client for one in loss_flags({"a": 1.0, "b": 1.1, "c": 0.9, "d": 1.0, "e": 9e9})]
     ['e']
@@ -129,7 +116,10 @@ def loss_flags(losses: Mapping[str, float]) -> tuple[Flag, ...]:
 def _standing_out(
     values: Mapping[str, float], least: float = LEAST_SPREAD
 ) -> list[tuple[str, float]]:
-    """Return whose log values stand out and by how many deviations, the worst first."""
+    """Return whose log values stand out and by how many deviations, the worst first.
+
+    Among fewer than five nobody does.
+    """
     if len(values) < FEWEST:
         return []
     scores = robust_scores(np.log(np.maximum(list(values.values()), 1e-300)), least=least)

@@ -1,4 +1,4 @@
-"""Whether a run's folder holds what it says: all that can be computed again, compared.
+"""What can be computed again from a run's folder: its hashes, and its model without a client.
 
     settings -> fingerprint      map, preprocessing -> fingerprints
     each client's statistics -> digest      their sum -> digest      recordings -> digest
@@ -10,10 +10,9 @@ compared to `TOLERANCE`, and so is the readout, whose solution is floating point
 write the folder can write its digests too: only recordings, or a digest that was given away before,
 tell more than that the folder agrees with itself.
 
-The model of a finished run as if a client had never been there, from what the run has kept.
-
-A run's folder keeps the state after the last round of its training, and where clients are kept
-apart that is each one's statistics. Nobody is asked again and no data are read.
+The folder keeps the state after the last round of the training, and where clients are kept apart
+that is each one's statistics: the model as if one of them had never been there is solved from
+these. Nobody is asked again and no data are read.
 """
 
 from __future__ import annotations
@@ -44,15 +43,11 @@ from catchment.federation.learn.anomaly import FederatedAnomalyDetector
 from catchment.federation.learn.candidates import Candidates, Race
 from catchment.federation.learn.ridge import FederatedRidge
 from catchment.federation.learn.sums import RidgeState, Sum, apart
-from catchment.federation.learn.unlearning import (
-    ALL,
-    Certificate,
-    summed,
-    unlearn,
-)
+from catchment.federation.learn.unlearning import ALL, Certificate, summed, unlearn
 from catchment.federation.learn.yule_walker import FederatedYuleWalker, YuleWalkerState
 from catchment.federation.runs.folder import MODEL
 from catchment.federation.runs.read import Run, last_state, read_digests, read_run
+from catchment.federation.workflow import PLASTICITY, SCALING, TRAINING
 from catchment.plugins import plugin
 from catchment.readout.detector import Detector
 from catchment.readout.heads import HEADS
@@ -63,10 +58,78 @@ from catchment.readout.statistics import Readout, same_features, unpack
 from catchment.wire import NOTHING, Message
 from catchment.wire.kept import GONE
 
-TRAINING = "training"
 KeptState = RidgeState | YuleWalkerState
 # Each changes a message by itself; others weigh clients against each other, or hide them.
 HARMLESS = frozenset({"Float32", "FactorUpload", "LowRankUpload"})
+SETTLED = {
+    SCALING: "the mean and the spread of each channel, by which inputs are scaled",
+    PLASTICITY: "the gains and shifts of the reservoir's units",
+}
+# Algorithms of other packages that can do without a client, by the names of their entry points.
+BY_PLUGIN = {"ReservoirEnsemble": "ensemble"}
+TOLERANCE = 1e-6  # of floating-point numbers, as a share of their size
+ELSEWHERE = "computed on another processor it may have other last digits and another hash"
+CERTIFICATE = "certificate.json"
+UNREADABLE = (CatchmentError, ValueError, TypeError, KeyError, ArithmeticError)
+
+Outcome = Literal["ok", "differs", "cannot be checked"]
+Load = Callable[[Path], Predictor]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was compared, what was found, and what there is to say of it."""
+
+    what: str
+    outcome: Outcome
+    sha256: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """All that was compared of a run."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything that could be checked agrees."""
+        return not self.having("differs")
+
+    def having(self, outcome: Outcome) -> tuple[Check, ...]:
+        """Return the checks with this outcome."""
+        return tuple(check for check in self.checks if check.outcome == outcome)
+
+    def text(self) -> str:
+        """Return a line for each check, and one that sums up."""
+        width = max((len(check.what) for check in self.checks), default=0)
+        lines = [
+            f"{check.outcome:<17}  {check.what:<{width}}  {check.sha256}"
+            f"{'  ' if check.sha256 and check.note else ''}{check.note}".rstrip()
+            for check in self.checks
+        ]
+        ok, bad, open_ = (len(self.having(one)) for one in ("ok", "differs", "cannot be checked"))
+        end = f"{bad} of {ok + bad} checks differ" if bad else f"all {ok} checks agree"
+        return "\n".join([*lines, end + (f"; {open_} could not be made" if open_ else "")])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"agrees": self.agrees, "checks": [asdict(check) for check in self.checks]}
+
+
+def compared(what: str, found: str, said: str, note: str = "") -> Check:
+    """Return the check of a hash against the one that was written down.
+
+    >>> compared("sum", "ab", "cd").note
+    'cd was written down'
+    """
+    if not said:
+        return Check(what, "cannot be checked", found, "no hash was written down to compare with")
+    if found != said:
+        return Check(what, "differs", found, f"{said} was written down")
+    return Check(what, "ok", found, note)
 
 
 @dataclass(frozen=True)
@@ -166,114 +229,6 @@ def _fingerprint(told: object) -> str:
     return ""
 
 
-TOLERANCE = 1e-6  # of floating-point numbers, as a share of their size
-ELSEWHERE = "computed on another processor it may have other last digits and another hash"
-CERTIFICATE = "certificate.json"
-UNREADABLE = (CatchmentError, ValueError, TypeError, KeyError, ArithmeticError)
-
-Outcome = Literal["ok", "differs", "cannot be checked"]
-Load = Callable[[Path], Predictor]
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was compared, what was found, and what there is to say of it."""
-
-    what: str
-    outcome: Outcome
-    sha256: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Verification:
-    """All that was compared of a run."""
-
-    checks: tuple[Check, ...]
-
-    @property
-    def agrees(self) -> bool:
-        """Whether everything that could be checked agrees."""
-        return not self.having("differs")
-
-    def having(self, outcome: Outcome) -> tuple[Check, ...]:
-        """Return the checks with this outcome."""
-        return tuple(check for check in self.checks if check.outcome == outcome)
-
-    def text(self) -> str:
-        """Return a line for each check, and one that sums up."""
-        width = max((len(check.what) for check in self.checks), default=0)
-        lines = [
-            f"{check.outcome:<17}  {check.what:<{width}}  {check.sha256}"
-            f"{'  ' if check.sha256 and check.note else ''}{check.note}".rstrip()
-            for check in self.checks
-        ]
-        ok, bad, open_ = (len(self.having(one)) for one in ("ok", "differs", "cannot be checked"))
-        end = f"{bad} of {ok + bad} checks differ" if bad else f"all {ok} checks agree"
-        return "\n".join([*lines, end + (f"; {open_} could not be made" if open_ else "")])
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return {"agrees": self.agrees, "checks": [asdict(check) for check in self.checks]}
-
-
-def compared(what: str, found: str, said: str, note: str = "") -> Check:
-    """Return the check of a hash against the one that was written down.
-
-    >>> compared("sum", "ab", "cd").note
-    'cd was written down'
-    """
-    if not said:
-        return Check(what, "cannot be checked", found, "no hash was written down to compare with")
-    if found != said:
-        return Check(what, "differs", found, f"{said} was written down")
-    return Check(what, "ok", found, note)
-
-
-def verified(
-    folder: str | Path,
-    load: Load,
-    *,
-    clients: Mapping[str, Data] | None = None,
-    reason: str = "no recordings were given",
-    only: str | None = None,
-) -> Verification:
-    """Return what can be computed again of a run's folder, each compared with what it says.
-
-    `catchment.plans.verify_run` finds model and recordings by itself.
-
-    Parameters
-    ----------
-    folder
-        Of the run.
-    load
-        Makes what predicts of a model's file.
-    clients
-        The recordings of the training's clients, as they were before any preprocessing.
-    reason
-        Why there are no recordings, where there are none.
-    only
-        A client's name: the statistics of the others are not looked at one by one.
-    """
-    run = read_run(folder)
-    said = _Said(run, described(run), load)
-    for stage in run.stages:
-        said.compare(f"settings of {stage.name}", stage.sha256, stage.fingerprint)
-    model = said.model()
-    trained = said.trained(model)
-    if model is not None and trained is not None:
-        kept = trained.sums.by_client
-        if only is not None and kept and only not in kept:
-            names = ", ".join(sorted(kept)[:8]) + ", ..." * (len(kept) > 8)
-            raise ValueError(f"there is no client {only!r} in the sum; there are {names}")
-        said.kept(trained, only)
-        said.solved("readout", trained, trained.state, trained.model.readout)
-        said.recordings(trained, clients, reason, only)
-        said.certificate(trained)
-    return Verification(tuple(said.checks))
-
-
 @dataclass(frozen=True, eq=False)
 class _Trained:
     """What a run's training left: its sums as kept, and their digests as written down."""
@@ -354,14 +309,9 @@ class _Said:
     def same(
         self, what: str, again: Sum, kept: Sum, said: str = "", *, rounded: bool = False
     ) -> None:
-        """Compare statistics that were computed again with those that are kept.
+        """Compare statistics computed again with the digest that was written down, or those kept.
 
-        Parameters
-        ----------
-        said
-            The digest that was written down; that of those kept if there is none.
-        rounded
-            Whether they were rounded on their way.
+        Those that were rounded on their way are compared to rounding.
         """
         found, wanted = again.digest(), said or kept.digest()
         if found == wanted or (again.is_exact and kept.is_exact and not rounded):
@@ -555,6 +505,38 @@ class _Said:
             self.solved(path.name, trained, left, shared.readout)
 
 
+def verified(
+    folder: str | Path,
+    load: Load,
+    *,
+    clients: Mapping[str, Data] | None = None,
+    reason: str = "no recordings were given",
+    only: str | None = None,
+) -> Verification:
+    """Return what can be computed again of a run's folder, each compared with what it says.
+
+    `catchment.plans.verify_run` finds model and recordings by itself. The recordings are those of
+    the training's clients before any preprocessing; where there are none the reason says why. With
+    `only` a client's name the statistics of the others are not looked at one by one.
+    """
+    run = read_run(folder)
+    said = _Said(run, described(run), load)
+    for stage in run.stages:
+        said.compare(f"settings of {stage.name}", stage.sha256, stage.fingerprint)
+    model = said.model()
+    trained = said.trained(model)
+    if model is not None and trained is not None:
+        kept = trained.sums.by_client
+        if only is not None and kept and only not in kept:
+            names = ", ".join(sorted(kept)[:8]) + ", ..." * (len(kept) > 8)
+            raise ValueError(f"there is no client {only!r} in the sum; there are {names}")
+        said.kept(trained, only)
+        said.solved("readout", trained, trained.state, trained.model.readout)
+        said.recordings(trained, clients, reason, only)
+        said.certificate(trained)
+    return Verification(tuple(said.checks))
+
+
 def _lags_apart(state: YuleWalkerState, one: Readout, other: Readout) -> float:
     """Return how far two readouts of lags are apart on series with these autocovariances."""
     assert state.total is not None
@@ -606,12 +588,6 @@ def file_name(client: str) -> str:
     return re.sub(r"[^\w.-]", "_", client)
 
 
-SETTLED = {
-    "scaling": "the mean and the spread of each channel, by which inputs are scaled",
-    "plasticity": "the gains and shifts of the reservoir's units",
-}
-
-
 @dataclass(frozen=True, eq=False)
 class WithoutClient:
     """A run's model without a client, and the certificate of it."""
@@ -623,15 +599,8 @@ class WithoutClient:
 def unlearn_from_run(folder: str | Path, client: str, model: Predictor) -> WithoutClient:
     """Return the model that a run without the client would have given, and a certificate.
 
-    FederationError says why where it cannot be had: only a sum was kept, or what other clients
-    sent depends on this one.
-
-    Parameters
-    ----------
-    folder
-        Of the run.
-    model
-        The run's model, as it was saved.
+    `model` is the run's, as it was saved. FederationError says why it cannot be had without the
+    client: only a sum was kept, or what other clients sent depends on this one.
     """
     run = read_run(folder)
     told = described(run)
@@ -691,7 +660,3 @@ def _unlearned(told: Described, folder: Path, client: str, shared: Any) -> Witho
         )
     left: Any = unlearn(algorithm, state, client)
     return WithoutClient(algorithm.result(left.state), left.certificate)
-
-
-# Algorithms of other packages that can do without a client, by the names of their entry points.
-BY_PLUGIN = {"ReservoirEnsemble": "ensemble"}

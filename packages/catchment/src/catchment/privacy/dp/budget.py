@@ -37,7 +37,7 @@ from catchment.errors import BudgetError, IntegrityError
 from catchment.federation.algorithm import Cost
 from catchment.privacy.dp.gaussian import check_epsilon_delta, epsilon_spent
 
-TOLERANCE = 1e-4  # what the accountants may be off by
+TOLERANCE = 1e-6  # of an epsilon: what rounding may do to a sum of costs
 MOST_KEYS = 64  # digests by which a client's data are known
 
 _LINE = "federation, at, purpose, gaussian, concentrated, budget, run, n_clients"
@@ -55,8 +55,8 @@ CREATE TABLE IF NOT EXISTS head (one INTEGER PRIMARY KEY, n INTEGER NOT NULL, li
 
 
 @dataclass(frozen=True)
-class LedgerEntry:
-    """One line of the ledger."""
+class Charge:
+    """One line of the ledger: a release, and what it cost."""
 
     at: str
     purpose: str
@@ -152,7 +152,7 @@ class Budget:
             )
             return self._epsilon(starmap(Cost, rows))
 
-    def releases(self) -> list[LedgerEntry]:
+    def releases(self) -> list[Charge]:
         """Return every release of the federation so far."""
         with self._books() as books:
             rows = books[0].execute(
@@ -160,7 +160,7 @@ class Budget:
                 "WHERE federation = ? ORDER BY id",
                 (self.federation,),
             )
-            return [LedgerEntry(at, purpose, Cost(g, c), n) for at, purpose, g, c, n in rows]
+            return [Charge(at, purpose, Cost(g, c), n) for at, purpose, g, c, n in rows]
 
     def _keys(self, client: str) -> list[str]:
         """Return what a client is looked for by."""

@@ -13,19 +13,19 @@ The discrete Gaussian, whose probabilities at integers k go as exp(-k^2 / (2 s^2
 
     delta = min over a > 1 of exp((a - 1) (a rho - epsilon)) (1 - 1 / a)^a / (a - 1)
 
-(Canonne, Kamath and Steinke, NeurIPS 2020, theorems 4 and 7, corollary 13).
+(Canonne, Kamath and Steinke, NeurIPS 2020, theorems 4 and 7, corollary 13). Either delta is rounded
+up by what floating point may be off by, so that the noise is never less than what was promised.
+
+Samples of the discrete Gaussian are exact to 2^-200: by rejection from a discrete Laplace
+distribution (algorithms 1 to 3 there), all coins tossed at once. A coin of probability exp(-g)
+compares 64 random bits with exp(-g) in floating point, and where the two agree to such precision
+that rounding could decide, more bits and exact arithmetic do. OpenDP's samples are exact too, but
+come from no key and take 15 times as long a draw (docs/concepts/design.md).
 
 Random words come from the operating system or from a secret key; there is no seed. A client whose
 noise must be the same when it is asked for the same upload again draws it from a key that only its
 own ledger has (`catchment.privacy.ledger`), as the output of SHAKE-256: without the key it cannot
 be told from the operating system's.
-
-Samples of the discrete Gaussian are exact: integers k with probability proportional to exp(-k^2 /
-(2 s^2)), by rejection from a discrete Laplace distribution (Canonne, Kamath and Steinke, NeurIPS
-2020, algorithms 1 to 3). All coins are tossed at once: a coin of probability exp(-g) compares 64
-random bits with exp(-g) in floating point, and where the two agree to such precision that rounding
-could decide, more bits and exact arithmetic do. So the samples are exact to 2^-200. OpenDP's are
-exact too, but come from no key and take 15 times as long a draw (docs/concepts/design.md).
 """
 
 from __future__ import annotations
@@ -47,6 +47,10 @@ from catchment.federation.algorithm import Cost
 
 Words = Callable[[int], NDArray[np.uint64]]
 KEY_BYTES = 32
+ROUNDING = 2.0**-49  # of a sum of logarithms: what it may be off by, as a share of their sizes
+# Above this the proposals' squares would no longer be exact in floating point.
+LARGEST_SPREAD = 1 << 26
+TIE = 2.0**-42
 
 
 def random_words(size: int) -> NDArray[np.uint64]:
@@ -99,13 +103,19 @@ def log_normal_cdf(x: float) -> float:
 def gaussian_delta(multiplier: float, epsilon: float) -> float:
     """Return the delta of Gaussian noise of `multiplier` times the sensitivity, at an epsilon.
 
+    Never below the true one: the two tails are nearly the same where there is much noise, and what
+    rounding may have done to their difference is added.
+
     >>> round(gaussian_delta(3.7306, 1.0), 8)
     1e-05
     """
     half, shift = 0.5 / multiplier, epsilon * multiplier
+    if shift - half > 40.0:
+        return 0.0  # less than any float64
     # In logarithms, because e^epsilon overflows long before the product does.
     kept, lost = log_normal_cdf(half - shift), epsilon + log_normal_cdf(-half - shift)
-    return math.exp(kept) * -math.expm1(min(lost - kept, 0.0))
+    slack = ROUNDING * (2.0 + (half + shift) * (half + shift))
+    return math.exp(min(kept + slack, 0.0)) * -math.expm1(min(lost - kept, 0.0) - slack)
 
 
 @lru_cache(maxsize=64)
@@ -129,24 +139,28 @@ def gaussian_epsilon(multiplier: float, delta: float) -> float:
 
 
 def concentrated_delta(rho: float, epsilon: float) -> float:
-    """Return the delta of a rho-concentrated mechanism at an epsilon.
+    """Return the delta of a rho-concentrated mechanism at an epsilon; never below the formula's.
 
     >>> concentrated_delta(0.01, 1.0) < 1e-5 < concentrated_delta(0.1, 1.0)
     True
     """
+    if epsilon - rho > 60.0 * math.sqrt(rho):
+        return 0.0  # less than any float64
 
-    def log_delta(a: float) -> float:
-        return (a - 1) * (a * rho - epsilon) + a * math.log1p(-1 / a) - math.log(a - 1)
+    def log_delta(t: float) -> float:  # t is a - 1, which may be small
+        return t * ((1 + t) * rho - epsilon) - (1 + t) * math.log1p(1 / t) - math.log(t)
 
     # The exponent is convex in a; its slope changes sign between these ends.
-    low, high = 1 + 1e-9, (epsilon + 1) / (2 * rho) + 2
+    low, high = 1e-9, (epsilon + 1) / (2 * rho) + 1
     for _ in range(200):
         left, right = low + (high - low) / 3, high - (high - low) / 3
         if log_delta(left) < log_delta(right):
             high = right
         else:
             low = left
-    return math.exp(min(log_delta((low + high) / 2), 0.0))
+    t = (low + high) / 2
+    sizes = t * ((1 + t) * rho + epsilon) + (1 + t) * math.log1p(1 / t) + abs(math.log(t))
+    return math.exp(min(log_delta(t) + ROUNDING * sizes, 0.0))
 
 
 @lru_cache(maxsize=64)
@@ -219,7 +233,7 @@ def check_epsilon_delta(epsilon: float, delta: float) -> None:
 
 
 def _smallest(enough: Callable[[float], bool]) -> float:
-    """Return the smallest multiplier that is enough, to the last digits and never below."""
+    """Return the smallest number that is enough, to the last digits and never below."""
     low, high = 1e-6, 1.0
     while not enough(high):
         low, high = high, 2 * high
@@ -231,11 +245,6 @@ def _smallest(enough: Callable[[float], bool]) -> float:
 
 def _least_epsilon(enough: Callable[[float], bool]) -> float:
     return 0.0 if enough(0.0) else _smallest(enough)
-
-
-# Above this the proposals' squares would no longer be exact in floating point.
-LARGEST_SPREAD = 1 << 26
-TIE = 2.0**-42
 
 
 def discrete_gaussian(spread: int, size: int, words: Words | None = None) -> Integers:

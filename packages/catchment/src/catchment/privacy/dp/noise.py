@@ -2,14 +2,27 @@
 
 Every client shortens its vector to a public bound D, so that the sum moves by at most D when a
 client is added or left out; noise of s D on every number of the sum then gives the bound that
-`catchment.privacy.dp.gaussian` states. The noise is drawn in whole multiples of a fine step, as the
-vectors are, from the operating system or a client's own secret, and cannot be seeded.
+`catchment.privacy.dp.gaussian` states. It bounds what the releases say about one client (or one
+recording), whatever else is known, and not what is learned about a population that it belongs to.
 
-The vectors of statistics in fixed point travel as the multiples themselves, and their noise is
-discrete Gaussian, drawn exactly, central or not: a integer vector that one client moves by at most
-Delta steps, with independent discrete Gaussian noise of parameter s Delta on every entry, is
-1 / (2 s^2)-concentrated (Canonne, Kamath and Steinke, NeurIPS 2020, theorem 14), and s follows from
-that. Of other vectors, central noise is a rounded normal.
+The vector. Ridge statistics are the moments M = [[n, s', t'], [s, G, C], [t, C', Y'Y]] of rows
+(1, z, y). A client's vector is the upper triangle of B M B' / n, off-diagonal entries times sqrt 2
+so that its length is the Frobenius norm. B leaves (1, z) as it is, or whitens it by public
+statistics, and multiplies y by a public factor. Shortening the whole vector equals giving the
+client less weight, so what is left are still moments. Of a weighted sum, or any value with a field
+marked WEIGHT, the vector is the client's mean, and every client then weighs one. Of `Counts` these
+are shares, never longer than 1 (in each column): they are multiplied by the bound, whatever that
+was chosen for, so that noise is as small beside them as it can be. Numbers marked REMARK, such as a
+training loss, never leave the client: in the sum they are zero.
+
+The vector is computed in float64, also from statistics in fixed point: a mean and a whitening are
+not whole. Then it is cut to integer multiples of a fine step (`whole_steps`), and of these
+everything is exact: the bound is checked in integers, and the noise is drawn in multiples of the
+step, from the operating system or a client's own secret, and cannot be seeded. Vectors of
+statistics in fixed point travel as the multiples themselves, and their noise is discrete Gaussian,
+central or not: an integer vector that one client moves by at most Delta steps, with independent
+discrete Gaussian noise of parameter s Delta on every entry, is 1 / (2 s^2)-concentrated (Canonne,
+Kamath and Steinke, NeurIPS 2020, theorem 14). Of other vectors, central noise is a rounded normal.
 
 Central noise is added once, by a server that sees the exact sum: it protects against everyone who
 sees the model, not against the server. Distributed noise is added by the clients, each a share of
@@ -20,26 +33,6 @@ sum of discrete Gaussians is one to far beyond floating-point precision. A clien
 costs in its own ledger (`catchment.privacy.ledger`), which refuses what is too much whatever the
 server says; its noise follows from a secret of its ledger, the session of secure aggregation and
 the vector, so that a round that is resumed has the same noise, and nothing is left to average.
-
-What is bounded is what the releases say about one client (or one recording), whatever else is
-known. It is not a promise that nothing is learned about a population that the client belongs to.
-
-From an upload to a vector of bounded length, and from a noisy sum of such vectors back.
-
-Ridge statistics are the moments M = [[n, s', t'], [s, G, C], [t, C', Y'Y]] of rows (1, z, y). A
-client's vector is the upper triangle of B M B' / n, off-diagonal entries times sqrt 2 so that its
-length is the Frobenius norm. B leaves (1, z) as it is, or whitens it by public statistics, and
-multiplies y by a public factor. Shortening the whole vector equals giving the client less weight,
-so what is left are still moments. Of a weighted sum, or any value with a field marked WEIGHT, the
-vector is the client's mean, and every client then weighs one. Of `Counts` these are shares, never
-longer than 1 (in each column): they are multiplied by the bound, whatever that was chosen for, so
-that noise is as small beside them as it can be. Numbers marked REMARK, such as a
-training loss, never leave the client: in the sum they are zero.
-
-The vector is computed in float64, also from statistics in fixed point, whose sums are integers:
-a mean and a whitening are not whole. Then it is cut to whole multiples of a step (`whole_steps`),
-and of these everything is exact: the bound is checked in integers, and for statistics on a
-grid the multiples themselves travel, are summed and get the noise.
 
 A noisy sum is made solvable: negative eigenvalues go to zero, and the (1, z) block gets
 c s D sqrt(2 (F + 1)) on its diagonal, about the largest eigenvalue of the noise. All of it uses
@@ -55,7 +48,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +73,7 @@ from catchment.federation.algorithm import (
     Upload,
 )
 from catchment.federation.checks import moment_matrix
-from catchment.federation.plan import Plan
+from catchment.federation.plan import Plan, R, S, U
 from catchment.federation.protection import Masking, Protection, Read
 from catchment.privacy.dp.budget import Budget
 from catchment.privacy.dp.gaussian import (
@@ -112,6 +105,9 @@ from catchment.wire import (
     serialize,
 )
 
+SMALL_COHORT = 100  # clients below which a readout under noise is mostly noise
+STEPS = 1 << 20  # fewest steps in a standard deviation
+COLLUDING = 0.2  # share of the clients that may work with the server, as for secure aggregation
 # Whitening never blows a direction up beyond this share of the strongest one.
 WHITENING_FLOOR = 1e-4
 # Kept below the bound by this share, so that rounding cannot carry a vector over it.
@@ -232,32 +228,40 @@ class Clip:
         return Clipped(steps * grid, 1, about)
 
     def _vector(self, upload: Upload) -> tuple[Array, dict[str, Fact]]:
-        about: dict[str, Fact]
+        sent, name = serialize(upload), marked(type(upload), WEIGHT)
+        about: dict[str, Fact] = {"kind": sent.kind, "facts": dict(sent.facts)}
         if isinstance(upload, RidgeStatistics):
-            vector, about = self._moments(upload.floats), {"targets": upload.n_targets}
-        elif weight := _weight(upload):
-            vector, about = _mean(serialize(upload), *weight)
-            vector = vector * self._enlarged(serialize(upload).kind, about)
-            remarks: list[Fact] = [*places_of(upload, REMARK)]
-            about |= {"remarks": remarks} if remarks else {}
+            vector = self._moments(upload.floats)
+            about["targets"] = upload.n_targets
+        # Of a value with others inside, one weight says nothing of theirs.
+        elif name and "parts" not in sent.facts:
+            numbers, *arrays = sent.arrays
+            weight = float(vars(upload)[name])
+            divided = [array / weight if weight > 0 else array for array in arrays]
+            about["numbers"] = len(numbers)
+            about["shapes"] = [list(array.shape) for array in divided]
+            if remarks := [*places_of(upload, REMARK)]:
+                about["remarks"] = [*remarks]
+            # In float64 whatever came: lengths of float32 vectors are off by more than MARGIN.
+            vector = np.concatenate([array.ravel() for array in divided], dtype=np.float64)
+            vector = vector * self._enlarged(about)
         else:
             raise UploadError(
                 "kind",
                 "noise is defined for ridge statistics and for sums with a weight, not for "
-                f"{serialize(upload).kind!r}; leave the protection out or send one of these",
+                f"{sent.kind!r}; leave the protection out or send one of these",
             )
         if not np.isfinite(vector).all():
             raise UploadError("not-finite", "the upload holds NaN or infinite numbers")
-        sent = serialize(upload)
-        return vector, {"kind": sent.kind, "facts": dict(sent.facts), **about}
+        return vector, about
 
-    def _enlarged(self, kind: object, about: Mapping[str, Fact]) -> float:
+    def _enlarged(self, about: Mapping[str, Fact]) -> float:
         """Return the factor, public, on the vector of counts: the bound over their largest length.
 
         1 for anything else than counts.
         """
         shapes = about.get("shapes")
-        if kind != Counts.KIND.name or not isinstance(shapes, list):
+        if about.get("kind") != Counts.KIND.name or not isinstance(shapes, list):
             return 1.0
         return self.bound * (1 - 2 * MARGIN) / math.sqrt(max(shapes[0][0], 1))
 
@@ -274,19 +278,14 @@ class Clip:
         return pack(M) * _roots(len(M))
 
     def upload(self, total: Clipped, ridge: float = 0.0) -> Message:
-        """Return a noisy sum as the upload it stands for.
-
-        Parameters
-        ----------
-        ridge
-            c s D in the module's formula; only statistics have one.
-        """
+        """Return a noisy sum as the upload it stands for; `ridge` is the module's c s D."""
         facts, K = total.about.get("facts"), total.about.get("targets")
         if not isinstance(facts, Mapping):
             raise IntegrityError("a clipped vector does not say what it was made from")
         if K is None:
-            factor = self._enlarged(total.about.get("kind"), total.about)
-            return _weighted(replace(total, vector=total.vector / factor), facts)
+            return _weighted(
+                replace(total, vector=total.vector / self._enlarged(total.about)), facts
+            )
         M = unpack(total.vector / _roots(matrix_size(len(total.vector))))
         if type(K) is not int or not 0 < K < len(M) - 1:
             raise IntegrityError(f"a clipped vector of {str(K)[:20]} targets cannot be read")
@@ -379,22 +378,6 @@ def step_name(step: float) -> str:
     return f"2^{math.frexp(step)[1] - 1}"
 
 
-def _weight(upload: Upload) -> tuple[float] | None:
-    """Return what an upload's arrays are divided by to give a mean, if it declares that."""
-    name = marked(type(upload), WEIGHT)
-    # Of a value with others inside, one weight says nothing of theirs.
-    return (float(vars(upload)[name]),) if name and "parts" not in serialize(upload).facts else None
-
-
-def _mean(parts: Message, weight: float) -> tuple[Array, dict[str, Fact]]:
-    """Return the arrays of a weighted sum divided by its weight, and how to put them back."""
-    numbers, *arrays = parts.arrays
-    divided = [array / weight if weight > 0 else array for array in arrays]
-    # In float64 whatever came: lengths of float32 vectors are off by more than MARGIN.
-    vector = np.concatenate([array.ravel() for array in divided], dtype=np.float64)
-    return vector, {"numbers": len(numbers), "shapes": [list(array.shape) for array in divided]}
-
-
 def _weighted(total: Clipped, facts: Mapping[str, Fact]) -> Message:
     """Return a sum of means as the weighted sum in which every client weighs one."""
     shapes, n_numbers = total.about.get("shapes"), total.about.get("numbers")
@@ -432,14 +415,6 @@ def _congruent(M: Array, T: Array) -> Array:
 def _scale_targets(M: Array, n_targets: int, factor: float) -> None:
     M[-n_targets:] *= factor
     M[:, -n_targets:] *= factor
-
-
-S = TypeVar("S")
-U = TypeVar("U")
-R = TypeVar("R")
-SMALL_COHORT = 100
-STEPS = 1 << 20  # fewest steps in a standard deviation
-COLLUDING = 0.2  # share of the clients that may work with the server, as for secure aggregation
 
 
 @dataclass(frozen=True, eq=False)
@@ -544,13 +519,7 @@ class Amount:
         return (Cost.of_discrete if self.discrete else Cost.of_gaussian)(self.multiplier)
 
     def drawn(self, size: int, words: Words | None = None) -> Integers:
-        """Return what one party adds, in steps (size,).
-
-        Parameters
-        ----------
-        words
-            Where the random bits of discrete noise come from; the operating system if not given.
-        """
+        """Return what one party adds, in steps (size,); the words are for discrete noise."""
         if self.discrete:
             return discrete_gaussian(self.steps, size, words)
         return rounded_normal(self.share / self.step, size)
@@ -655,13 +624,7 @@ class GaussianNoise(Protection):
         return self.clip.bound * (2 if self.replacement else 1)
 
     def amount(self, *, whole: bool) -> Amount:
-        """Return how much noise there is on whole multiples of a step, or on other vectors.
-
-        Parameters
-        ----------
-        whole
-            Whether uploads are statistics in fixed point.
-        """
+        """Return how much noise there is on statistics in fixed point, or on other vectors."""
         discrete = whole or self.distributed
         enough = (concentrated_multiplier if discrete else gaussian_multiplier)(
             self.epsilon, self.delta
@@ -748,7 +711,7 @@ class GaussianNoise(Protection):
             raise UploadError(
                 "releases", f"round {context.round} is beyond the {self.releases} agreed releases"
             )
-        clipped = self._clipped(upload)
+        clipped = self._clipped(upload, context.thick)
         if context.ledger is not None:
             cost = self.amount(whole=True).cost if self.distributed else Cost()
             context.ledger.charge(cost, epsilon=self.epsilon, delta=self.delta)
@@ -760,24 +723,28 @@ class GaussianNoise(Protection):
                 words = KeyedWords(context.ledger.secret(json.dumps(told).encode()))
             noise = self.amount(whole=True).drawn(len(clipped.vector), words)
             added = noise * self.step if clipped.grid is None else noise
-            clipped = replace(clipped, vector=clipped.vector + added)
-            clipped = replace(clipped, epsilon=float(self.epsilon), delta=float(self.delta))
+            epsilon, delta = float(self.epsilon), float(self.delta)
+            return replace(clipped, vector=clipped.vector + added, epsilon=epsilon, delta=delta)
         # Where the server adds the noise this message is exact, and no epsilon is said of it.
-        return replace(clipped, n_clients=1)
+        return clipped
 
     def _one(self, upload: Upload) -> Clipped:
         """Return one upload's vector; of fixed-point statistics as whole multiples of the step."""
         whole = isinstance(upload, RidgeStatistics) and upload.fixed is not None
         return self.clip.clipped(upload, self.amount(whole=whole).step, whole=whole)
 
-    def _clipped(self, upload: Upload) -> Clipped:
+    def _clipped(self, upload: Upload, thick: Callable[[Upload], None] | None) -> Clipped:
+        """Return the vector; RuleError if it has too few rows, which it does not tell any more."""
         if self.unit == "client":
+            if thick is not None:
+                thick(upload)
             return self._one(upload)
         if not isinstance(upload, Records):
             raise UploadError(
                 "unit", "privacy per recording needs RecordLevel around the algorithm"
             )
         total: Clipped | None = None
+        whole: RidgeStatistics | None = None
         for record in upload.uploads():
             if not isinstance(record, RidgeStatistics):
                 kind = serialize(record).kind
@@ -785,8 +752,12 @@ class GaussianNoise(Protection):
                     "kind", f"privacy per recording needs ridge statistics, not {kind!r}"
                 )
             total = self._one(record) if total is None else total + self._one(record)
+            if thick is not None:
+                whole = record if whole is None else whole + record
         if total is None:
             raise UploadError("no-rows", "the client has no recordings")
+        if thick is not None:
+            thick(whole)
         told = 0 if self.distributed else total.n_clients
         return replace(total, n_clients=1, n_records=told)
 

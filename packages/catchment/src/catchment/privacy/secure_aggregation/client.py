@@ -54,6 +54,9 @@ from catchment.privacy.secure_aggregation.ring import (
 )
 from catchment.wire import Message, measured, serialize, split
 
+# What a holder is sent: a box (or, to oneself, what would be in it), and two digests.
+Dealt = tuple[bytes, bytes]
+
 
 @dataclass(frozen=True)
 class Me:
@@ -71,10 +74,6 @@ class Holder:
     place: int
     name: str
     public: bytes  # (64,), for boxes and for masks
-
-
-# What a holder is sent: a box (or, to oneself, what would be in it), and two digests.
-Dealt = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True)
@@ -257,8 +256,7 @@ class Side:
         holders = {self.place, *self.members("neighbors")}.intersection(there)
         if len(holders) < self.threshold:
             raise RuleError(
-                "neighbors",
-                f"{len(holders)} clients hold shares, {self.threshold} are needed",
+                "neighbors", f"{len(holders)} clients hold shares, {self.threshold} are needed"
             )
 
 
@@ -483,7 +481,8 @@ def masked(
         present = _checked_present(side, named["present"])
         before, bits = side.book["transcript"], side.book["present"]
         told = keys.of_update(side.session, before, bits, named["payload"])
-        made = upload(named["payload"], replace(context, ledger=side.ledger, session=told.hex()))
+        known = replace(context, ledger=side.ledger, session=told.hex(), thick=agreed.check_rows)
+        made = upload(named["payload"], known)
         ready, content = _mask(side, made, present, told)
         if given is not None and given != content:
             raise RuleError("changed", "the data of this client changed since it sent its upload")

@@ -1,4 +1,4 @@
-"""Identities, agreed keys, sealed boxes and masks of secure aggregation, all from `cryptography`.
+"""Identities, agreed keys, boxes, masks and digests of secure aggregation, from `cryptography`.
 
 Identities are Ed25519 keys that clients registered with each other, not through the server. Keys of
 one round are X25519, agreed keys pass HKDF-SHA256 and are used once, boxes are ChaCha20-Poly1305
@@ -6,15 +6,15 @@ and masks the ChaCha20 keystream. Every signature, box and mask is bound to the 
 federation, the plan, the number of the sum, the round and seed of the plan and all that the server
 sent along, and to the sender, the receiver and the type of message.
 
-What a client of secure aggregation has acted on so far, as one digest that all of them must share.
+What a client has acted on so far is one digest (`of_...`) that all of them must share:
 
-    adverts    the members and the signed keys of every one of them
+    adverts    the session, the members and the signed keys of every one of them
     nonces     that, and the numbers from which the ring was drawn, if there is a ring
     update     that, the clients whose secrets are shared, and the algorithm's request
 
-The session is in each of them, and so is what the server sent along. Everything a client signs
-after its keys covers the latest digest, and masks are salted with the last one: clients that were
-told different things do not take each other's signatures, and their masks do not cancel.
+Everything a client signs after its keys covers the latest digest, and masks are salted with the
+last one: clients that were told different things do not take each other's signatures, and their
+masks do not cancel.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature, InvalidTag
-from cryptography.hazmat.primitives.asymmetric.ed25519 import (
-    Ed25519PrivateKey,
-    Ed25519PublicKey,
-)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -48,7 +45,13 @@ PROTOCOL = "catchment-secure-sum-3"
 IDENTITY = "secure-sum/identity"
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
-TAG_BYTES = 16
+DIGEST_BYTES = 32
+NONCE_BYTES = 32
+SHOWN_BYTES = 2 * KEY_BYTES + DIGEST_BYTES  # what an advert shows: two keys and a commitment
+ADVERT_BYTES = SHOWN_BYTES + SIGNATURE_BYTES
+REVEAL_BYTES = NONCE_BYTES + SIGNATURE_BYTES
+BOX_BYTES = 2 * SHARE_BYTES + 16  # and a tag
+MARK_BYTES = 2 * DIGEST_BYTES
 
 
 @dataclass(frozen=True)
@@ -243,15 +246,6 @@ class Masks:
             self._zeros, self._buffer
         )
         return self._mask
-
-
-DIGEST_BYTES = 32
-NONCE_BYTES = 32
-SHOWN_BYTES = 2 * KEY_BYTES + DIGEST_BYTES  # what an advert shows: two keys and a commitment
-ADVERT_BYTES = SHOWN_BYTES + SIGNATURE_BYTES
-REVEAL_BYTES = NONCE_BYTES + SIGNATURE_BYTES
-BOX_BYTES = 2 * SHARE_BYTES + TAG_BYTES
-MARK_BYTES = 2 * DIGEST_BYTES
 
 
 def of_adverts(session: Session, members: bytes, adverts: Iterable[bytes]) -> bytes:

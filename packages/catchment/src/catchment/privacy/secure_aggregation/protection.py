@@ -414,6 +414,10 @@ class SecureAggregation(Masking):
         same = replace(self, bits=128, bound=None)
         return replace(same, min_share=0.0) if of_few else same
 
+    def check_rows(self, upload: Upload) -> None:
+        """Refuse to send what has so few rows that the sum may be too thin."""
+        check_rows(upload, rows_per_feature=self.rows_per_feature, min_clients=self.min_clients)
+
     def open(self, context: RoundContext, *, min_clients: int, journal: Journal | None) -> Exchange:
         if self.servers == 2:
             from catchment.privacy.secure_aggregation.two_servers import TwoServerRound

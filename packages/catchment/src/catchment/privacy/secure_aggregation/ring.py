@@ -1,4 +1,6 @@
-"""Numbers as integers modulo 2^128, 2^64 or 2^32, where sums are exact and masks uniform.
+"""What is masked, and shared: integers modulo 2^128, 2^64 or 2^32, and shares of a secret.
+
+In the ring sums are exact and masks uniform.
 
 A number x becomes round(x 2^f) modulo 2^bits, negative ones in two's complement. With 128 bits and
 f = 80 this is exact for 2^-28 <= |x| < 2^46 and wrong by at most 2^-81 below, so the decoded sum of
@@ -15,12 +17,11 @@ off by at most d = n_clients 2^-(f+1), then W = (G + ridge I)^-1 C moves by no m
     |dW|_F <= (|dC|_F + |W|_2 |dG|_F) / (lambda_min(G) + ridge - |dG|_2),
     |dG|_F <= F d,  |dC|_F <= sqrt(F K) d.
 
+Secrets are shared over the field of 2^521 - 1 elements: a secret is the value at 0 of a random
+polynomial of degree t - 1, a share its value elsewhere; t shares give the secret by Lagrange's
+formula, fewer give nothing (Shamir, CACM 1979).
+
 What messages hold besides: sets of clients as bits, and a value's shape in clear, its outline.
-
-Shamir's secret sharing over the field of 2^521 - 1 elements.
-
-A secret is the value at 0 of a random polynomial of degree t - 1, a share its value elsewhere: t
-shares give the secret by Lagrange's formula, fewer give nothing (Shamir, CACM 1979).
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ Residues = NDArray[np.unsignedinteger[Any]]
 Bytes = NDArray[np.uint8]
 
 _ONE = np.uint64(1)
+PRIME = 2**521 - 1
+SHARE_BYTES = 66
+TYPES = ("f8", "f4", "i8", "u8", "u4", "i1", "u1")  # of arrays that travel
 
 
 @dataclass(frozen=True)
@@ -103,12 +107,7 @@ class Ring:
 def encode(x: Array, ring: Ring, *, n_clients: int = 1) -> Residues:
     """Return the residues (limbs, L) of numbers (L,); ValueError if one does not fit.
 
-    Parameters
-    ----------
-    x
-        (L,) numbers.
-    n_clients
-        How many clients' residues are to be summed.
+    One fits if the sum over so many clients cannot wrap.
 
     >>> encode(np.array([-1.0]), Ring(64, 8)) == np.uint64(2**64 - 2**8)
     array([[ True]])
@@ -141,13 +140,6 @@ def encode(x: Array, ring: Ring, *, n_clients: int = 1) -> Residues:
 
 def encode_whole(x: Integers, ring: Ring, *, n_clients: int = 1) -> Residues:
     """Return the residues (limbs, L) of integers (L,) as they are; ValueError if one is large.
-
-    Parameters
-    ----------
-    x
-        (L,) integers.
-    n_clients
-        How many clients' residues are to be summed.
 
     >>> encode_whole(np.array([-1, 7]), Ring(32, 0))
     array([[4294967295,          7]], dtype=uint32)
@@ -291,19 +283,8 @@ def readout_error(
     return moved / left
 
 
-PRIME = 2**521 - 1
-SHARE_BYTES = 66
-
-
 def share(secret: int, threshold: int, places: Sequence[int]) -> list[int]:
     """Return one share of a secret for each place, any `threshold` of which give it back.
-
-    Parameters
-    ----------
-    secret
-        From 0 to the prime.
-    places
-        Distinct integers above 0, where the polynomial is evaluated.
 
     >>> shares = share(42, 2, [1, 2, 3])
     >>> combine({1: shares[0], 3: shares[2]})
@@ -318,7 +299,13 @@ def share(secret: int, threshold: int, places: Sequence[int]) -> list[int]:
     if len(set(places)) != len(places) or not all(0 < x < PRIME for x in places):
         raise ValueError("the places of shares must be distinct integers above 0")
     coefficients = [secrets.randbelow(PRIME) for _ in range(threshold - 1)]
-    return [_value(secret, coefficients, x) for x in places]
+    values = []
+    for x in places:
+        value = 0
+        for coefficient in (*reversed(coefficients), secret):
+            value = (value * x + coefficient) % PRIME
+        values.append(value)
+    return values
 
 
 def combine(shares: Mapping[int, int]) -> int:
@@ -330,13 +317,6 @@ def combine(shares: Mapping[int, int]) -> int:
     places = tuple(sorted(shares))
     weights = _weights(places)
     return sum(w * shares[x] for w, x in zip(weights, places, strict=True)) % PRIME
-
-
-def _value(secret: int, coefficients: Sequence[int], x: int) -> int:
-    value = 0
-    for coefficient in reversed(coefficients):
-        value = (value + coefficient) * x % PRIME
-    return (value + secret) % PRIME
 
 
 @lru_cache(maxsize=256)
@@ -361,9 +341,6 @@ def _weights(places: tuple[int, ...]) -> tuple[int, ...]:
         weights.append(product * inverse * before % PRIME)
         inverse = inverse * below % PRIME
     return tuple(reversed(weights))
-
-
-_TYPES = ("f8", "f4", "i8", "u8", "u4", "i1", "u1")
 
 
 def as_bits(members: Collection[int], n_clients: int) -> Bytes:
@@ -568,7 +545,7 @@ def _is_whole(facts: Mapping[str, Any], arrays: Sequence[tuple[str, Any]], depth
 
 def _described(entry: Fact) -> tuple[str, tuple[int, ...]]:
     match entry:
-        case [str(code), list(shape)] if code in _TYPES and len(shape) <= 8:
+        case [str(code), list(shape)] if code in TYPES and len(shape) <= 8:
             if all(type(size) is int and 0 <= size < 2**32 for size in shape):
                 return code, tuple(shape)
     raise IntegrityError(f"an upload describes an array as {str(entry)[:80]}")

@@ -65,17 +65,6 @@ from catchment.privacy.secure_aggregation.ring import (
 from catchment.privacy.secure_aggregation.server_journal import Journal
 from catchment.wire import Message, join
 
-
-@dataclass(eq=False)
-class _Group:
-    """Masked uploads of one outline and one transcript, summed as they come."""
-
-    outline: Outline
-    told: bytes
-    total: Residues
-    members: set[int]
-
-
 STATES = {"update": "SEALED", "consistency": "SEALED", "unmask": "UNMASKED"}
 ENDS = "nothing was released"
 # How far the number of one client is followed beyond that of most. Far below what clients take at
@@ -85,6 +74,16 @@ LEAD = 1 << 10
 
 _counter = threading.Lock()
 _latest: dict[tuple[str, str], int] = {}
+
+
+@dataclass(eq=False)
+class _Group:
+    """Masked uploads of one outline and one transcript, summed as they come."""
+
+    outline: Outline
+    told: bytes
+    total: Residues
+    members: set[int]
 
 
 def next_number(federation: str, plan: str, after: int = 0) -> int:

@@ -24,12 +24,13 @@ client can send any numbers, as in the protocol with one server.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -39,8 +40,9 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from catchment.errors import IntegrityError, RuleError, TooFewClientsError
 from catchment.federation.algorithm import Additive, Memory, RoundContext, Upload
 from catchment.federation.protection import Read
+from catchment.privacy.ledger import PrivacyLedger
 from catchment.privacy.secure_aggregation import keys
-from catchment.privacy.secure_aggregation.protection import check_clients, check_rows
+from catchment.privacy.secure_aggregation.protection import SecureAggregation, check_clients
 from catchment.privacy.secure_aggregation.ring import (
     Outline,
     Residues,
@@ -52,9 +54,6 @@ from catchment.privacy.secure_aggregation.ring import (
 )
 from catchment.wire import Message, digest, join, serialize, split
 
-if TYPE_CHECKING:
-    from catchment.privacy.secure_aggregation.protection import SecureAggregation
-
 PROTOCOL = "catchment-two-servers-1"
 UPLOAD, BATCH, ANSWER = "secure-single", "secure-batch", "secure-answer"
 HELPER_KEY = "two-servers/helper"
@@ -64,6 +63,7 @@ TERMS |= dict.fromkeys(("min_clients", "bits", "length"), int)
 Signed = tuple[dict[str, Any], list[str]]
 LASTS = timedelta(days=90)  # how long a batch may be made of an upload
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+_DOOR = threading.Lock()  # held while a batch is answered: of two at once, one is the earlier
 
 
 def masked(
@@ -78,13 +78,10 @@ def masked(
     The seed depends on the numbers, so that the same data give the same masked numbers, and others
     another mask.
     """
-    ledger = context.ledger
-    if ledger is None:
-        from catchment.privacy.ledger import PrivacyLedger
-
-        ledger = PrivacyLedger(memory)
+    ledger = context.ledger or PrivacyLedger(memory)
     told = _told(agreed, context, payload)
-    made = upload(payload, replace(context, ledger=ledger, session=told.hex()))
+    known = replace(context, ledger=ledger, session=told.hex(), thick=agreed.check_rows)
+    made = upload(payload, known)
     check_clients(len(agreed.names), agreed.min_clients)
     parts = serialize(made)
     outline = Outline.of(parts)
@@ -95,7 +92,7 @@ def masked(
     if context.vault is not None:  # a device, which masks by itself; nobody else has its numbers
         numbers, box = context.vault.sealed(made, about, told, ring, len(agreed.names))
     else:
-        check_rows(made, rows_per_feature=agreed.rows_per_feature, min_clients=agreed.min_clients)
+        agreed.check_rows(made)
         numbers = encoded(parts, ring, n_clients=len(agreed.names))
         seed = ledger.secret(told + content_digest(outline, numbers))
         key = keys.derive(seed, salt=told, purpose=PROTOCOL)
@@ -140,17 +137,7 @@ def about_of(terms: Mapping[str, Any]) -> bytes:
 
 @final
 class TwoServerRound:
-    """The leader's half of a round: adds masked numbers, and has the helper take the masks off.
-
-    Parameters
-    ----------
-    agreed
-        The plan's secure aggregation; `agreed.assist` carries a batch to the helper.
-    context
-        The round.
-    min_clients
-        The fewest in a batch.
-    """
+    """The leader's half of a round: adds masked numbers, and has the helper take the masks off."""
 
     stages = ("update",)
 
@@ -323,6 +310,10 @@ class Helper:
 
         With the fingerprint of a plan file it says so, to who takes answers for one plan only.
         """
+        with _DOOR:
+            return self._answer(batch, plan)
+
+    def _answer(self, batch: bytes, plan: str) -> bytes:
         named = split(Message.from_bytes(batch), BATCH)
         signed = {name: check_sealed(self._agreed, name, one) for name, one in named.items()}
         terms = {name: one for name, (one, _) in signed.items()}
