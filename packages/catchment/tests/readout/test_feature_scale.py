@@ -16,6 +16,7 @@ import catchment as ct
 from catchment import Array
 from catchment.data import RAW, Recording
 from catchment.engine import run_locally
+from catchment.errors import PrecisionWarning
 from catchment.features import FeatureMap, Pipeline
 from catchment.federation import Plan
 from catchment.federation.learn import (
@@ -26,6 +27,7 @@ from catchment.federation.learn import (
 from catchment.federation.measure import left_out_losses
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.readout import (
+    FixedPoint,
     Readout,
     RidgeStatistics,
     accumulate,
@@ -192,3 +194,18 @@ def test_scores_of_rows_left_out_are_those_of_standardized_rows() -> None:
     honest = leave_one_out(statistics, readout, Z, Y, standardize=True)
     left = Y - (Y - readout(Z)) / (1 - leverage)[:, None]
     np.testing.assert_allclose(honest, left, rtol=1e-9)
+
+
+@pytest.mark.parametrize("bits", [None, 24])
+def test_features_that_hardly_vary_for_their_size_are_told_of(bits: int | None) -> None:
+    z = np.column_stack([np.sin(np.arange(400.0)), 1e6 + np.arange(400) % 2])
+    z = np.column_stack([z, np.full(400, 1234.5)])  # which does not vary, and is not told of
+    fixed = None if bits is None else FixedPoint.from_digits(24, np.array([20, 1, 4]), classes=True)
+    z = z if fixed is None else np.rint(z / fixed.scale) * fixed.scale
+    y = (np.arange(400.0) % 2)[:, None]
+    statistics = RidgeStatistics.from_states(z, y, fixed=fixed)
+    with pytest.warns(PrecisionWarning, match="1 of 3 features, such as number 1, vary by less"):
+        chosen_readout(statistics, 1e-3)
+    z[:, 1] -= 1e6
+    _, readout = chosen_readout(RidgeStatistics.from_states(z, y, fixed=fixed), 1e-3)
+    np.testing.assert_allclose(readout(z), y, atol=1e-2)

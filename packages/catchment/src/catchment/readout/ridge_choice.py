@@ -37,15 +37,16 @@ from catchment.readout.solve import (
     EPS,
     Spectrum,
     doubt,
-    feature_scale,
     for_raw_features,
     path_errors,
     rescaled,
+    scale_of,
     smallest_ridge,
     solve_path,
     solve_readout,
     squared_lengths,
     warn_of_edge,
+    warn_of_faint,
 )
 from catchment.readout.statistics import Readout, RidgeStatistics
 from catchment.wire.structure import APART
@@ -124,7 +125,8 @@ def chosen_readout(
     >>> chosen_readout(s, 0.5)[1].ridge, chosen_readout(s, "gcv")[1].ridge < 1e-4
     (0.5, True)
     """
-    scale, choice = feature_scale(statistics) if standardize else None, None
+    scale, choice = scale_of(statistics, standardize), None
+    warn_of_faint(statistics)
     if blocks:
         choice = choose_by_blocks(
             blocks, standardize=standardize, threads=threads, intercept=intercept
@@ -274,7 +276,7 @@ def choose_by_blocks(
             f"{len(filled)} of {len(blocks)} blocks have rows; leaving one out needs at least 2"
         )
     total = reduce(add, filled)
-    scale = feature_scale(total) if standardize else None
+    scale = scale_of(total, standardize)
     acted_on = rescaled(total, scale)
     weights = np.array(list(map(attrgetter("weight"), filled)))
 

@@ -131,6 +131,8 @@ def for_raw_features(readout: Readout, scale: Array | None) -> Readout:
 EPS: Final = float(np.finfo(np.float64).eps)
 STILL_FALLS = 0.8  # of the error, for half a power of ten: a smaller ridge would lower it further
 WORTH_TELLING = 1e-6  # share of the targets' variance: below it few miss digits
+FAINT = CONSTANT / 8  # share of the second moment: a variance below it may be rounding alone
+LARGE = 1e3  # features that are as large and hardly vary lack centering, smaller ones are at rest
 
 
 def smallest_ridge(statistics: RidgeStatistics) -> float:
@@ -177,6 +179,26 @@ def squared_lengths(statistics: RidgeStatistics) -> tuple[Array, Array]:
         return raw, raw
     centered = raw - known.feature_sum * (known.feature_sum / known.weight)
     return raw, np.where(centered > CONSTANT * raw, centered, 0.0)
+
+
+def warn_of_faint(statistics: RidgeStatistics) -> None:
+    """Warn of large features that vary by so little of their size that they count as constant.
+
+    >>> z = np.array([[1e6], [1e6 + 0.5]])
+    >>> warn_of_faint(RidgeStatistics.from_states(z - 1e6, z))
+    """
+    raw, centered = squared_lengths(statistics)
+    known = statistics.floats
+    left = raw - known.feature_sum * (known.feature_sum / max(known.weight, 1.0))
+    faint = (centered == 0) & (left > FAINT * raw) & (raw > LARGE**2 * known.weight)
+    if faint.any():
+        warnings.warn(
+            f"{faint.sum()} of {len(raw)} features, such as number {faint.argmax()}, vary by less "
+            "than a millionth of their size, too little for sums of products to tell, and count as "
+            "constant; center them in the map, by taking off a number near their mean",
+            PrecisionWarning,
+            stacklevel=3,
+        )
 
 
 def warn_of_edge(statistics: RidgeStatistics, ridges: Array, errors: Array) -> None:
