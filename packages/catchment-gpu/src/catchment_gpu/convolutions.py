@@ -26,7 +26,7 @@ from catchment.features.hydra import (
     weights,
 )
 from catchment.features.minirocket import POSITIONS, Schedule, _schedule
-from catchment_gpu.echo_state.cuda import (
+from catchment_gpu.cuda import (
     SHARED_BYTES,
     SMALL_SHARED_BYTES,
     available,

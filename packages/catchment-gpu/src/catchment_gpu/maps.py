@@ -35,7 +35,7 @@ from catchment.features import (
     inputs_with_norm,
 )
 from catchment.features.echo_state import ROUND
-from catchment_gpu.echo_state.layers import sin
+from catchment_gpu.echo_state import sin
 from catchment_gpu.rows import (
     NUMBERS,
     DeviceForm,

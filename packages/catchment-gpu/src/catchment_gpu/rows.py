@@ -19,7 +19,7 @@ from catchment import LARGEST, Array
 from catchment.features import FeatureMap, form_maker, warn_of_clipping
 
 # Files whose forms register themselves, as soon as one is asked for.
-FORMS = ("convolutions", "diagonal.form", "echo_state.form", "maps", "window_statistics")
+FORMS = ("convolutions", "diagonal.form", "echo_state", "maps", "window_statistics")
 NUMBERS = {"cpu": 1 << 18, "cuda": 1 << 24}  # of the inputs, and of the rows, of a block; about
 MOST_NUMBERS = {"cpu": 1 << 20, "cuda": 1 << 28}  # of a block of rows per step, at most
 SHARE = 96  # bytes of a GPU's memory for each of them: rounding and products take several copies

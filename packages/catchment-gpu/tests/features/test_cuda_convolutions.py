@@ -20,7 +20,7 @@ from catchment import Hydra, MiniRocket
 from catchment.features import hydra
 from catchment.features.minirocket import _schedule
 from catchment_gpu import competitions, counts_above, packed_features
-from catchment_gpu.echo_state import cuda_text
+from catchment_gpu.cuda import cuda_text
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from catchment import Integers
 from catchment.features import diagonal as kernels
+from catchment_gpu.cuda import cuda_text, kernel
 from catchment_gpu.diagonal.steps import Lanes, Units
-from catchment_gpu.echo_state.cuda import cuda_text, kernel
 
 WARP = 32
 MOST_THREADS = 512

@@ -23,10 +23,10 @@ from torch import Tensor
 from catchment import Array, Integers
 from catchment.features import DiagonalReservoir, form
 from catchment.features.diagonal import LIMIT, R_INPUT, STATE_DIGITS
+from catchment_gpu import cuda
 from catchment_gpu.diagonal import cuda_steps
 from catchment_gpu.diagonal import steps as torch_steps
 from catchment_gpu.diagonal.steps import Lanes, Units
-from catchment_gpu.echo_state import cuda
 from catchment_gpu.rows import DeviceForm, DeviceRows, block_numbers, limited
 
 LEAST_LANE = {"cpu": 64, "cuda": 512}  # steps

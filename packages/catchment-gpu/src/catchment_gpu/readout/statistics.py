@@ -267,15 +267,9 @@ def _joined(M: integers.Whole, F: int) -> integers.Whole:
     """Return the sums of rows [k; rest] from those of [h; l; rest], where k = 2^12 h + l."""
     unit = 1 << HALF
     below = integers.added(integers.multiplied(M[:F], unit), M[F : 2 * F])
-    tall = _stacked([below, M[2 * F :]], axis=0)
+    tall = np.concatenate([below, M[2 * F :]])
     beside = integers.added(integers.multiplied(tall[:, :F], unit), tall[:, F : 2 * F])
-    return _stacked([beside, tall[:, 2 * F :]], axis=1)
-
-
-def _stacked(parts: Sequence[integers.Whole], axis: int) -> integers.Whole:
-    if any(part.dtype == object for part in parts):
-        parts = [part.astype(object) for part in parts]
-    return np.concatenate(parts, axis=axis)
+    return np.concatenate([beside, tall[:, 2 * F :]], axis=1)
 
 
 def float_rows(columns: Columns, roots: Array) -> Tensor:

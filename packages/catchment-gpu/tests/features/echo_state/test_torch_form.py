@@ -14,9 +14,9 @@ import torch
 from catchment import Array
 from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import MixedActivation, Uniform
+from catchment_gpu import echo_state as torch_form
 from catchment_gpu import rows_on
 from catchment_gpu.echo_state import EchoStateForm, form_on
-from catchment_gpu.echo_state import form as torch_form
 from tests.features.echo_state.devices import DEVICES, one_thread  # noqa: F401  # a fixture
 
 CPU = torch.device("cpu")

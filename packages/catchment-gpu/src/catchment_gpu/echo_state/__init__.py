@@ -1,7 +1,0 @@
-"""Echo state networks on a torch device."""
-
-from __future__ import annotations
-
-from catchment.faces import face
-
-__all__, __getattr__, __dir__ = face(__name__)
