@@ -44,7 +44,6 @@ from numba.extending import overload
 from catchment import njit
 from catchment.features.echo_state import (
     DOT_MATH,
-    FIXED_MATH,
     RELU,
     ROUND,
     SAFE_MATH,
@@ -69,7 +68,7 @@ from catchment_research.plasticity.federated import (
 )
 
 ADAPT, MEASURE, DESCEND = range(3)
-EXACT_MATH = FIXED_MATH - {"contract"}
+EXACT_MATH = SAFE_MATH - {"contract"}
 LARGEST_DRIVE = 64.0
 HALF_WORD = 32  # squares are summed as two halves, so that no sum of them leaves 64 bits
 
@@ -80,7 +79,7 @@ LOW = (1 << HALF_WORD) - 1
 OUTPUTS, SLOPES, PRODUCTS = 2.0**24, 2.0**22, 2.0**30  # in which a batch is summed
 
 
-@njit(fastmath=FIXED_MATH | {"reassoc"}, error_model="numpy")
+@njit(fastmath=SAFE_MATH | {"reassoc"}, error_model="numpy")
 def exact_sum(row, mask):
     """Sum of numbers that a float64 holds whatever their order, over the lanes that count."""
     total = 0.0
@@ -89,7 +88,7 @@ def exact_sum(row, mask):
     return total
 
 
-@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
 def _outputs(code, g, s, G, top, p, y):
     """Round the drives p, cut them off, and write the outputs y of all lanes."""
     h, s30 = g + P16 - P16, s + P30 - P30
@@ -114,7 +113,7 @@ def _outputs(code, g, s, G, top, p, y):
             y[b] = fixed_linear(y[b], G)
 
 
-@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
 def _slopes(code, mean, printed, p, y, e, f, pe, pf):
     """Write what each lane adds to the four sums."""
     if code == TANH and printed:

@@ -37,7 +37,7 @@ from annotated_types import Ge, Gt, Le
 from catchment.arrays import Array, Factor, Integers, NonNegativeInt
 from catchment.compiling import njit
 from catchment.features.base import Arrays, FeatureMap, warn_of_clipping
-from catchment.features.echo_state.kernels import FIXED_MATH, fixed_sin
+from catchment.features.echo_state.kernels import SAFE_MATH, fixed_sin
 from catchment.features.echo_state.weights import (
     ROUND,
     Purpose,
@@ -55,6 +55,17 @@ Nonlinearity = Literal["products", "mix", "both", "none"]
 MEMORY = {"step": (1.0, 10.0), "recording": (1.0, 30.0)}
 STATES = 0.15  # share of the units
 BLOCK_STEPS = 4096  # steps whose rows are made together where rows are pooled
+
+EIGENVALUE_DIGITS, INPUT_WEIGHT_DIGITS, LEAK_DIGITS = 19, 18, 16
+MIX_DIGITS, BIAS_DIGITS = 12, 20
+MIXED = 3  # states that a mixed unit sees
+LIMIT = 8.0  # largest absolute value of inputs, drives and states
+INPUT_DIGITS, STATE_DIGITS, FACTOR_DIGITS, BENT_DIGITS = 24, 28, 23, 24
+R_INPUT, R_STATE, R_FACTOR, R_BENT = (
+    ROUND / 2**digits for digits in (INPUT_DIGITS, STATE_DIGITS, FACTOR_DIGITS, BENT_DIGITS)
+)
+R_BEND, R_SQUARE = ROUND / 2**22, ROUND / 2**20  # of what is bent, and of its square
+TOP = 1.0 - 2.0**-BENT_DIGITS
 
 
 @dataclass(frozen=True)
@@ -304,11 +315,6 @@ class DiagonalReservoir(FeatureMap):
         return self.checked_rows(self.row_of(carried[3], n))
 
 
-EIGENVALUE_DIGITS, INPUT_WEIGHT_DIGITS, LEAK_DIGITS = 19, 18, 16
-MIX_DIGITS, BIAS_DIGITS = 12, 20
-MIXED = 3  # states that a mixed unit sees
-
-
 @dataclass(frozen=True, eq=False)
 class Wiring:
     """Eigenvalues a + ib and input weights of k modes, and which states are multiplied or mixed."""
@@ -330,30 +336,20 @@ def most_products(n_states: int) -> int:
     return n_states + n_states * (n_states // 2)
 
 
-LIMIT = 8.0  # largest absolute value of inputs, drives and states
-INPUT_DIGITS, STATE_DIGITS, FACTOR_DIGITS, BENT_DIGITS = 24, 28, 23, 24
-R_INPUT, R_STATE, R_FACTOR, R_BENT = (
-    ROUND / 2**digits for digits in (INPUT_DIGITS, STATE_DIGITS, FACTOR_DIGITS, BENT_DIGITS)
-)
-R_BEND, R_SQUARE = ROUND / 2**22, ROUND / 2**20  # of what is bent, and of its square
-TOP = 1.0 - 2.0**-BENT_DIGITS
-PI = 3.141592653589793
-
-
 @njit(cache=True, error_model="numpy")
 def on_circle(v, out):
     """cos and sin (2, k) of pi v for v in 0..1, in fixed point of 24 digits."""
     for i in range(len(v)):
-        out[0, i] = fixed_sin(PI * (0.5 - v[i]), R_BENT, TOP)
-        out[1, i] = fixed_sin(PI * v[i], R_BENT, TOP)
+        out[0, i] = fixed_sin(math.pi * (0.5 - v[i]), R_BENT, TOP)
+        out[1, i] = fixed_sin(math.pi * v[i], R_BENT, TOP)
 
 
-@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
 def _cut(x):
     return min(max(x, -LIMIT), LIMIT)
 
 
-@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
 def _advance(drive, modes, ring):
     """Advance the rows re, im of modes, whose first two are a, b, and round them into the ring."""
     k = modes.shape[1]
@@ -370,14 +366,14 @@ def _advance(drive, modes, ring):
         ring[2 * k + i] = ring[i]
 
 
-@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
 def _follow(leak, p, q):
     """q follows p: (1 - leak) q + leak p in fixed point."""
     for i in range(len(q)):
         q[i] = (1.0 - leak[i]) * q[i] + leak[i] * p[i] + R_STATE - R_STATE
 
 
-@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
 def _products(u, ring, shifts, p):
     """Products of states and inputs, where the shift is negative, or of two states."""
     N, I = len(ring) // 2, len(u)
@@ -393,7 +389,7 @@ def _products(u, ring, shifts, p):
                 mine[i] = ring[i] * other[i] + R_STATE - R_STATE
 
 
-@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
 def _mixtures(ring, turns, M, p):
     """A bias and three states each, weighted, and bent."""
     N = len(ring) // 2
@@ -411,7 +407,7 @@ def _mixtures(ring, turns, M, p):
         p[i] = min(max(bent, -TOP), TOP)
 
 
-@njit(nogil=True, cache=True, fastmath=FIXED_MATH, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
 def run(u, first, W, shifts, turns, M, leak, modes, ring, q, out):
     """Advance over inputs u (T, I), and put the rows of the steps from the first on into out.
 

@@ -44,14 +44,37 @@ from numpy.typing import NDArray
 from catchment.arrays import Array, Booleans, Integers, PositiveInt, Seed
 from catchment.compiling import in_every_lane, njit, pointers
 from catchment.features.base import FeatureMap, handed, in_batches, power_of_two
-from catchment.features.echo_state.weights import Purpose, Words, distinct, log_uniform
+from catchment.features.echo_state.weights import ROUND, Purpose, Words, distinct, log_uniform
 
 # An input is an integer up to 2^22: nine channels of an output, 12 times that each, stay below
 # 2^31. Digits after the point are 16, fewer where the range leaves no room for them.
 INPUT_BITS, MOST_DIGITS = 22, 16
-
-
 Range = Annotated[float, Ge(1), Le(2**16)]  # of inputs, a power of two
+
+STEPS = 2**12  # of a task of one thread, unless one recording has more; its rows stay in the cache
+KERNELS = tuple(combinations(range(9), 3))  # the positions of the three weights 2
+N_KERNELS = len(KERNELS)
+MOST_CHANNELS = 9  # that one feature adds up
+MOST_LEVELS = 32  # dilations of one kernel
+GOLDEN = 2_654_435_769  # 2^32 divided by the golden ratio: its multiples fill a circle evenly
+# Of a kernel's positions first two that are both below 5 or both not: there are only sixteen such
+# pairs, and every kernel has one.
+_ORDERED = np.array([(a, b, c) if b < 5 else (b, c, a) for a, b, c in KERNELS])
+_OTHERS = np.array([sorted(set(range(9)) - set(kernel)) for kernel in KERNELS])
+POSITIONS: Integers = np.hstack([_ORDERED, _OTHERS])  # of the weights 2, then of -1
+_PAIR = 9 * POSITIONS[:, 0] + POSITIONS[:, 1]
+
+RECORDINGS = 16  # of noise, of which each feature takes one
+LONGEST = 4096  # steps of noise; dilations of longer recordings are shortened in proportion
+WHITE = (1, 4)  # deviation of the white noise, as a fraction
+_MEAN, _DEVIATION = 8 * 255 // 2, 209  # of the sum of eight random bytes
+_AT_ONCE = 2**20  # outputs that are sorted at a time
+
+TILE = 1536  # steps whose sums stay in the first cache
+SHARED = 3  # kernels from which on a nine-tap sum of their own pays
+LANES = 16
+_ELEMENT, _INDEX = ir.IntType(32), ir.IntType(64)
+_VECTOR = ir.VectorType(_ELEMENT, LANES)
 
 
 @dataclass(frozen=True)
@@ -162,16 +185,6 @@ def _schedule(settings: MiniRocket, length: int, n_inputs: int) -> Schedule:
     return replace(made, scale=2.0**settings.digits)
 
 
-STEPS = 2**12  # of a task of one thread, unless one recording has more; its rows stay in the cache
-
-
-KERNELS = tuple(combinations(range(9), 3))  # the positions of the three weights 2
-N_KERNELS = len(KERNELS)
-MOST_CHANNELS = 9  # that one feature adds up
-MOST_LEVELS = 32  # dilations of one kernel
-GOLDEN = 2_654_435_769  # 2^32 divided by the golden ratio: its multiples fill a circle evenly
-
-
 @dataclass(frozen=True, eq=False)
 class FeatureList:
     """Features of recordings of one length, as integers (F,)."""
@@ -259,14 +272,6 @@ def channel_subsets(features: int, seed: int, n_inputs: int) -> tuple[tuple[int,
     return tuple(found)
 
 
-# Of a kernel's positions first two that are both below 5 or both not: there are only sixteen such
-# pairs, and every kernel has one.
-_ORDERED = np.array([(a, b, c) if b < 5 else (b, c, a) for a, b, c in KERNELS])
-_OTHERS = np.array([sorted(set(range(9)) - set(kernel)) for kernel in KERNELS])
-POSITIONS: Integers = np.hstack([_ORDERED, _OTHERS])  # of the weights 2, then of -1
-_PAIR = 9 * POSITIONS[:, 0] + POSITIONS[:, 1]
-
-
 @dataclass(frozen=True, eq=False)
 class Schedule:
     """Features in the order of the compiled loops, for recordings of one length."""
@@ -316,13 +321,6 @@ def scheduled(
         places=order.astype(np.int64),
         positions=np.where(padded, length, length - 8 * dilation),
     )
-
-
-RECORDINGS = 16  # of noise, of which each feature takes one
-LONGEST = 4096  # steps of noise; dilations of longer recordings are shortened in proportion
-WHITE = (1, 4)  # deviation of the white noise, as a fraction
-_MEAN, _DEVIATION = 8 * 255 // 2, 209  # of the sum of eight random bytes
-_AT_ONCE = 2**20  # outputs that are sorted at a time
 
 
 def noise(seed: int, n: int, length: int, n_inputs: int, one: int) -> NDArray[np.int32]:
@@ -386,11 +384,6 @@ def noise_biases(
         rank = listed.quantile[some] * n_outputs[some] >> 32
         biases[some] = found[np.arange(len(found)), rank]
     return biases
-
-
-TILE = 1536  # steps whose sums stay in the first cache
-SHARED = 3  # kernels from which on a nine-tap sum of their own pays
-ROUND = 1.5 * 2.0**52  # adding and subtracting it rounds to an integer, ties to even
 
 
 @njit(inline="always", error_model="numpy")
@@ -513,11 +506,6 @@ def outputs(X, which, kernels, dilations, first_channel, channels, out):
             low, high = max(0, -shift), min(T, T - shift)
             if low < high:
                 z[low:high] += weight * y[low + shift : high + shift]
-
-
-LANES = 16
-_ELEMENT, _INDEX = ir.IntType(32), ir.IntType(64)
-_VECTOR = ir.VectorType(_ELEMENT, LANES)
 
 
 def vectorized(returns=types.void):

@@ -18,7 +18,7 @@ from annotated_types import Ge, Le
 from catchment.arrays import Array, NonNegativeInt, PositiveInt
 from catchment.compiling import njit
 from catchment.features.base import Arrays, FeatureMap, warn_of_clipping
-from catchment.features.echo_state.kernels import FIXED_MATH
+from catchment.features.echo_state.kernels import SAFE_MATH
 from catchment.features.echo_state.weights import ROUND
 from catchment.parallel import ordered_map
 
@@ -129,7 +129,7 @@ class NVAR(FeatureMap):
         return self.checked_rows(rows), (known[max(0, len(known) - reach) :],)
 
 
-@njit(nogil=True, cache=True, fastmath=FIXED_MATH, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
 def monomials(u, first, delays, stride, order, limit, out):
     """Monomials of delayed inputs u (T, I), of the steps from the first on, into rows of out.
 

@@ -19,7 +19,7 @@ from annotated_types import Gt, Le
 from catchment.arrays import Array, PositiveInt
 from catchment.compiling import njit
 from catchment.features.base import FeatureMap, handed
-from catchment.features.echo_state.kernels import FIXED_MATH, fixed_sin
+from catchment.features.echo_state.kernels import SAFE_MATH, fixed_sin
 from catchment.features.echo_state.weights import ROUND, Purpose, Words, rounded, uniform
 
 Activation = Literal["cos", "relu"]
@@ -28,7 +28,6 @@ FARTHEST = 256.0  # largest absolute value of what they multiply
 LARGEST_WEIGHT = 64.0
 LARGEST_RELU = 64.0
 CLASS_BITS = 12  # of rectified features, where targets are classes
-PI = 3.141592653589793
 UNIFORMS = 12  # their sum has variance 1
 BLOCK_ROWS = 4096
 SINE_DIGITS = 24
@@ -112,7 +111,7 @@ class RandomFourierFeatures(FeatureMap):
         normal = np.full(n, -UNIFORMS / 2)
         for _ in range(UNIFORMS):
             normal += uniform(rng, n)
-        unit = self.scale / (2 * PI) if self.activation == "cos" else self.scale
+        unit = self.scale / (2 * np.pi) if self.activation == "cos" else self.scale
         W = rounded(normal * unit, WEIGHT_DIGITS).reshape(self._width, self.features)
         largest = float(np.abs(W).sum(axis=0).max()) * FARTHEST
         if largest >= 2.0 ** (53 - WEIGHT_DIGITS - VALUE_DIGITS):
@@ -141,7 +140,7 @@ class RandomFourierFeatures(FeatureMap):
         return np.split(z, np.cumsum([len(one) for one in given])[:-1])
 
 
-@njit(nogil=True, cache=True, fastmath=FIXED_MATH, error_model="numpy")
+@njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
 def cosines(turns):
     """cos of so many turns (n, F), in place; they have 28 binary digits after the point."""
     for t in range(turns.shape[0]):

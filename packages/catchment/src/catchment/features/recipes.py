@@ -32,6 +32,14 @@ from catchment.plugins import known, plugin
 from catchment.wire import Fact, Message
 from catchment.wire.kept import TODAY
 
+Made = TypeVar("Made", bound=Callable[..., Any])
+_FORMS: dict[tuple[str, type], Callable[..., Any]] = {}
+Allowed = Callable[[Message], bool]
+_ALLOWED: ContextVar[Allowed | None] = ContextVar("allowed", default=None)
+UNITS = 200  # of the reservoir
+LAGS = 48  # of a forecast, where there are columns for them
+FEWEST = 84  # kernels of MiniRocket: with less room than that it had better have all columns
+
 
 def is_told(own: object, told: object, parts: Message, adapted: bool) -> bool:
     """Return whether what was told is one's own setting."""
@@ -52,10 +60,6 @@ def is_told(own: object, told: object, parts: Message, adapted: bool) -> bool:
                 return False
             return np.array_equal(own, parts.arrays[k])
     return isinstance(own, bool) is isinstance(told, bool) and own == told
-
-
-Made = TypeVar("Made", bound=Callable[..., Any])
-_FORMS: dict[tuple[str, type], Callable[..., Any]] = {}
 
 
 def form(what: str, *kinds: type[FeatureMap]) -> Callable[[Made], Made]:
@@ -148,10 +152,6 @@ def library_class(name: str) -> Any:
         return plugin("maps", name) if name in known("maps") else None
     module, inside = LIBRARY[name]
     return getattr(importlib.import_module(f"catchment.features.{module}"), inside)
-
-
-Allowed = Callable[[Message], bool]
-_ALLOWED: ContextVar[Allowed | None] = ContextVar("allowed", default=None)
 
 
 @contextmanager
@@ -289,11 +289,6 @@ def _value(told: Any, arrays: Sequence[NDArray[Any]], classes: tuple[type, ...])
         case dict():
             raise TypeError(f"{str(told)[:40]} is no setting")
     return told
-
-
-UNITS = 200  # of the reservoir
-LAGS = 48  # of a forecast, where there are columns for them
-FEWEST = 84  # kernels of MiniRocket: with less room than that it had better have all columns
 
 
 @dataclass(frozen=True)

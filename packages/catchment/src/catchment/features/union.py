@@ -23,6 +23,9 @@ from catchment.compiling import njit
 from catchment.features.base import FeatureMap, handed, name_of
 from catchment.features.recipes import known_map
 
+DIGITS = 16  # of inputs, after the point
+RANGE = 64.0  # where inputs are cut off before they are squared
+
 
 @dataclass(frozen=True, init=False)
 class FeatureUnion(FeatureMap):
@@ -101,10 +104,6 @@ class FeatureUnion(FeatureMap):
             after = slice(self.washout - one.washout if self.per_step else 0, None)
             found.append(map(itemgetter(after), one.rows(inputs, threads=threads)))
         return list(map(partial(np.concatenate, axis=1), zip(*found, strict=True)))
-
-
-DIGITS = 16  # of inputs, after the point
-RANGE = 64.0  # where inputs are cut off before they are squared
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ ORDER = ("min", "q1", "median", "q3", "max")
 EDGES = (0.0, 1 / 64, 1 / 32, 1 / 16, 3 / 32, 1 / 8, 3 / 16, 1 / 4, 1 / 2, 1.0)
 N_BANDS = len(EDGES) - 1
 KINDS = ("mean", "sd", *ORDER, "log_step", *(f"band{k}" for k in range(N_BANDS)))
+FRACTION = 12  # binary digits of a logarithm after the point
 
 
 @dataclass(frozen=True)
@@ -223,9 +224,6 @@ def band_ends(length: int) -> tuple[Integers, Integers]:
     at = np.floor(np.array(EDGES) * half).astype(np.int64)
     first = np.minimum(at[:-1], max(half - 1, 0))
     return first, np.minimum(np.maximum(at[1:], first + 1), half)
-
-
-FRACTION = 12  # binary digits of a logarithm after the point
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

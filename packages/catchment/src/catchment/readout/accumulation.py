@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain
 from operator import add, attrgetter
@@ -31,7 +31,7 @@ from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap, Part
 from catchment.parallel import count_threads, ordered_map, single_blas_thread
 from catchment.plugins import plugin
-from catchment.readout.exact import Sums, target_pieces, whole_weights
+from catchment.readout.exact import Gram, statistics_of, target_pieces, whole_weights
 from catchment.readout.fixed_point import FixedPoint
 from catchment.readout.integers import added
 from catchment.readout.statistics import ANY_DEVICE, RidgeStatistics
@@ -371,10 +371,9 @@ def _step_statistics(
     features: FeatureMap, window: Sequence[Recording], n_threads: int, fixed: FixedPoint | None
 ) -> RidgeStatistics:
     """Return the statistics of a row per step; in fixed point weights are left out."""
-    sums, targets, roots = _sums_of(features, window, fixed)
-    parts = features.stacked(
-        [s.u for s in window], targets, roots, threads=n_threads, rounded=fixed is None
-    )
+    sums, inputs = _Sums.of(features, window, fixed), [s.u for s in window]
+    how: Any = {"threads": n_threads, "rounded": fixed is None}
+    parts = features.stacked(inputs, sums.targets, sums.roots, **how)
     if fixed is not None:
         # Integers come to the same in any order: a sum for each thread is enough.
         parts = [partial(_in_turn, parts[k::n_threads]) for k in range(min(n_threads, len(parts)))]
@@ -403,9 +402,9 @@ def _each_short(
     """Return the statistics of short sequences with equally many targets, each by itself."""
     if fixed is not None:
         whole_weights(np.array([s.weight for s in sequences]))
-    sums, targets, roots = _sums_of(features, sequences, fixed)
+    sums, inputs = _Sums.of(features, sequences, fixed), [s.u for s in sequences]
     found, total = {}, sums.empty()
-    for k, Z in features.stacked_each([s.u for s in sequences], targets, roots):
+    for k, Z in features.stacked_each(inputs, sums.targets, sums.roots):
         total.clear()
         total.add(Z)
         made = sums.statistics(Z.shape[1], total.result())
@@ -423,22 +422,39 @@ def _plus(one: Moments, other: Moments) -> Moments:
     return n + more, product + new if product.dtype == np.float64 else added(product, new)
 
 
-def _sums_of(
-    features: FeatureMap, window: Sequence[Recording], fixed: FixedPoint | None
-) -> tuple[Sums, list[Array], Array]:
-    """Return how sums are made, the targets, and roots of the weights, ones in fixed point."""
-    targets = recording_targets(window, per_step=True)
-    places: tuple[int, ...] = (0,)
-    K, roots = targets[0].shape[-1], np.ones(len(window))
-    if fixed is None:
-        roots = np.sqrt([s.weight for s in window])
-    else:
-        targets, places = target_pieces(targets, fixed)
-    name, constant = features.fingerprint, features.constant
-    return Sums(features.n_features, K * len(places), fixed, places, constant, name), targets, roots
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """How blocks of rows of a map, with the targets of some recordings, are summed."""
+
+    features: FeatureMap
+    fixed: FixedPoint | None
+    targets: list[Array]
+    places: tuple[int, ...]  # of their pieces
+    roots: Array  # of the recordings' weights, ones in fixed point
+
+    @classmethod
+    def of(
+        cls, features: FeatureMap, window: Sequence[Recording], fixed: FixedPoint | None
+    ) -> _Sums:
+        targets = recording_targets(window, per_step=True)
+        if fixed is None:
+            return cls(features, None, targets, (0,), np.sqrt([s.weight for s in window]))
+        return cls(features, fixed, *target_pieces(targets, fixed), np.ones(len(window)))
+
+    def empty(self) -> Gram:
+        """Return a new sum, to which the products of blocks are added."""
+        n = self.features.n_features + self.targets[0].shape[-1] + 1
+        return Gram(n, self.fixed, constant=self.features.constant)
+
+    def statistics(self, n_rows: int, M: Array) -> RidgeStatistics:
+        """Return the statistics of so many rows, from the upper triangle of all products."""
+        one = self.features
+        if self.fixed is None:
+            return RidgeStatistics.from_moments(M, n_rows, one.fingerprint, one.n_features)
+        return statistics_of(M, n_rows, self.fixed, self.places, one.constant, one.fingerprint)
 
 
-def _moments(sums: Sums, part: Part, n_sums: int = 1, *, helped: bool = False) -> Moments:
+def _moments(sums: _Sums, part: Part, n_sums: int = 1, *, helped: bool = False) -> Moments:
     """Return the moments of all blocks of a part.
 
     Blocks go to each of some sums in turn, whether threads help or not, so that the result is the

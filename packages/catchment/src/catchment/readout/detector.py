@@ -59,6 +59,8 @@ from catchment.readout.storage import (
 from catchment.wire import SAME, Kind, Shape, Structure, Triangle
 
 Shrinkage = Fraction | Literal["auto"]
+Score = Literal["features", "error"]
+NORMAL, ANOMALY = "normal", "anomaly"
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,9 +177,6 @@ class MahalanobisDetector(Structure):
             ) from error
 
 
-Score = Literal["features", "error"]
-
-
 @dataclass(frozen=True, eq=False)
 class Scoring(Structure):
     """What is normal, of features or of forecast errors, and how scores of rows follow.
@@ -240,9 +239,6 @@ def averaged(scores: Array, n_rows: int) -> Array:
     before = np.concatenate([np.zeros(n_rows - 1), scores])
     total = np.lib.stride_tricks.sliding_window_view(before, n_rows).sum(axis=1)
     return np.asarray(total / np.minimum(np.arange(len(scores)) + 1, n_rows))
-
-
-NORMAL, ANOMALY = "normal", "anomaly"
 
 
 @dataclass(frozen=True, eq=False)

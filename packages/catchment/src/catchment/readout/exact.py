@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import add
 from typing import Any
@@ -122,40 +121,6 @@ class Gram:
             return sums
         carried = self.carried.reshape(shape)[:n, :n]
         return integers.added(integers.multiplied(carried, 1 << _CARRY), sums)
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """How blocks of rows [Z; Y'; 1] are summed; in fixed point the rows of Y' are pieces of
-    targets.
-
-    Parameters
-    ----------
-    n_targets
-        Rows of Y'.
-    places
-        Of the pieces of targets.
-    constant
-        Whether the first feature is 1 in every row.
-    """
-
-    n_features: int
-    n_targets: int
-    fixed: FixedPoint | None
-    places: tuple[int, ...]
-    constant: bool
-    fingerprint: str
-
-    def empty(self) -> Gram:
-        """Return a new sum, to which the products of blocks are added."""
-        return Gram(self.n_features + self.n_targets + 1, self.fixed, constant=self.constant)
-
-    def statistics(self, n_rows: int, M: Array) -> RidgeStatistics:
-        """Return the statistics of so many rows, from the upper triangle of all products."""
-        name, fixed = self.fingerprint, self.fixed
-        if fixed is None:
-            return RidgeStatistics.from_moments(M, n_rows, name, self.n_features)
-        return statistics_of(M, n_rows, fixed, self.places, self.constant, name)
 
 
 def target_pieces(targets: list[Array], fixed: FixedPoint) -> tuple[list[Array], tuple[int, ...]]:

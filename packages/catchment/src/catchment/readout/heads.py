@@ -1,8 +1,8 @@
-"""Classifiers from the sums of a ridge regression: other heads for the same upload.
+"""Other uses of the sums of a ridge regression on one-hot targets: heads, and known classes.
 
-With one-hot targets column k of C = Z'Y is the sum of the features of class k, and the target sums
-n_k count its rows. So the class means m_k = C_k / n_k are known, and so are the covariance of all
-rows, (G - n m m') / (n - 1), and the one within classes, (G - sum_k n_k m_k m_k') / n. Linear
+Column k of C = Z'Y is the sum of the features of class k, and the target sums n_k count its rows.
+So the class means m_k = C_k / n_k are known, and so are the covariance of all rows,
+(G - n m m') / (n - 1), and the one within classes, (G - sum_k n_k m_k m_k') / n. Linear
 discriminant analysis (Fisher 1936) needs no more:
 
     score_k(z) = z'S^-1 m_k - m_k'S^-1 m_k / 2 + log p_k
@@ -10,9 +10,8 @@ discriminant analysis (Fisher 1936) needs no more:
 It is the head of FedCGS (Guan et al., AAAI 2025), which takes the covariance of all rows, and one
 of those of GH-OFL (Turazza et al., ICLR 2026). With S a multiple of the identity and equal p_k it
 is the nearest class mean. FED3R (Fani et al., ICML 2024) divides the ridge weights of each class
-by their length, so that frequent classes are not preferred.
-
-Every head is a `Readout`: what predicts, saves, exports and evaluates one takes them all.
+by their length, so that frequent classes are not preferred. Every head is a `Readout`: what
+predicts, saves, exports and evaluates one takes them all.
 
 The squared Mahalanobis distance of z from class k, divided by the number of features,
 
@@ -22,10 +21,9 @@ with a covariance shrunk to a multiple of the identity, tells what is no known c
 al., NeurIPS 2018); a classifier's own scores only compare the classes that it has. One covariance
 for all classes is known from the plain sums, one for each class needs sums by class.
 
-Statistics of more classes: a class is a column, and one that is new is a column of zeros.
-
-Whoever has no row of a class has zeros in its column of C and of Y'Y, and counts none. So sums over
-three classes are sums over four, and those of a client with the fourth are added by `+`.
+A class is a column. Whoever has no row of it has zeros in its column of C and of Y'Y, and counts
+none: so sums over three classes are sums over four, and those of a client with the fourth are added
+by `+`.
 """
 
 from __future__ import annotations

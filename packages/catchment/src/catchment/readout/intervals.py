@@ -30,6 +30,7 @@ from catchment.arrays import Array, Integers, Probability, check_type
 from catchment.wire import WEIGHT, Kind, Shape, Summable
 
 _ROUNDING = 1e-9  # 0.9 * 10 must not become rank 10
+PER_DECADE = 128  # edges: a width is at most 1.8 % too large
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,9 +158,6 @@ def log_edges(low: float = 1e-3, high: float = 1e6, per_decade: int = 64) -> Arr
     n_bins = int(np.ceil(np.log10(high / low) * per_decade - _ROUNDING))
     made = (low * 10.0 ** (k / per_decade) for k in range(n_bins))
     return np.array([*(float(f"{edge:.9g}") for edge in made), high])
-
-
-PER_DECADE = 128  # edges: a width is at most 1.8 % too large
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,9 @@
-"""A trained model: everything from a raw recording to a prediction, for numbers or for classes.
+"""Trained models, everything from a raw recording to a prediction, and how one owner trains one.
+
+A `Model` predicts numbers or classes. Of `PersonalModels` some clients have a readout (personal
+readouts) or a map (reservoirs that are only nearly the same) of their own, chosen by name;
+preparation, channels and classes are common to all. An `OpenSetModel` may answer "unknown": it is a
+classifier, and how far from its classes is too far.
 
 Classification is ridge regression on one-hot targets (Bacciu et al., IJCNN 2021). Its scores
 estimate class probabilities but are not confined to them. Without calibration, probabilities are
@@ -7,16 +12,9 @@ temperature fitted by maximum likelihood on held-out recordings (Guo et al., ICM
 are smoothed by one count per class (as in Platt 1999), so that it stays finite when every held-out
 recording is classified rightly.
 
-A model may answer "unknown": a classifier, and how far from its classes is too far.
-
-Models by client are everybody's, and for some clients one of their own, chosen by name. What
-differs between them is the readout (personal readouts) or the map (reservoirs that are only nearly
-the same); preparation, channels and classes are common to all.
-
-One owner's model, by the steps that a federation of one client takes, without any message.
-
-The scale is fitted, the statistics are summed and the readout is solved by the functions that
-clients and server use, so the result is theirs to the bit; mistakes in the data are plain errors.
+One owner learns by the steps that a federation of one client takes, without any message: the scale
+is fitted, the statistics are summed and the readout is solved by the functions that clients and
+server use, so the result is theirs to the bit; mistakes in the data are plain errors.
 """
 
 from __future__ import annotations
@@ -63,6 +61,12 @@ from catchment.wire import Message
 
 if TYPE_CHECKING:
     from catchment.readout.adapt import SelfTraining
+
+log = logging.getLogger(__name__)
+
+UNKNOWN = "unknown"
+BELIEVABLE = 6.0  # standard deviations from the mean target
+_KNOWN = ("means", "factors", "rows", "scale")  # of an open set's normal models
 
 
 @dataclass(frozen=True, eq=False)
@@ -402,10 +406,6 @@ def personal_models_of(held: Stored, use: Own = ()) -> PersonalModels:
     return PersonalModels(model_of(held, use), readouts, maps)
 
 
-UNKNOWN = "unknown"
-_KNOWN = ("means", "factors", "rows", "scale")
-
-
 @dataclass(frozen=True, eq=False)
 class OpenSetModel(Predictor):
     """A classifier with one more answer, "unknown", for what is far from all of its classes.
@@ -484,110 +484,6 @@ def open_model_of(held: Stored, use: Own = ()) -> OpenSetModel:
     return OpenSetModel(model_of(held, use), KnownClasses(*arrays), float(held.facts["threshold"]))
 
 
-def train(
-    pipeline: Pipeline | FeatureMap,
-    recordings: Iterable[Recording],
-    ridge: float = 1e-6,
-    *,
-    classes: Sequence[str] | None = None,
-    intercept: bool = True,
-    threads: int | None = None,
-) -> Model:
-    """Return the model that predicts the recordings' targets at a given ridge, with its statistics.
-
-    `catchment.fit` chooses map, ridge and classes by the data; this does what it is told.
-
-    Parameters
-    ----------
-    pipeline
-        A fitted preparation and a built map, or the map alone.
-    recordings
-        Raw, with targets; one-hot rows if there are classes.
-    ridge
-        One number.
-    classes
-        Names of the K targets if they are classes.
-
-    >>> from catchment import EchoState
-    >>> features = EchoState(30, seed=1).build(1, per_step=False)
-    >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
-    >>> data = [Recording.labeled(u, k % 2, 2) for k, u in enumerate(waves)]
-    >>> train(features, data, classes=("fast", "slow")).classify(waves[:3])
-    ['fast', 'slow', 'fast']
-    """
-    known = as_pipeline(pipeline)
-    statistics = accumulate(
-        known.features,
-        known.preprocessing.apply(recordings),
-        threads=threads,
-        classes=classes is not None,
-    )
-    scale = scale_of(statistics, known.features.standardize)
-    readout = solve_readout(statistics, ridge, intercept=intercept, scale=scale)
-    return Model(
-        known,
-        readout,
-        None if classes is None else tuple(classes),
-        statistics,
-        target_range=target_range(statistics),
-    )
-
-
-def solved_model(
-    before: Pipeline | FeatureMap,
-    statistics: RidgeStatistics,
-    readout: Readout,
-    choice: RidgeChoice | None = None,
-    *,
-    classes: tuple[str, ...] | None = None,
-    channels: tuple[str, ...] | None = None,
-) -> Model:
-    """Return the model of a readout, with what its sums tell: the range of targets, and the error.
-
-    Parameters
-    ----------
-    statistics
-        What the readout was solved from; the model does not keep them.
-    choice
-        How its ridge was chosen, which tells the error on new rows.
-
-    >>> from catchment import EchoState
-    >>> from catchment.readout.ridge_choice import chosen_readout
-    >>> features = EchoState(5).build(1, per_step=True)
-    >>> s = accumulate(features, [Recording(np.arange(9.0), np.arange(9.0) % 2)])
-    >>> choice, readout = chosen_readout(s, "gcv")
-    >>> solved_model(features, s, readout, choice).target_range.ravel().round(1)
-    array([-2.5,  3.4])
-    """
-    return Model(
-        before,
-        readout,
-        classes,
-        channels=channels,
-        target_range=None if classes is not None else target_range(statistics),
-        deviation=None if choice is None or classes is not None else choice.deviation,
-    )
-
-
-def target_range(statistics: RidgeStatistics, deviations: float = 6.0) -> Array | None:
-    """Return the lowest and the highest output (2, K) that training targets make believable.
-
-    Sums know no extremes, so these are means plus and minus a few standard deviations; None if
-    there are no rows.
-
-    >>> z = np.array([[0.0], [0.0]])
-    >>> target_range(RidgeStatistics.from_states(z, np.array([[1.0], [3.0]]))).ravel()
-    array([-4.,  8.])
-    """
-    if not statistics.weight > 0:
-        return None
-    statistics = statistics.floats
-    mean = statistics.target_sum / statistics.weight
-    squares = diagonal(statistics.target_gram) / statistics.weight
-    spread = deviations * np.sqrt(np.maximum(squares - mean**2, 0.0))
-    return np.array([mean - spread, mean + spread])
-
-
 def simplex_projection(scores: Array) -> Array:
     """Return the nearest rows (n, K) that are not negative and sum to 1.
 
@@ -644,7 +540,103 @@ def fitted_temperature(scores: Array, labels: Integers, weight: Array | None = N
     return float(np.sqrt(low * high))
 
 
-log = logging.getLogger(__name__)
+def train(
+    pipeline: Pipeline | FeatureMap,
+    recordings: Iterable[Recording],
+    ridge: float = 1e-6,
+    *,
+    classes: Sequence[str] | None = None,
+    intercept: bool = True,
+    threads: int | None = None,
+) -> Model:
+    """Return the model that predicts the recordings' targets at a given ridge, with its statistics.
+
+    `catchment.fit` chooses map, ridge and classes by the data; this does what it is told.
+
+    Parameters
+    ----------
+    pipeline
+        A fitted preparation and a built map, or the map alone.
+    recordings
+        Raw, with targets; one-hot rows if there are classes.
+    ridge
+        One number.
+    classes
+        Names of the K targets if they are classes.
+
+    >>> from catchment import EchoState
+    >>> features = EchoState(30, seed=1).build(1, per_step=False)
+    >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
+    >>> data = [Recording.labeled(u, k % 2, 2) for k, u in enumerate(waves)]
+    >>> train(features, data, classes=("fast", "slow")).classify(waves[:3])
+    ['fast', 'slow', 'fast']
+    """
+    known = as_pipeline(pipeline)
+    statistics = accumulate(
+        known.features,
+        known.preprocessing.apply(recordings),
+        threads=threads,
+        classes=classes is not None,
+    )
+    scale = scale_of(statistics, known.features.standardize)
+    readout = solve_readout(statistics, ridge, intercept=intercept, scale=scale)
+    names = None if classes is None else tuple(classes)
+    return Model(known, readout, names, statistics, target_range=target_range(statistics))
+
+
+def solved_model(
+    before: Pipeline | FeatureMap,
+    statistics: RidgeStatistics,
+    readout: Readout,
+    choice: RidgeChoice | None = None,
+    *,
+    classes: tuple[str, ...] | None = None,
+    channels: tuple[str, ...] | None = None,
+) -> Model:
+    """Return the model of a readout, with what its sums tell: the range of targets, and the error.
+
+    Parameters
+    ----------
+    statistics
+        What the readout was solved from; the model does not keep them.
+    choice
+        How its ridge was chosen, which tells the error on new rows.
+
+    >>> from catchment import EchoState
+    >>> from catchment.readout.ridge_choice import chosen_readout
+    >>> features = EchoState(5).build(1, per_step=True)
+    >>> s = accumulate(features, [Recording(np.arange(9.0), np.arange(9.0) % 2)])
+    >>> choice, readout = chosen_readout(s, "gcv")
+    >>> solved_model(features, s, readout, choice).target_range.ravel().round(1)
+    array([-2.5,  3.4])
+    """
+    return Model(
+        before,
+        readout,
+        classes,
+        channels=channels,
+        target_range=None if classes is not None else target_range(statistics),
+        deviation=None if choice is None or classes is not None else choice.deviation,
+    )
+
+
+def target_range(statistics: RidgeStatistics) -> Array | None:
+    """Return the lowest and the highest output (2, K) that training targets make believable.
+
+    Sums know no extremes, so these are means plus and minus a few standard deviations; None if
+    there are no rows.
+
+    >>> z = np.array([[0.0], [0.0]])
+    >>> target_range(RidgeStatistics.from_states(z, np.array([[1.0], [3.0]]))).ravel()
+    array([-4.,  8.])
+    """
+    if not statistics.weight > 0:
+        return None
+    statistics = statistics.floats
+    mean = statistics.target_sum / statistics.weight
+    squares = diagonal(statistics.target_gram) / statistics.weight
+    spread = BELIEVABLE * np.sqrt(np.maximum(squares - mean**2, 0.0))
+    return np.array([mean - spread, mean + spread])
 
 
 def fitted_pipeline(

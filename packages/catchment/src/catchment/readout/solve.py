@@ -58,6 +58,26 @@ from catchment.readout.statistics import (
     pack,
 )
 
+EPS: Final = float(np.finfo(np.float64).eps)
+STILL_FALLS = 0.8  # of the error, for half a power of ten: a smaller ridge would lower it further
+WORTH_TELLING = 1e-6  # share of the targets' variance: below it few miss digits
+FAINT = CONSTANT / 8  # share of the second moment: a variance below it may be rounding alone
+LARGE = 1e3  # features that are as large and hardly vary lack centering, smaller ones are at rest
+REMEDY: Final = "scale the inputs"
+
+# Of the solution in integers.
+WORD = 62  # binary digits of a piece of the matrix
+LEAST_GAIN = 3  # digits: a factor that finds fewer in a step is too far from the matrix
+ENOUGH, MOST = 75, 200  # digits of the largest weight before the first and the last look
+FURTHEST = 500  # digits after the point that count of what is left
+_FLOAT = 53
+
+# An eigendecomposition costs as much as this many Cholesky factorizations.
+SPECTRUM_FROM = 15
+WIDE = 2048  # features from which on it is worth to look for a spectrum of few rows
+# Times the trace of G and rounding: a larger ridge is beyond doubt, unless means are much larger.
+NEAR = 1024
+
 
 def scale_of(statistics: RidgeStatistics, standardize: bool) -> Array | None:
     """Return what features (F,) are divided by before a ridge acts, None if they are not.
@@ -126,13 +146,6 @@ def for_raw_features(readout: Readout, scale: Array | None) -> Readout:
     if scale is None:
         return readout
     return replace(readout, weights=readout.weights / np.asarray(scale)[:, None])
-
-
-EPS: Final = float(np.finfo(np.float64).eps)
-STILL_FALLS = 0.8  # of the error, for half a power of ten: a smaller ridge would lower it further
-WORTH_TELLING = 1e-6  # share of the targets' variance: below it few miss digits
-FAINT = CONSTANT / 8  # share of the second moment: a variance below it may be rounding alone
-LARGE = 1e3  # features that are as large and hardly vary lack centering, smaller ones are at rest
 
 
 def smallest_ridge(statistics: RidgeStatistics) -> float:
@@ -228,9 +241,6 @@ def warn_of_edge(statistics: RidgeStatistics, ridges: Array, errors: Array) -> N
     )
 
 
-REMEDY: Final = "scale the inputs"
-
-
 def _condition(statistics: RidgeStatistics) -> str:
     """Return the condition of the centered Gram matrix in words."""
     values = np.linalg.eigvalsh(statistics.lower_moments()[0])
@@ -238,13 +248,6 @@ def _condition(statistics: RidgeStatistics) -> str:
     if least <= EPS * most:
         return f"the Gram matrix has a condition beyond {1 / EPS:.0e}"
     return f"the Gram matrix has condition {most / least:.0e}"
-
-
-WORD = 62  # binary digits of a piece of the matrix
-LEAST_GAIN = 3  # digits: a factor that finds fewer in a step is too far from the matrix
-ENOUGH, MOST = 75, 200  # digits of the largest weight before the first and the last look
-FURTHEST = 500  # digits after the point that count of what is left
-_FLOAT = 53
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,13 +394,6 @@ class ExactSystem:
             product = part if product is None else product + (part << k * WORD)
         assert product is not None
         return product.T
-
-
-# An eigendecomposition costs as much as this many Cholesky factorizations.
-SPECTRUM_FROM = 15
-WIDE = 2048  # features from which on it is worth to look for a spectrum of few rows
-# Times the trace of G and rounding: a larger ridge is beyond doubt, unless means are much larger.
-NEAR = 1024
 
 
 def solve_readout(

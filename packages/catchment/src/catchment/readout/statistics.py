@@ -45,6 +45,14 @@ from catchment.wire import (
     Triangle,
 )
 
+ANY_DEVICE = " any device"  # after the fingerprint of statistics that depend on it
+FEW = 256  # rows of a matrix of which the places of a triangle are kept: clients are many then
+# A variance below this share of the second moment is rounding left by the subtraction of the mean.
+CONSTANT = 1e-12
+SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")  # as they travel
+_sums_of = attrgetter(*SUMS)
+_HEAVIEST = 2**53  # whole weights up to here are exact
+
 
 @dataclass(frozen=True, eq=False)
 class Readout:
@@ -102,9 +110,6 @@ class Readout:
         return cls(weights, intercept, ridge[0] if len(ridge) == 1 else cast(Any, ridge))
 
 
-ANY_DEVICE = " any device"  # after the fingerprint of statistics that depend on it
-
-
 def same_features(one: str, other: str) -> bool:
     """Whether statistics of two fingerprints are of one map, whatever devices and rows they took.
 
@@ -136,9 +141,6 @@ def matrix_size(length: int) -> int:
             f"{length} is not the length n(n+1)/2 of a packed triangle; pack a square matrix first"
         )
     return size
-
-
-FEW = 256  # rows of which the places of a triangle are kept: clients are many then
 
 
 @lru_cache(maxsize=8)
@@ -222,14 +224,6 @@ def diagonal_places(length: int) -> Integers:
     size = matrix_size(length)
     k = np.arange(size)
     return k * size - k * (k - 1) // 2
-
-
-# A variance below this share of the second moment is rounding left by the subtraction of the mean.
-CONSTANT = 1e-12
-
-SUMS = ("feature_sum", "target_sum", "gram", "cross", "target_gram")  # as they travel
-_sums_of = attrgetter(*SUMS)
-_HEAVIEST = 2**53  # whole weights up to here are exact
 
 
 @lru_cache(maxsize=64)

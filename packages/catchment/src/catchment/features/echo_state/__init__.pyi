@@ -6,7 +6,6 @@ from catchment.features.echo_state.echo_state import (
 )
 from catchment.features.echo_state.kernels import (
     DOT_MATH as DOT_MATH,
-    FIXED_MATH as FIXED_MATH,
     RELU as RELU,
     SAFE_MATH as SAFE_MATH,
     SIGMOID as SIGMOID,

@@ -52,9 +52,13 @@ from catchment.compiling import in_every_lane, njit, pointers
 from catchment.features.echo_state.weights import LINEAR_BOUND as LINEAR_BOUND
 from catchment.features.echo_state.weights import ROUND as ROUND
 
-# 'reassoc' would cancel the roundings; contraction is harmless because the products are exact.
-FIXED_MATH = {"contract", "nnan", "ninf", "nsz"}
+# 'reassoc' is left out on purpose: it would cancel the roundings by a large constant. In fixed
+# point contraction is harmless, because the products are exact.
+SAFE_MATH = {"contract", "nnan", "ninf", "nsz"}
+DOT_MATH = SAFE_MATH | {"reassoc"}
+TANH, SIGMOID, RELU, SIN, IDENTITY = range(5)
 
+# Of activations in fixed point.
 R24, R25, R26, R27 = (ROUND / 2**digits for digits in (24, 25, 26, 27))
 R29, R30, R36 = (ROUND / 2**digits for digits in (29, 30, 36))
 LARGEST = 20.0
@@ -76,7 +80,7 @@ def rounder(digits: int) -> float:
     return math.ldexp(ROUND, -digits)
 
 
-@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
 def growth(y):
     """e^y - 1 for y in 0..20 with 26 binary digits after the point."""
     shifted = y * LOG2E + ROUND
@@ -93,20 +97,20 @@ def growth(y):
     return scale * p + (scale - 1.0)
 
 
-@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
 def size_of_tanh(x, G, top):
     """|tanh| in fixed point of rounder G, at most `top`, the largest number below 1."""
     e = growth(min(abs(x + x) + R26 - R26, LARGEST))
     return min(e / (e + 2.0) + G - G, top)
 
 
-@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
 def fixed_tanh(x, G, top):
     """tanh in fixed point of rounder G, at most `top` in absolute value."""
     return math.copysign(size_of_tanh(x, G, top), x)
 
 
-@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
 def fixed_sigmoid(x, G, top):
     """The logistic function in fixed point: 1 - sigmoid(-x), exactly, and never 0 or 1."""
     e = growth(min(abs(x) + R26 - R26, LARGEST))
@@ -114,7 +118,7 @@ def fixed_sigmoid(x, G, top):
     return upper if x >= 0.0 else 1.0 - upper
 
 
-@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
 def fixed_sin(x, G, top):
     """sin in fixed point; arguments beyond 64 count as 64."""
     a = min(abs(x), FARTHEST)
@@ -134,17 +138,10 @@ def fixed_sin(x, G, top):
     return p * sign * math.copysign(1.0, x)
 
 
-@njit(inline="always", fastmath=FIXED_MATH, error_model="numpy")
+@njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")
 def fixed_linear(x, G):
     """x in fixed point, cut off at LINEAR_BOUND."""
     return min(max(x + G - G, -LINEAR_BOUND), LINEAR_BOUND)
-
-
-# 'reassoc' is left out on purpose: it may cancel the rounding by a large constant in the tanh.
-SAFE_MATH = {"contract", "nnan", "ninf", "nsz"}
-DOT_MATH = SAFE_MATH | {"reassoc"}
-
-TANH, SIGMOID, RELU, SIN, IDENTITY = range(5)
 
 
 def fast_tanh(x):

@@ -89,6 +89,11 @@ from catchment.wire.kept import KEPT_SETTINGS
 if TYPE_CHECKING:
     from catchment.features.echo_state.echo_state import EchoState, Reading
 
+DENSE_FROM = 0.25  # density from which a dense product beats the sparse rows...
+DENSE_UNITS = 300  # ...when there are at least this many units to fill a matrix product
+FORMAT = 1
+_one_at_a_time = Lock()
+
 
 def weight_digits(rows: Integers, values: Array, bounds: Array, bits: int) -> int:
     """Return the digits w after the point of a layer's weights.
@@ -114,10 +119,6 @@ def weight_digits(rows: Integers, values: Array, bounds: Array, bits: int) -> in
         if k.max(initial=0.0) < 2.0**wanted and sums.max() < 2.0 ** (53 - bits):
             return w
         w -= 1
-
-
-DENSE_FROM = 0.25  # density from which a dense product beats the sparse rows...
-DENSE_UNITS = 300  # ...when there are at least this many units to fill a matrix product
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,10 +290,6 @@ def _drawn(layer: LayerSettings, scale: float) -> LayerWeights:
         shift=frozen(np.full(N, layer.shift)),
         activation=layer.activations,
     )
-
-
-FORMAT = 1
-_one_at_a_time = Lock()
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,40 @@ from catchment.parallel import single_blas_thread
 if TYPE_CHECKING:
     from catchment.features.echo_state.reservoir import Program
 
+BLOCK_COLUMNS = 512  # steps times lanes of a block: it should stay in the cache
+LONE_STEPS = 480  # steps of a block with one lane: there a power of two slows the Gram product
+WINDOW = 1 << 17  # numbers rearranged ahead of the blocks
+WIDTHS = (1, 2, 8, 16, 32, 64)  # lanes of the kernels
+FEW_LANES = 2  # laid out step after step, and advanced one by one if the matrix is dense
+FEW = 8  # fewer sequences than this do not fill the narrowest lockstep kernel
+SUM_COLUMNS = 8 * BLOCK_COLUMNS  # steps times lanes of a block of which only the sum is kept
+FEW_UNUSED = 0.125  # share of unused columns up to which they are zeroed in float64
+
+# How long sequences are cut, in float64...
+TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-6}
+MARGIN = 1.25  # on the measured warm-up
+PLACES = 4  # of the sequence where the warm-up is measured, each with two opposite starts
+PROBE_BLOCK = 512  # columns of a probe's block: 64 steps of eight lanes
+# ...and in fixed point.
+CLOSE = 8  # steps of fixed point within which two states count as the same
+# Loudness of the inputs under which opposite starts must come together. Not zero: without motion
+# the roundings stand still, and so do the states, some steps apart.
+LOUDNESS = (1.0, 0.25, 1 / 16, 1 / 64)
+LONGEST_WARMUP = 4096  # a reservoir that remembers for longer is never cut
+LENGTH = 4  # length of a part, in warm-ups...
+LEAST_LENGTH = 1536  # ...or this, if it is more
+
+# Nanoseconds per non-zero (or dense entry) and step, measured; only their ratios matter. Up to
+# 32 lanes a matrix product spends its time on rearranging the matrix.
+_SPARSE_COST = {1: 0.65, 2: 0.6, 8: 0.57, 16: 0.88, 32: 1.85, 64: 3.9}
+_DENSE_COST = {1: 0.09, 2: 0.12, 8: 0.66, 16: 0.90, 32: 1.6, 64: 2.8}
+_UNIT_COST = 1.2
+
+Rows = NDArray[np.floating[Any]]
+Step = Callable[[int, int, Rows, Rows, Rows], None]
+Pool = Literal["last", "mean", "mean_std", "max"]
+POOLS: tuple[Pool, ...] = ("last", "mean", "mean_std", "max")
+
 
 def inputs_in_fixed_point(u: Array, bits: int, reach: float) -> int:
     """Cut inputs (T, I), in one piece, off at the range and round them; return how many were.
@@ -56,16 +90,6 @@ def inputs_in_fixed_point(u: Array, bits: int, reach: float) -> int:
     from catchment.features.echo_state.kernels import round_inputs
 
     return int(round_inputs(u.reshape(-1), np.ldexp(ROUND, -bits), reach))
-
-
-BLOCK_COLUMNS = 512  # steps times lanes of a block: it should stay in the cache
-LONE_STEPS = 480  # steps of a block with one lane: there a power of two slows the Gram product
-WINDOW = 1 << 17  # numbers rearranged ahead of the blocks
-
-WIDTHS = (1, 2, 8, 16, 32, 64)  # lanes of the kernels
-FEW_LANES = 2  # laid out step after step, and advanced one by one if the matrix is dense
-
-Rows = NDArray[np.floating[Any]]
 
 
 def preferred_lanes(programs: Sequence[Program], n_sequences: int) -> int:
@@ -87,9 +111,6 @@ def padded_lanes(n_lanes: int) -> int:
     [1, 2, 8, 16, 64]
     """
     return next(width for width in WIDTHS if width >= n_lanes)
-
-
-Step = Callable[[int, int, Rows, Rows, Rows], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,20 +283,6 @@ class _Layer:
             kernels.lockstep(*rows, *units, U, X, flat, P, S, sums, width, fixed)
 
 
-TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-6}
-MARGIN = 1.25  # on the measured warm-up
-PLACES = 4  # of the sequence where the warm-up is measured, each with two opposite starts
-PROBE_BLOCK = 512  # columns of a probe's block: 64 steps of eight lanes
-
-CLOSE = 8  # steps of fixed point within which two states count as the same
-# Loudness of the inputs under which opposite starts must come together. Not zero: without motion
-# the roundings stand still, and so do the states, some steps apart.
-LOUDNESS = (1.0, 0.25, 1 / 16, 1 / 64)
-LONGEST_WARMUP = 4096  # a reservoir that remembers for longer is never cut
-LENGTH = 4  # length of a part, in warm-ups...
-LEAST_LENGTH = 1536  # ...or this, if it is more
-
-
 def segment_starts(programs: Sequence[Program], u: Array, washout: int) -> tuple[list[int], int]:
     """Return the first step of each segment and the warm-up ahead of it; one if none pay."""
     T = len(u) - washout
@@ -324,13 +331,6 @@ def best_width(programs: Sequence[Program], n_lanes: int) -> int:
     widths = [n for n in WIDTHS if n != FEW_LANES or n_lanes <= FEW]
     costs = {n: -(-n_lanes // n) * _step_cost(programs, n) for n in widths}
     return min(costs, key=costs.__getitem__)
-
-
-# Nanoseconds per non-zero (or dense entry) and step, measured; only their ratios matter. Up to
-# 32 lanes a matrix product spends its time on rearranging the matrix.
-_SPARSE_COST = {1: 0.65, 2: 0.6, 8: 0.57, 16: 0.88, 32: 1.85, 64: 3.9}
-_DENSE_COST = {1: 0.09, 2: 0.12, 8: 0.66, 16: 0.90, 32: 1.6, 64: 2.8}
-_UNIT_COST = 1.2
 
 
 def _step_cost(programs: Sequence[Program], n_lanes: int) -> float:
@@ -442,9 +442,6 @@ def joints_agree(programs: Sequence[Program], starts: Array, ends: Array) -> boo
     """Whether states (N, B) after warm-up equal the ends of the segments before them."""
     gap = np.abs(starts[:, 1:] - ends[:, :-1]).max(initial=0.0)
     return bool(gap <= _tolerance(programs))
-
-
-FEW = 8  # fewer sequences than this do not fill the narrowest lockstep kernel
 
 
 class SegmentsError(Exception):
@@ -559,11 +556,6 @@ def run_batch(programs: Sequence[Program], batch: Batch, **how: Any) -> Iterator
         yield block
     if not joints_agree(programs, starts, ends):
         raise SegmentsError
-
-
-Pool = Literal["last", "mean", "mean_std", "max"]
-SUM_COLUMNS = 8 * BLOCK_COLUMNS  # steps times lanes of a block of which only the sum is kept
-POOLS: tuple[Pool, ...] = ("last", "mean", "mean_std", "max")
 
 
 def pooled_rows(
@@ -734,9 +726,6 @@ def _whole(sums: Array, digits: NDArray[np.integer], kind: type) -> NDArray[Any]
     if kind is object:
         return np.array([int(value) for value in scaled.flat], dtype=object).reshape(scaled.shape)
     return np.asarray(scaled.astype(np.int64))
-
-
-FEW_UNUSED = 0.125  # share of unused columns up to which they are zeroed in float64
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,9 +48,7 @@ from catchment.features.echo_state.weights import (
 if TYPE_CHECKING:
     from catchment.features.echo_state.reservoir import Reservoir
 
-
 SIGNED = ("ring", "delay_line", "cycle_jumps", "permutation")
-
 
 # The values that settings of one layer may have; `check_fields` holds a reservoir to them.
 Units = Annotated[int, Ge(1), Lt(2**32)]
@@ -70,6 +68,21 @@ Activation = Literal["tanh", "sigmoid", "relu", "sin", "identity"]
 Inputs = Annotated[int, Ge(0), Lt(2**32)]
 StateBits = Annotated[int, Ge(LEAST_DIGITS), Le(MOST_DIGITS)]
 InputRange = Annotated[float, Ge(2**-8), Le(2**8)]  # a power of two
+
+DEFAULT_CONNECTIONS = 10
+DEFAULT_REWIRING = 0.1
+DEFAULT_JUMP_WEIGHT = 0.5
+
+_WHOLE = ("units", "inputs", "connections", "jump", "input_connections", "seed")  # integers
+_APPLIES = {  # topologies that a setting is for
+    "density": ("random",),
+    "connections": ("random", "small_world", "scale_free"),
+    "rewiring": ("small_world",),
+    "jump": ("cycle_jumps",),
+    "jump_weight": ("cycle_jumps",),
+    "random_signs": SIGNED,
+}
+_LEAST_UNITS = {"small_world": 3, "scale_free": 2, "cycle_jumps": 4}
 
 
 def cut_of(value: Any, name: str) -> tuple[int, int]:
@@ -233,23 +246,10 @@ class LayerSettings:
 
 
 _OF_WIRING = [one.name for one in fields(LayerSettings)][:10]
-DEFAULT_CONNECTIONS = 10
-DEFAULT_REWIRING = 0.1
-DEFAULT_JUMP_WEIGHT = 0.5
 
-# Settings of which each layer may have its own, and those that are integers.
+# Settings of which each layer may have its own.
 PER_LAYER = [one.name for one in fields(LayerSettings)]
 PER_LAYER = [*(name for name in PER_LAYER if name not in ("seed", "layer", "inputs")), "scale"]
-_WHOLE = ("units", "inputs", "connections", "jump", "input_connections", "seed")
-_APPLIES = {
-    "density": ("random",),
-    "connections": ("random", "small_world", "scale_free"),
-    "rewiring": ("small_world",),
-    "jump": ("cycle_jumps",),
-    "jump_weight": ("cycle_jumps",),
-    "random_signs": SIGNED,
-}
-_LEAST_UNITS = {"small_world": 3, "scale_free": 2, "cycle_jumps": 4}
 
 
 def plain(value: object) -> object:

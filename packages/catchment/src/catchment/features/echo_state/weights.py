@@ -44,6 +44,49 @@ from catchment.features.base import handed
 from catchment.parallel import single_blas_thread
 
 Words64 = NDArray[np.uint64]
+Vector = NDArray[np.complex128]
+
+ACTIVATIONS = ("tanh", "sigmoid", "relu", "sin", "identity")
+LEAST_DIGITS, MOST_DIGITS = 8, 24  # of states in fixed point
+DEFAULT_RANGE = 8.0  # largest absolute value of an input
+MOST_WEIGHT_DIGITS = 20  # likewise
+ROUND = 6755399441055744.0  # 1.5 2^52: adding and subtracting it rounds to integers
+LINEAR_BOUND = 8.0  # relu and identity have none of their own, and are cut off here
+BOUNDED = tuple(ACTIVATIONS.index(name) for name in ("tanh", "sigmoid", "sin"))
+
+# The arrays of a layer as it travels.
+_UNIT = ("bias", "leak", "gain", "shift", "activation")
+_SPARSE = ("starts", "columns", "values")
+_MATRIX = (np.int64, np.uint32, np.float64, np.int64)  # kinds of the arrays of a matrix
+_KINDS = (*[np.float64] * 4, np.uint8, *_MATRIX, *_MATRIX)  # and of a layer
+
+# How eigenvalues are found.
+DENSE_UP_TO = 250  # units, without an iteration; twice as many where connections are few
+FEW = 3  # connections of a unit
+DENSE_AT_MOST = 4000
+DENSE_FROM = 0.25  # share of non-zeros
+N_EIGENVALUES = 6
+SUBSPACE, LARGE_SUBSPACE, WIDE_SUBSPACE = 60, 120, 400  # of few units, of many, of hard cases
+RESTARTS = 150
+TOLERANCE = 1e-12
+DROPPED = 0.7  # share of a vector's length below which it is made orthogonal once more
+NOTHING = 1e-14  # share of it that is left by rounding alone
+
+# How a radius is made exact.
+RADIUS_BITS = 20  # significant, of a common radius
+NEAR = Fraction(1, 10**9)  # share of the radius within which it is on the edge of a rounding
+ACCURACY = 1e-12  # share of an eigenvalue by which its quotient may be wrong at most
+ALIKE = 1e-9  # share by which eigenvalues differ that may each be the largest
+CLUSTER = 1e-5  # share within which a value that is there several times is found
+MOST_ALIKE = 4  # of these that are looked at: the many of a periodic matrix are of one size
+MOST_EXPONENT = 100  # of the largest weight that is taken as it is
+SHIFT = 1.0 + 2.0**-42  # beside the eigenvalue, where no pivot is zero
+INVERSE_STEPS = 3
+ENOUGH = 1e-20  # as ACCURACY, with which no more steps are made
+BLOCK = 1 << 16  # entries that are integers at a time, about
+VECTOR_DIGITS = 60  # binary, of the vectors in a quotient
+ROOT_DIGITS = 192  # binary, of a root
+LOGARITHMS = Context(prec=50)  # correctly rounded, so that every machine has the same
 
 
 class Purpose(IntEnum):
@@ -213,17 +256,6 @@ def orthogonal(rng: Words, n: int) -> Array:
     return Q
 
 
-ACTIVATIONS = ("tanh", "sigmoid", "relu", "sin", "identity")
-
-
-LEAST_DIGITS, MOST_DIGITS = 8, 24  # of states in fixed point
-DEFAULT_RANGE = 8.0  # largest absolute value of an input
-MOST_WEIGHT_DIGITS = 20
-ROUND = 6755399441055744.0  # 1.5 2^52: adding and subtracting it rounds to integers
-LINEAR_BOUND = 8.0  # relu and identity have none of their own, and are cut off here
-BOUNDED = tuple(ACTIVATIONS.index(name) for name in ("tanh", "sigmoid", "sin"))
-
-
 @dataclass(frozen=True, eq=False)
 class SparseRows:
     """A matrix (n_rows, n_columns) by its non-zeros, row after row, columns ascending.
@@ -345,12 +377,6 @@ def rounded(values: Array, digits: int | Integers) -> Array:
     return found
 
 
-_UNIT = ("bias", "leak", "gain", "shift", "activation")
-_SPARSE = ("starts", "columns", "values")
-_MATRIX = (np.int64, np.uint32, np.float64, np.int64)  # kinds of the arrays of a matrix
-_KINDS = (*[np.float64] * 4, np.uint8, *_MATRIX, *_MATRIX)  # and of a layer
-
-
 def layer_arrays(layer: LayerWeights) -> tuple[NDArray[Any], ...]:
     """Return the numbers of a layer as arrays, in a fixed order; `layers_of` reads them."""
     arrays: list[NDArray[Any]] = [getattr(layer, name) for name in _UNIT]
@@ -387,35 +413,6 @@ def _sparse(
     if not (inside and (np.diff(starts) >= 0).all() and (columns < max(n_columns, 0)).all()):
         raise ValueError("a sparse matrix points outside itself")
     return SparseRows(starts, columns, values, n_columns)
-
-
-DENSE_UP_TO = 250  # twice as many where connections are few
-FEW = 3  # connections of a unit
-DENSE_AT_MOST = 4000
-DENSE_FROM = 0.25  # share of non-zeros
-N_EIGENVALUES = 6
-SUBSPACE, LARGE_SUBSPACE, WIDE_SUBSPACE = 60, 120, 400  # of few units, of many, of hard cases
-RESTARTS = 150
-TOLERANCE = 1e-12
-DROPPED = 0.7  # share of a vector's length below which it is made orthogonal once more
-NOTHING = 1e-14  # share of it that is left by rounding alone
-
-RADIUS_BITS = 20  # significant, of a common radius
-NEAR = Fraction(1, 10**9)  # share of the radius within which it is on the edge of a rounding
-ACCURACY = 1e-12  # share of an eigenvalue by which its quotient may be wrong at most
-ALIKE = 1e-9  # share by which eigenvalues differ that may each be the largest
-CLUSTER = 1e-5  # share within which a value that is there several times is found
-MOST_ALIKE = 4  # of these that are looked at: the many of a periodic matrix are of one size
-MOST_EXPONENT = 100  # of the largest weight that is taken as it is
-SHIFT = 1.0 + 2.0**-42  # beside the eigenvalue, where no pivot is zero
-INVERSE_STEPS = 3
-ENOUGH = 1e-20  # as ACCURACY, with which no more steps are made
-BLOCK = 1 << 16  # entries that are integers at a time, about
-VECTOR_DIGITS = 60  # binary, of the vectors in a quotient
-ROOT_DIGITS = 192  # binary, of a root
-LOGARITHMS = Context(prec=50)  # correctly rounded, so that every machine has the same
-
-Vector = NDArray[np.complex128]
 
 
 def spectral_radius(W: SparseRows) -> float:
