@@ -413,7 +413,7 @@ def counts_above(U, scale, limit, pad, groups, channels, features, out):
     features
         (F, 2) number of the kernel and whether it is padded; (F,) biases; (F,) columns in `out`;
         (84, 9) positions of all kernels with the weight 2, then with -1. Features that share the
-        first two positions and the padding are neighbors.
+        first two positions are neighbors.
     """
     n, T, I = U.shape
     row = pad + T + pad + LANES
@@ -457,8 +457,8 @@ def _count_shared(y, triple, where, features, sums, pair, out):
         n = min(TILE, T - start)
         base = pad + start - 4 * d  # the first tap of the tile's first step
         minus_nine(y, base, d, n, sums)
-        known, f = -1, begin
-        while f < end:
+        known = -1
+        for f in range(begin, end):
             k = kinds[f, 0]
             shares = 9 * positions[k, 0] + positions[k, 1]
             if shares != known:
@@ -468,21 +468,9 @@ def _count_shared(y, triple, where, features, sums, pair, out):
             skip, stop = 0, n
             if kinds[f, 1] == 0:
                 skip, stop = max(0, 4 * d - start), min(n, T - 4 * d - start)
-            at_c = base + skip + positions[k, 2] * d
-            two = False
-            if f + 1 < end and kinds[f, 1] == kinds[f + 1, 1]:
-                k = kinds[f + 1, 0]
-                two = 9 * positions[k, 0] + positions[k, 1] == known
             if skip < stop:
-                if two:
-                    at_d = base + skip + positions[k, 2] * d
-                    limits = (biases[f], biases[f + 1])
-                    found = count_two(pair, skip, triple, at_c, at_d, stop - skip, limits)
-                    out[places[f]] += found & 0xFFFFFFFF
-                    out[places[f + 1]] += found >> 32
-                else:
-                    out[places[f]] += count_pair(pair, skip, triple, at_c, stop - skip, biases[f])
-            f += 2 if two else 1
+                at_c = base + skip + positions[k, 2] * d
+                out[places[f]] += count_pair(pair, skip, triple, at_c, stop - skip, biases[f])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -553,22 +541,19 @@ def _steps(builder, n):
     return cgutils.for_range_slice(builder, _index(0), end, _index(LANES))
 
 
-def _counts(builder, n, values_at, biases):
-    """Return in how many of n steps each value of values_at(t) is above its bias."""
-    limits = [in_every_lane(builder, bias, _VECTOR) for bias in biases]
-    zero = ir.Constant(_VECTOR, [0] * LANES)
-    totals = [cgutils.alloca_once_value(builder, zero) for _ in biases]
+def _count(builder, n, value_at, bias):
+    """Return in how many of n steps the value at a step is above a bias."""
+    limit, zero = in_every_lane(builder, bias, _VECTOR), ir.Constant(_VECTOR, [0] * LANES)
+    total = cgutils.alloca_once_value(builder, zero)
 
     def add(t, inside=None):
-        for value, limit, total in zip(values_at(t), limits, totals, strict=True):
-            above = builder.icmp_signed(">", value, limit)
-            if inside is not None:
-                above = builder.and_(above, inside)
-            ones = builder.sext(above, _VECTOR)  # -1 where it is above
-            builder.store(builder.sub(builder.load(total, typ=_VECTOR), ones), total)
+        above = builder.icmp_signed(">", value_at(t), limit)
+        if inside is not None:
+            above = builder.and_(above, inside)
+        ones = builder.sext(above, _VECTOR)  # -1 where it is above
+        builder.store(builder.sub(builder.load(total, typ=_VECTOR), ones), total)
 
-    for total in totals:
-        builder.store(zero, total)
+    builder.store(zero, total)
     whole = _whole_vectors(builder, n)
     with cgutils.for_range_slice(builder, _index(0), whole, _index(LANES)) as (t, _):
         add(t)
@@ -579,7 +564,7 @@ def _counts(builder, n, values_at, biases):
     kind = ir.FunctionType(_ELEMENT, [_VECTOR])
     name = f"llvm.vector.reduce.add.v{LANES}i32"
     reduce = cgutils.get_or_insert_function(builder.module, kind, name)
-    return [builder.call(reduce, [builder.load(total, typ=_VECTOR)]) for total in totals]
+    return builder.call(reduce, [builder.load(total, typ=_VECTOR)])
 
 
 def _sum(builder, values):
@@ -636,26 +621,8 @@ def with_pair(builder, sums, y, a, b, n, pair):
 def count_pair(builder, pair, at, y, c, n, bias):
     """Return in how many of n steps pair[at:] + y[c:] is above the bias."""
     one, two = _at(builder, pair, at), _at(builder, y, c)
-    value = lambda t: [builder.add(_load(builder, one, t), _load(builder, two, t))]  # noqa: E731
-    return _counts(builder, n, value, [bias])[0]
-
-
-@vectorized(types.int64)
-def count_two(builder, pair, at, y, c, d, n, biases):
-    """Return two counts as `count_pair` does, for y[c:] and y[d:] and a tuple of two biases.
-
-    The second is multiplied by 2^32 and added to the first.
-    """
-    one, others = _at(builder, pair, at), [_at(builder, y, c), _at(builder, y, d)]
-    limits = [builder.extract_value(biases, k) for k in range(2)]
-
-    def values(t):
-        shared = _load(builder, one, t)
-        return [builder.add(shared, _load(builder, other, t)) for other in others]
-
-    first, second = _counts(builder, n, values, limits)
-    high = builder.shl(builder.zext(second, _INDEX), _index(32))
-    return builder.or_(builder.zext(first, _INDEX), high)
+    value = lambda t: builder.add(_load(builder, one, t), _load(builder, two, t))  # noqa: E731
+    return _count(builder, n, value, bias)
 
 
 @vectorized(types.int32)
@@ -672,9 +639,9 @@ def count_alone(builder, y, at, d, kernel, n, bias):
     def value(t):
         plus = _sum(builder, [_load(builder, x, t) for x in taps[:3]])
         minus = _sum(builder, [_load(builder, x, t) for x in taps[3:]])
-        return [builder.sub(builder.add(plus, plus), minus)]
+        return builder.sub(builder.add(plus, plus), minus)
 
-    return _counts(builder, n, value, [bias])[0]
+    return _count(builder, n, value, bias)
 
 
 @vectorized()
