@@ -26,13 +26,7 @@ from catchment.features.hydra import (
     weights,
 )
 from catchment.features.minirocket import POSITIONS, Schedule, _schedule
-from catchment_gpu.cuda import (
-    SHARED_BYTES,
-    SMALL_SHARED_BYTES,
-    available,
-    cuda_text,
-    kernel,
-)
+from catchment_gpu.cuda import SHARED_BYTES, SMALL_SHARED_BYTES, available, cuda_text, kernel
 from catchment_gpu.rows import DeviceForm, root
 
 BLOCKS = 132 * 32  # of a launch, at most: enough for a large card

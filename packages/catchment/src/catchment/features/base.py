@@ -654,10 +654,7 @@ def in_fixed_point(rows: Array, digits: Integers, bits: int) -> Array:
 
 
 def in_batches(
-    work: Callable[[list[Array]], Array],
-    inputs: Sequence[Array],
-    threads: int | None,
-    n_steps: int,
+    work: Callable[[list[Array]], Array], inputs: Sequence[Array], threads: int | None, n_steps: int
 ) -> list[Array]:
     """Return the rows (1, F) of each recording (T, I), in order.
 

@@ -52,11 +52,7 @@ class FeatureUnion(FeatureMap):
 
     maps: tuple[FeatureMap, ...]
 
-    def __init__(
-        self,
-        *several: FeatureMap | str,
-        maps: Sequence[FeatureMap | str] = (),
-    ) -> None:
+    def __init__(self, *several: FeatureMap | str, maps: Sequence[FeatureMap | str] = ()) -> None:
         given = tuple(map(known_map, (*several, *maps)))
         if not given:
             raise ValueError(

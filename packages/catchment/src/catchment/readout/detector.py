@@ -30,14 +30,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from annotated_types import Ge
 
-from catchment.arrays import (
-    Array,
-    Booleans,
-    Fraction,
-    NonNegativeFloat,
-    check_fields,
-    check_type,
-)
+from catchment.arrays import Array, Booleans, Fraction, NonNegativeFloat, check_fields, check_type
 from catchment.data.recording import Recording
 from catchment.features.base import FeatureMap
 from catchment.features.pipeline import Pipeline, is_alone

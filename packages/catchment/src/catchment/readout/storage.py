@@ -194,10 +194,7 @@ def stored_map(features: FeatureMap, prefix: str) -> Stored:
 
 
 def map_of(
-    facts: Mapping[str, Any],
-    tensors: Mapping[str, NDArray[Any]],
-    prefix: str,
-    use: Own = (),
+    facts: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], prefix: str, use: Own = ()
 ) -> FeatureMap:
     """Return the feature map that `stored_map` described."""
     arrays: list[NDArray[Any]] = []

@@ -65,19 +65,12 @@ TOGETHER = 8  # short recordings that advance side by side, and give their rows 
 MOST_UNITS = 10_000_000  # refused before anything is built, whatever is summed of them
 
 # What "auto" is, by the kind of target; docs/concepts/defaults.md says why.
-PER_STEP = {
-    "spectral_radius": 0.95,
-    "input_scaling": 0.2,
-    "leak_rate": LongTail(0.1, 1.0),
-}
+PER_STEP = {"spectral_radius": 0.95, "input_scaling": 0.2, "leak_rate": LongTail(0.1, 1.0)}
 PER_RECORDING = {"spectral_radius": 0.9, "input_scaling": 0.5, "leak_rate": 0.3}
 
 # Bits of the states and of the features, and where inputs are cut off, that "auto" is for targets
 # that are classes or numbers; docs/concepts/integers.md says why.
-AUTO_GRID: dict[str, tuple[int, int, float]] = {
-    "classes": (20, 8, 8.0),
-    "numbers": (24, 24, 64.0),
-}
+AUTO_GRID: dict[str, tuple[int, int, float]] = {"classes": (20, 8, 8.0), "numbers": (24, 24, 64.0)}
 
 
 class Reading(TypedDict, total=False):

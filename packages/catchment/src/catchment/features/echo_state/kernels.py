@@ -306,8 +306,7 @@ def advance_units(code, a, fixed, p, x, n):
 
 
 @overload(
-    advance_units,
-    jit_options={"fastmath": SAFE_MATH, "error_model": "numpy", "forceinline": True},
+    advance_units, jit_options={"fastmath": SAFE_MATH, "error_model": "numpy", "forceinline": True}
 )
 def _advance_units(code, a, fixed, p, x, n):
     return _IN_FIXED_POINT if isinstance(fixed, types.BaseTuple) and len(fixed) == 2 else _PLAIN
