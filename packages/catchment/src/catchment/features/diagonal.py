@@ -257,7 +257,6 @@ class DiagonalReservoir(FeatureMap):
         )
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
-        """Return the rows (n, F) of each recording's inputs (T, I)."""
         self.wiring  # noqa: B018  # drawn once, before threads ask for it
 
         def work(u: Array) -> Array:

@@ -104,7 +104,6 @@ class Hydra(FeatureMap):
         ]
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
-        """Return the features (1, F) of each recording (T, I)."""
         n_inputs = inputs[0].shape[1]
         channels = group_channels(self.n_groups, self.seed, n_inputs)
         W = weights(self.n_groups, self.seed)

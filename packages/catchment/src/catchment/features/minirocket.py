@@ -157,8 +157,6 @@ class MiniRocket(FeatureMap):
         ]
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
-        """Return the features (1, F) of each recording (T, I)."""
-
         def work(us: list[Array]) -> Array:
             one = _schedule(self, *us[0].shape)
             counts = np.empty((len(us), self.features), dtype=np.int32)

@@ -106,8 +106,6 @@ class NVAR(FeatureMap):
         return found
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
-        """Return the rows (n, F) of each recording's inputs (T, I)."""
-
         def work(u: Array) -> Array:
             return self._rows_from(u, len(u) - self.after_washout(u))
 

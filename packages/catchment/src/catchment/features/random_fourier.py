@@ -123,7 +123,6 @@ class RandomFourierFeatures(FeatureMap):
         return W, rounded(phases, WEIGHT_DIGITS + VALUE_DIGITS)
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
-        """Return the rows (n, F) of each recording's inputs (T, I)."""
         given = inputs if self.map is None else self.map.rows(inputs, threads=threads)
         (W, phases), x = self._weights, np.concatenate(given)
         z = np.empty((len(x), self.features))

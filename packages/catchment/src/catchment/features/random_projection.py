@@ -113,7 +113,6 @@ class RandomProjection(FeatureMap):
         return flips, permutation(rng, self._padded)[: self.features]
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
-        """Return the rows (n, F) of each recording's inputs (T, I)."""
         found = self.inner.rows(inputs, threads=threads)
         (flips, kept), Z = self._drawn, np.concatenate(found)
         F, several = len(flips), max(1, BLOCK // self._padded)

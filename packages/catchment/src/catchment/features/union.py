@@ -94,7 +94,6 @@ class FeatureUnion(FeatureMap):
         return [f"map{k}_{name}" for k, one in enumerate(self.maps) for name in one.names()]
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
-        """Return the rows (n, F) of each recording's inputs (T, I)."""
         found = []
         for one in self.maps:
             after = slice(self.washout - one.washout if self.per_step else 0, None)
@@ -137,7 +136,6 @@ class AppendNorm(FeatureMap):
         return self.map.names()
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
-        """Return the rows (n, F) of each recording's inputs (T, I)."""
         return self.map.rows(list(map(inputs_with_norm, inputs)), threads=threads)
 
 

@@ -112,14 +112,12 @@ class WindowStatistics(FeatureMap):
         return float(self.known_inputs * (BLOCK // 2) + 2 * self.n_features)
 
     def names(self) -> list[str]:
-        """Return the name of every feature, in order."""
         pairs = combinations(range(self.known_inputs), 2) if self.correlations else ()
         return [f"{kind}_u{i}" for i in range(self.known_inputs) for kind in KINDS] + [
             f"correlation_u{i}_u{j}" for i, j in pairs
         ]
 
     def compute_rows(self, us: Sequence[Array], threads: int | None) -> list[Array]:
-        """Return the row (1, F) of each recording's inputs (T, I)."""
         for k, u in enumerate(us):
             if not 0 < len(u) <= LONGEST:
                 raise ValueError(

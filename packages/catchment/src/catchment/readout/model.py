@@ -546,8 +546,6 @@ def train(
     ridge: float = 1e-6,
     *,
     classes: Sequence[str] | None = None,
-    intercept: bool = True,
-    threads: int | None = None,
 ) -> Model:
     """Return the model that predicts the recordings' targets at a given ridge, with its statistics.
 
@@ -572,14 +570,10 @@ def train(
     ['fast', 'slow', 'fast']
     """
     known = as_pipeline(pipeline)
-    statistics = accumulate(
-        known.features,
-        known.preprocessing.apply(recordings),
-        threads=threads,
-        classes=classes is not None,
-    )
+    prepared = known.preprocessing.apply(recordings)
+    statistics = accumulate(known.features, prepared, classes=classes is not None)
     scale = scale_of(statistics, known.features.standardize)
-    readout = solve_readout(statistics, ridge, intercept=intercept, scale=scale)
+    readout = solve_readout(statistics, ridge, scale=scale)
     names = None if classes is None else tuple(classes)
     return Model(known, readout, names, statistics, target_range=target_range(statistics))
 

@@ -291,7 +291,6 @@ class EchoState(FeatureMap):
 
     @property
     def per_step(self) -> bool:
-        """Whether every step after the washout gives a row."""
         return self.pool is None
 
     @cached_property
@@ -311,7 +310,6 @@ class EchoState(FeatureMap):
 
     @property
     def constant(self) -> bool:
-        """Whether the first feature is one in every row."""
         return self.bias
 
     def title(self) -> str:
@@ -418,7 +416,6 @@ class EchoState(FeatureMap):
         return made
 
     def names(self) -> list[str]:
-        """Return the name of every feature, in order."""
         base = ["bias"] * self.bias
         base += [f"u{k}" for k in range(self.reservoir.n_inputs)] * self.input
         base += [f"x{k}" for k in range(self.reservoir.n_units)] * self.state
