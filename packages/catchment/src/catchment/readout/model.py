@@ -426,7 +426,7 @@ class OpenSetModel(Predictor):
     >>> rng = np.random.default_rng(0)
     >>> def wave(pace): return np.sin(np.arange(60) * pace) + 0.1 * rng.normal(size=60)
     >>> paces = {"slow": 0.2, "fast": 0.6}
-    >>> def held(): return [Recording.labeled(wave(p), n, paces) for n, p in paces.items()] * 1
+    >>> def held(): return [Recording.labeled(wave(p), n, paces) for n, p in paces.items()]
     >>> clients = {name: [one for _ in range(15) for one in held()] for name in ("ann", "bob")}
     >>> model = reject_unknown(federate(EchoState(20), clients), clients)
     >>> [model.predict(wave(pace)) for pace in (0.2, 0.6, 1.7)]
