@@ -46,8 +46,7 @@ from catchment.data import Recording
 from catchment.features import EchoState, Reservoir
 from catchment.features.echo_state import LINEAR_BOUND, ROUND, cut_places, kernels
 from catchment.readout import FixedPoint, RidgeStatistics, statistics_of, target_pieces
-from catchment_gpu import rows_on
-from catchment_gpu.cuda import Repeated
+from catchment_gpu import Repeated, rows_on
 from catchment_gpu.echo_state import EchoStateForm, TorchLayer
 from catchment_gpu.readout import Products, statistics_on
 

@@ -4,6 +4,12 @@ from catchment_gpu.convolutions import (
     counts_above as counts_above,
     packed_features as packed_features,
 )
+from catchment_gpu.cuda import (
+    Repeated as Repeated,
+    cuda_text as cuda_text,
+    lanes_of_a_block as lanes_of_a_block,
+    source as source,
+)
 from catchment_gpu.maps import normed as normed
 from catchment_gpu.rows import (
     HostForm as HostForm,

@@ -19,8 +19,7 @@ import torch
 from catchment import Hydra, MiniRocket
 from catchment.features import hydra
 from catchment.features.minirocket import _schedule
-from catchment_gpu import competitions, counts_above, packed_features
-from catchment_gpu.cuda import cuda_text
+from catchment_gpu import competitions, counts_above, cuda_text, packed_features
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")

@@ -16,7 +16,7 @@ import torch
 
 from catchment.features import Reservoir
 from catchment.features.echo_state import MixedActivation, Program, advance
-from catchment_gpu.cuda import lanes_of_a_block, source
+from catchment_gpu import lanes_of_a_block, source
 from catchment_gpu.echo_state import activate
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial, wraps
 from itertools import combinations
 from typing import Annotated, Literal
@@ -160,8 +160,8 @@ class MiniRocket(FeatureMap):
         def work(us: list[Array]) -> Array:
             one = _schedule(self, *us[0].shape)
             counts = np.empty((len(us), self.features), dtype=np.int32)
-            features, scale = (one.kinds, one.biases, one.places, POSITIONS), 2.0**self.digits
-            how = (scale, self.range * scale, one.pad, one.groups, one.channels, features)
+            features, most = (one.kinds, one.biases, one.places, POSITIONS), self.range
+            how = (one.scale, most * one.scale, one.pad, one.groups, one.channels, features)
             counts_above(np.stack(us), *how, counts)
             return counts / one.positions
 
@@ -179,7 +179,8 @@ def _schedule(settings: MiniRocket, length: int, n_inputs: int) -> Schedule:
     else:
         biases = np.array(settings.biases)
     dilation = np.minimum(listed.dilation, max(1, (length - 1) // 8))
-    return scheduled(length, listed.kernel, dilation, listed.padded, subsets, biases)
+    made = scheduled(length, listed.kernel, dilation, listed.padded, subsets, biases)
+    return replace(made, scale=2.0**settings.digits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,6 +281,7 @@ class Schedule:
     biases: NDArray[np.int32]
     places: Integers
     positions: Integers  # (F,) outputs of each kernel
+    scale: float = 1.0  # that inputs are multiplied by before they are rounded
 
 
 def scheduled(

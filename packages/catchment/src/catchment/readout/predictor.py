@@ -69,11 +69,7 @@ class Predictor(ABC):
     features: FeatureMap = handed("pipeline.features")
     preprocessing: Preprocessing = handed("pipeline.preprocessing")  # of a raw recording, first
     per_step: bool = handed("features.per_step")  # whether every step gives a row, or a segment
-
-    @property
-    def n_inputs(self) -> int | None:
-        """Channels that it takes; None if any number will do."""
-        return self.features.n_inputs
+    n_inputs = handed("features.n_inputs")  # channels that it takes; None if any number will do
 
     @property
     def washout(self) -> int:

@@ -37,10 +37,10 @@ from catchment.readout.solve import (
     EPS,
     Spectrum,
     doubt,
+    feature_scale,
     for_raw_features,
     path_errors,
     rescaled,
-    scale_of,
     smallest_ridge,
     solve_path,
     solve_readout,
@@ -125,7 +125,7 @@ def chosen_readout(
     >>> chosen_readout(s, 0.5)[1].ridge, chosen_readout(s, "gcv")[1].ridge < 1e-4
     (0.5, True)
     """
-    scale, choice = scale_of(statistics, standardize), None
+    scale, choice = feature_scale(statistics) if standardize else None, None
     warn_of_faint(statistics)
     if blocks:
         choice = choose_by_blocks(
@@ -276,7 +276,7 @@ def choose_by_blocks(
             f"{len(filled)} of {len(blocks)} blocks have rows; leaving one out needs at least 2"
         )
     total = reduce(add, filled)
-    scale = scale_of(total, standardize)
+    scale = feature_scale(total) if standardize else None
     acted_on = rescaled(total, scale)
     weights = np.array(list(map(attrgetter("weight"), filled)))
 
