@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
 
 import numpy as np
@@ -188,13 +189,18 @@ def crossed(values: Array) -> Interval:
     >>> crossed(np.ones((2, 8))).low
     1.0
     """
-    n_seeds, n = values.shape
-    rng = np.random.default_rng(0)
-    seeds = rng.multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), DRAWS) / n_seeds
-    examples = rng.multinomial(n, np.full(n, 1 / n), DRAWS) / n
+    seeds, examples = _shares_drawn(*values.shape)
     drawn = (seeds @ values * examples).sum(axis=1)
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return Interval(float(values.mean()), float(low), float(high), n)
+    return Interval(float(values.mean()), float(low), float(high), values.shape[1])
+
+
+@lru_cache(maxsize=2)  # they are the same for every pair of runs, and large
+def _shares_drawn(n_seeds: int, n: int) -> tuple[Array, Array]:
+    """Return the shares (DRAWS, S) of seeds and (DRAWS, n) of examples, drawn with replacement."""
+    rng = np.random.default_rng(0)
+    seeds = rng.multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), DRAWS) / n_seeds
+    return seeds, rng.multinomial(n, np.full(n, 1 / n), DRAWS) / n
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def people_drawn(folder: Path, steps: int, channels: int) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=[pytest.mark.slow] if n == "resnet18" else []) for n in NETWORKS],
+    [pytest.param(n, marks=[pytest.mark.long] if n == "resnet18" else []) for n in NETWORKS],
 )
 def test_a_named_network_is_trained_from_a_plan_and_predicts_after_save_and_load(
     name: str, tmp_path: Path

@@ -15,6 +15,11 @@ def kept() -> FedptResult:
     return load(RESULT)
 
 
+@pytest.fixture(scope="module")
+def text(kept: FedptResult) -> str:
+    return markdown(kept)
+
+
 def test_the_pages_show_what_was_measured(kept: FedptResult) -> None:
     named = list[str]()
     for path in PAGES:
@@ -24,14 +29,13 @@ def test_the_pages_show_what_was_measured(kept: FedptResult) -> None:
     assert sorted(named) == sorted(BLOCKS)
 
 
-def test_the_tables_are_those_of_the_rows(kept: FedptResult) -> None:
-    assert (RESULT.with_suffix(".md")).read_text("utf-8") == markdown(kept)
+def test_the_tables_are_those_of_the_rows(text: str) -> None:
+    assert (RESULT.with_suffix(".md")).read_text("utf-8") == text
 
 
-def test_every_part_has_its_naive_guess(kept: FedptResult) -> None:
+def test_every_part_has_its_naive_guess(kept: FedptResult, text: str) -> None:
     assert set(kept.baselines) == {row.part for row in kept.rows}
     assert 0.11 < kept.baselines["writers"] < 0.12  # ones, of ten digits
-    text = markdown(kept)
     assert "most frequent word" in text
     assert "largest class" in text
 

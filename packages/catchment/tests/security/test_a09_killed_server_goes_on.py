@@ -62,9 +62,9 @@ def check(report: dict[str, Any]) -> None:
         assert case["states"][1:] in ([[1, "PUBLISHED"]], [[1, "SOLVED"]]), where
 
 
-def test_killed_at_every_fourth_step(place: Path) -> None:
-    report = report_of(place, 4, 2)
-    assert len(report["killed"]) >= 8
+def test_killed_at_every_eighth_step(place: Path) -> None:
+    report = report_of(place, 8, 2)
+    assert len(report["killed"]) >= 5
     check(report)
 
 

@@ -246,7 +246,7 @@ def endings(seeds: range, place: Path, world: Callable[[int, Path], Ending]) -> 
 
 
 @pytest.mark.parametrize(
-    "first", [0, 250, *(pytest.param(k, marks=pytest.mark.long) for k in (500, 750))]
+    "first", [0, *(pytest.param(k, marks=pytest.mark.long) for k in (250, 500, 750))]
 )
 def test_a_thousand_schedules(first: int, place: Path) -> None:
     ended = endings(range(first, first + 250), place, simulate)
