@@ -39,7 +39,7 @@ delays = 1
 ridge = 1.0
 store_per_client = false
 """
-SECURE = '[[protections]]\nname = "secure_aggregation"\nmin_clients = 10\nrows_per_feature = 2.0\n'
+SECURE = '[[protections]]\nname = "secure_aggregation"\nmin_clients = 5\nrows_per_feature = 2.0\n'
 Lost = Callable[[str, str], bool]
 
 
@@ -57,7 +57,7 @@ class Nodes:
     """Clients as their owners set them up; the server chooses the plan and whom it asks."""
 
     folder: Path
-    n_clients: int = 13
+    n_clients: int = 7
     policy: str = ""
     names: list[str] = field(init=False)
     memories: dict[str, Memory] = field(init=False)

@@ -45,12 +45,12 @@ def lost_from(stage: str) -> Any:
 def test_a_changed_row_of_a_lost_client_is_not_read(
     stage: str, change: str, tmp_path: Path
 ) -> None:
-    nodes = Nodes(tmp_path, 12)
-    # The others open the sum of all twelve.
+    nodes = Nodes(tmp_path, 6)
+    # The others open the sum of all six.
     first = nodes.summed(PLAN + SECURE, lost=lost_from(stage))
-    assert first.total.n_rows == 12 * 60
+    assert first.total.n_rows == 6 * 60
     (entry,) = nodes.entries(VICTIM)
-    assert entry.n_clients == 12
+    assert entry.n_clients == 6
     CHANGES[change](nodes)
     with pytest.raises(TooFewClientsError, match="have changed since"):
         nodes.summed(PLAN + SECURE)
@@ -58,7 +58,7 @@ def test_a_changed_row_of_a_lost_client_is_not_read(
 
 @pytest.mark.parametrize("way", ["sort column", "one row per recording", "subset of columns"])
 def test_nor_if_another_plan_reads_it(way: str, tmp_path: Path) -> None:
-    nodes = Nodes(tmp_path, 12)
+    nodes = Nodes(tmp_path, 6)
     nodes.summed(PLAN + SECURE, lost=lost_from("consistency"))
     nodes.append(VICTIM, ROW)
     with pytest.raises(TooFewClientsError, match="have changed since"):
@@ -67,7 +67,7 @@ def test_nor_if_another_plan_reads_it(way: str, tmp_path: Path) -> None:
 
 def test_what_the_rule_prevents_is_real(tmp_path: Path) -> None:
     """Where owners let released data change, the new row is read exactly."""
-    nodes = Nodes(tmp_path, 12, policy="changed_data = true\n")
+    nodes = Nodes(tmp_path, 6, policy="changed_data = true\n")
     before = nodes.summed(PLAN + SECURE, lost=lost_from("consistency")).total
     nodes.append(VICTIM, ROW)
     difference = numbers(nodes.summed(PLAN + SECURE).total) - numbers(before)
@@ -77,13 +77,13 @@ def test_what_the_rule_prevents_is_real(tmp_path: Path) -> None:
 
 
 def test_a_lost_client_is_asked_again_for_the_same_set_only(tmp_path: Path) -> None:
-    nodes = Nodes(tmp_path, 13)
+    nodes = Nodes(tmp_path, 7)
     nodes.summed(PLAN + SECURE, lost=lost_from("consistency"))
     others = [name for name in nodes.names if name != "c05"]
-    with pytest.raises(TooFewClientsError, match="over another set of 13 clients"):
+    with pytest.raises(TooFewClientsError, match="over another set of 7 clients"):
         nodes.summed(PLAN + SECURE, others)
     again = nodes.summed(PLAN + SECURE)
-    assert again.total.n_rows == 13 * 60
+    assert again.total.n_rows == 7 * 60
     assert [one.possible for one in nodes.entries(VICTIM)] == [True, False]
 
 

@@ -1,7 +1,7 @@
 """N2: however a plan reads a client's rows, they are the same rows in its ledger.
 
-The ledger knew data by what the server's plan had chosen of them. Thirteen clients in one plan and
-twelve in another that differed in the column to sort by were two sums of "different" data, and
+The ledger knew data by what the server's plan had chosen of them. Seven clients in one plan and
+six in another that differed in the column to sort by were two sums of "different" data, and
 their difference was one client's statistics to the last integer; under noise every column to sort
 by was another epsilon.
 """
@@ -54,17 +54,17 @@ SAME_SUMS = ("sort column", "row order", "recording column", "one row per record
 
 
 @pytest.mark.parametrize("way", OTHER_WAYS)
-def test_twelve_of_thirteen_are_refused_however_the_plan_reads_them(
+def test_six_of_seven_are_refused_however_the_plan_reads_them(
     way: str, tmp_path: Path
 ) -> None:
     nodes = Nodes(tmp_path)
     nodes.summed(PLAN + SECURE)
     other = OTHER_WAYS[way](PLAN) + SECURE
-    with pytest.raises(TooFewClientsError, match="over another set of 13 clients"):
+    with pytest.raises(TooFewClientsError, match="over another set of 7 clients"):
         nodes.summed(other, nodes.names[1:])
     # With the same set any plan is welcome: nothing can be subtracted but the whole.
     nodes.summed(other)
-    assert {one.n_clients for one in nodes.entries("c01")} == {13}
+    assert {one.n_clients for one in nodes.entries("c01")} == {7}
     assert len({one.data for one in nodes.entries("c01")}) == 1
 
 
@@ -77,8 +77,8 @@ def test_what_the_rule_prevents_is_real(way: str, tmp_path: Path) -> None:
     (tmp_path / "alone").mkdir()
     alone = Nodes(tmp_path / "alone")
     for name in alone.names:
-        alone.write(name, rows(0))  # thirteen times the victim
-    np.testing.assert_array_equal(13 * difference, numbers(alone.summed(PLAN + SECURE).total))
+        alone.write(name, rows(0))  # seven times the victim
+    np.testing.assert_array_equal(7 * difference, numbers(alone.summed(PLAN + SECURE).total))
 
 
 NOISE = """[[protections]]
@@ -86,7 +86,7 @@ name = "gaussian_noise"
 epsilon = 1.0
 delta = 1e-5
 distributed = true
-min_clients = 10
+min_clients = 5
 clip = { bound = 50.0 }
 small_cohort = true
 budget_epsilon = 100.0
@@ -95,7 +95,7 @@ budget_epsilon = 100.0
 
 def test_noise_adds_up_whatever_a_plan_sorts_by(tmp_path: Path) -> None:
     """Eight plans of epsilon 1, of which each was accepted."""
-    nodes = Nodes(tmp_path, 12)
+    nodes = Nodes(tmp_path, 6)
     ways = [*(changed(('time = "t"', f'time = "{c}"')) for c in "txyz")]
     ways += [OTHER_WAYS[way] for way in ("row order", "one row per recording", "subset of columns")]
     nodes.summed(PLAN + NOISE + SECURE)
@@ -111,7 +111,7 @@ def test_a_plan_does_not_leave_out_files_to_make_other_data(tmp_path: Path) -> N
         nodes.write(name, rows(100 + k), "more.csv")
     nodes.summed(PLAN + SECURE)
     other = PLAN.replace('time = "t"', 'time = "t"\nleave_out = ["more.csv"]')
-    with pytest.raises(TooFewClientsError, match="over another set of 13 clients"):
+    with pytest.raises(TooFewClientsError, match="over another set of 7 clients"):
         nodes.summed(other + SECURE, nodes.names[1:])
 
 
@@ -125,7 +125,7 @@ def test_parts_that_the_owner_declares_have_accounts_of_their_own(by: str, tmp_p
         nodes.write(name, rows(100 + k), late)
     nodes.summed(PLAN + SECURE, files="log.csv")
     nodes.summed(PLAN + SECURE, nodes.names[1:], files=late)
-    with pytest.raises(TooFewClientsError, match="over another set of 13 clients"):
+    with pytest.raises(TooFewClientsError, match="over another set of 7 clients"):
         nodes.summed(PLAN + SECURE, nodes.names[1:], files="log.csv")
     with pytest.raises(TooFewClientsError, match="have changed since"):
         nodes.summed(PLAN + SECURE, files="**/*.csv")  # both weeks less the first is the second
