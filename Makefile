@@ -96,7 +96,7 @@ OTHER ?= $(shell grep -qsw avx512f /proc/cpuinfo && echo Haswell || echo Sandybr
 
 processor: $(VENV)/.dev
 	@OPENBLAS_CORETYPE=$(OTHER) $(PYTEST_ALL) -m "processor and not long" \
-		$(foreach one,catchment catchment-research,$(addprefix packages/$(one)/tests/,federation readout)) packages/catchment/tests/features
+		$$(grep -rl --include 'test_*.py' 'mark[.]processor' packages tests)
 
 # The second without AVX-512 is another: OpenBLAS would stop at an instruction that the processor has not.
 nightly: $(VENV)/.made

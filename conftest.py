@@ -25,6 +25,7 @@ for folder in [ROOT / "tests", *(ROOT / "tests").rglob("[!_.]*/")]:
 NIGHTLY = (
     "packages/catchment-edge/tests/playground/test_page.py",
     "packages/catchment-edge/tests/edge/test_federation.py",
+    "packages/catchment-fleet/tests/fleet/test_fleet.py",
     "packages/catchment-fleet/tests/fleet/test_fleet_apps.py",
     "packages/catchment-fleet/tests/fleet/test_fleet_faults.py",
     "packages/catchment-fleet/tests/plans/test_weeks.py::test_the_guide_shows_what_is_printed",
@@ -35,6 +36,9 @@ NIGHTLY = (
 )
 DAILY = (
     "packages/catchment-edge/tests/edge/test_federation.py::test_the_sum_of_five_boards",
+    "packages/catchment-fleet/tests/fleet/test_fleet.py::test_a_deployment_is_up_once",
+    "packages/catchment-fleet/tests/fleet/test_fleet.py::test_a_node_with_an_unknown_key",
+    "packages/catchment-fleet/tests/fleet/test_fleet.py::test_the_",
     "packages/catchment-lab/tests/watch/test_page.py::test_a_browser_follows_a_run",
     "packages/catchment-research/tests/reproductions/test_fedip_page.py",
     "packages/catchment-research/tests/reproductions/test_again.py",

@@ -46,7 +46,7 @@ def test_sums_give_the_pooled_ridge_and_means_do_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "runners",
-    [["catchment", "loop"], pytest.param(["catchment", "flower"], marks=pytest.mark.slow)],
+    [["catchment", "loop"], pytest.param(["catchment", "flower"], marks=pytest.mark.long)],
 )
 def test_simulations_are_measured_and_agree(tmp_path: Path, runners: Sequence[str]) -> None:
     if "flower" in runners:

@@ -54,9 +54,7 @@ SAME_SUMS = ("sort column", "row order", "recording column", "one row per record
 
 
 @pytest.mark.parametrize("way", OTHER_WAYS)
-def test_six_of_seven_are_refused_however_the_plan_reads_them(
-    way: str, tmp_path: Path
-) -> None:
+def test_six_of_seven_are_refused_however_the_plan_reads_them(way: str, tmp_path: Path) -> None:
     nodes = Nodes(tmp_path)
     nodes.summed(PLAN + SECURE)
     other = OTHER_WAYS[way](PLAN) + SECURE

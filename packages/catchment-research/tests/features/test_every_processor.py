@@ -32,8 +32,6 @@ CORES = [
     {"OPENBLAS_CORETYPE": "Prescott"},
 ]
 
-pytestmark = pytest.mark.processor
-
 
 def name(settings: Mapping[str, str]) -> str:
     return " ".join(filter(None, settings.values()))

@@ -30,12 +30,10 @@ def tiny_model(folder: Path) -> Path:
         initializer_range=0.4,
         tie_word_embeddings=True,
     )
-    LlamaForCausalLM(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
+    LlamaForCausalLM(config).save_pretrained(folder)
     words = {word: number for number, word in enumerate(VOCABULARY)}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    whole = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokenizer, unk_token="<unk>"
-    )
+    whole = PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>")
     whole.save_pretrained(folder)
     return folder

@@ -53,9 +53,7 @@ def tiny_qwen2(folder: Path) -> Path:
         show_progress=False,
     )
     tokenizer.train_from_iterator(said, trainer)
-    PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokenizer
-    ).save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=tokenizer.get_vocab_size(),
@@ -67,7 +65,7 @@ def tiny_qwen2(folder: Path) -> Path:
         max_position_embeddings=64,
         initializer_range=0.3,
     )
-    Qwen2ForCausalLM(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
+    Qwen2ForCausalLM(config).save_pretrained(folder)
     return folder
 
 

@@ -367,9 +367,9 @@ def _whole(contexts: Sequence[Integers], words: Asked) -> Sequence[Integers]:
 def _quiet() -> Iterator[None]:
     """Keep transformers from drawing a bar; nothing prints but the command line."""
     drawn = progress.is_progress_bar_enabled()
-    progress.disable_progress_bar()  # type: ignore[no-untyped-call]
+    progress.disable_progress_bar()
     try:
         yield
     finally:
         if drawn:
-            progress.enable_progress_bar()  # type: ignore[no-untyped-call]
+            progress.enable_progress_bar()

@@ -67,6 +67,7 @@ def test_iteration_agrees_with_dense_eigenvalues(wiring: Wiring) -> None:
     assert spectral_radius(W) == pytest.approx(dense_radius(W), rel=1e-8)
 
 
+@pytest.mark.long
 def test_twenty_thousand_units() -> None:
     # The figure is that of 10 eigenvalues in a subspace of 200; 2 in one of 40 give 1.8381.
     W = raw_matrix(Wiring(topology="random", units=20000, density=0.0005, seed=0))
