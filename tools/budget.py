@@ -69,8 +69,8 @@ def sizes(root: Path) -> Counts:
                 found["public_names"][face] = public_names(text)
         for name, room in ROOMS.items():
             own = root / CORE / room
-            outside = (path for path in texts if own not in (path, *path.parents))
-            named[name] |= {path for path in outside if name in words(texts[path])}
+            outside = {p: t for p, t in texts.items() if name in t and own not in (p, *p.parents)}
+            named[name] |= {path for path, text in outside.items() if name in words(text)}
     rooms: dict[str, int] = defaultdict(int)
     for path in sorted((root / CORE).rglob("*.py")):
         first, *rest = path.relative_to(root / CORE).parts
