@@ -20,6 +20,7 @@ from catchment.privacy import FileMemory, SecureAggregation, generate_keys, new_
 from catchment.privacy.secure_aggregation import ADVERT_BYTES, as_bits, from_bits, keys, rows
 from catchment.wire import NOTHING, Message, join
 from tests.security.fleet import Adding, Fleet, RefusedError
+from tests.security.liars import number
 
 NAMES = [f"c{k:03d}" for k in range(5)]  # t is 4
 
@@ -33,12 +34,6 @@ def edited(request: Message, n: int, change: Callable[[np.ndarray], object]) -> 
 def survivors(fleet: Fleet, exchange_round: int, places: set[int]) -> Message:
     bits = as_bits(places, len(fleet.vectors))
     return Message("secure-survivors", {"round": exchange_round}, (bits,))
-
-
-def number(request: Message) -> int:
-    value = request.facts["round"]
-    assert isinstance(value, int)
-    return value
 
 
 def session_of(fleet: Fleet, request: Message) -> keys.Session:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +14,6 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the server is forked")
 ROOT = Path(__file__).parents[4]
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A folder in memory where there is one: the kernel keeps what a killed process wrote."""
-    shared = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else None))
-    yield folder
-    shutil.rmtree(folder)
 
 
 def report_of(place: Path, stride: int, n_random: int) -> dict[str, Any]:

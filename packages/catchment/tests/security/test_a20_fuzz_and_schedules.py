@@ -6,9 +6,7 @@ import hashlib
 import json
 import math
 import random
-import shutil
 import struct
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -222,15 +220,6 @@ def test_a_server_refuses_anything_with_a_reason() -> None:
 @pytest.mark.long
 def test_a_server_refuses_a_lot_of_anything() -> None:
     assert server_takes_anything(100_000, seed=5) > 50_000
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A folder in memory where there is one."""
-    shared = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else None))
-    yield folder
-    shutil.rmtree(folder)
 
 
 def endings(seeds: range, place: Path, world: Callable[[int, Path], Ending]) -> Counter[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,18 +12,13 @@ from catchment.federation import RoundContext
 from catchment.privacy.secure_aggregation import as_bits
 from catchment.wire import NOTHING, Message
 from tests.security.fleet import Fleet, Lossy, RefusedError, released
+from tests.security.test_a06_malicious_server import edited
 
 NAMES = [f"c{k:03d}" for k in range(14)]
 
 
 def ring() -> Fleet:
     return Fleet.drawn(14, neighbors=8)
-
-
-def edited(request: Message, n: int, change: Callable[[np.ndarray], object]) -> Message:
-    arrays = [array.copy() for array in request.arrays]
-    change(arrays[n])
-    return replace(request, arrays=tuple(arrays))
 
 
 def test_a_ring_ends_in_the_exact_sum() -> None:
