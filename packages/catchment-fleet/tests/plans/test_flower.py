@@ -44,7 +44,7 @@ from catchment.readout import Model
 from catchment.wire import NOTHING, Message
 from catchment_fleet.apps import ModelFolder, PlanNode, read_identities, serve_plan, write_app
 from catchment_fleet.apps.agreement import agreement
-from catchment_fleet.flower import HELLO, PACKING, Hello, Order, packed, packed_order
+from catchment_fleet.flower import HELLO, Hello, Order, packed, packed_order
 from tests.engine.town import Inhabitant, Town
 
 OWN_FILES = """
@@ -560,7 +560,8 @@ def test_the_ledgers_bytes_are_the_wires_bytes(tmp_path: Path, secret: bool) -> 
             sizes = carried[stage, direction]
             counted = sum(getattr(record, f"bytes_{direction}") for record in records)
             overhead = sum(sizes) - counted
-            assert 0 < overhead <= PACKING * len(sizes), (stage, direction)
+            # What Flower's packing adds to a message, at most; the ledger counts without it.
+            assert 0 < overhead <= 128 * len(sizes), (stage, direction)
 
 
 def test_two_processors_one_model(tmp_path: Path) -> None:

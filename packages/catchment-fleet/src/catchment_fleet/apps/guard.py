@@ -247,7 +247,7 @@ class Misfits:
                 "questions, raise misfits in policy.toml",
                 len(known),
             )
-            raise _misfit()
+            raise misfit()
 
     def __call__(self, error: Exception) -> Exception:
         """Return what the server is told of an error; the node's own log has all of it."""
@@ -255,14 +255,15 @@ class Misfits:
             return error
         log.error("this node's data do not fit the plan: %s: %s", type(error).__name__, error)
         self.memory[MISFITS] = json.dumps(sorted({*self._known(), self.plan})).encode()
-        return _misfit()
+        return misfit()
 
     def _known(self) -> list[str]:
         found: list[str] = json.loads(self.memory.get(MISFITS, b"[]"))
         return found
 
 
-def _misfit() -> ValueError:
+def misfit() -> ValueError:
+    """Return what a server is told of data that do not fit: the words may quote none of them."""
     return ValueError("this node's data do not fit the plan; the log of the node says why")
 
 

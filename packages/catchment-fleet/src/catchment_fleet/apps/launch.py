@@ -20,17 +20,16 @@ import zipfile
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from catchment.errors import CatchmentError, RuleError
 from catchment.privacy import Policy, read_policy
 from catchment.wire import replace_file
-from catchment_fleet.apps.signing import signature_path
+from catchment_fleet.apps.scaffold import PLAN, signature_path
 
 if TYPE_CHECKING:
     from flwr.clientapp import ClientApp
 
-PLAN = "plan.toml"
 LARGEST = 1 << 20  # bytes of a plan
 
 
@@ -147,7 +146,11 @@ def _run(asked: argparse.Namespace, supernode: list[str]) -> None:
     same += ["--policy", str(asked.policy)] if asked.policy else []
     itself = [sys.executable, "-m", "catchment_fleet.apps.launch"]
     if asked.program == "node":
-        become_node(supernode, [*itself, "executor", *same, "--address", asked.address])
+        # Beside the SuperNode, which this process becomes, an executor that ends when it does.
+        executor = [*itself, "executor", *same, "--address", asked.address]
+        parent = ["--parent", str(os.getpid())]
+        subprocess.Popen([*executor, *parent], stdin=subprocess.DEVNULL)
+        os.execve(supernode[0], supernode, os.environ)
     from catchment_fleet.deploy import launcher
 
     if asked.program == "executor":
@@ -157,20 +160,6 @@ def _run(asked: argparse.Namespace, supernode: list[str]) -> None:
     anything = policy.code == "any" and not allowed
     chosen = launcher.Chosen(allowed, anything, own_app(home), home)
     launcher.run_app(asked.address, sys.stdin.read().strip(), chosen, parent=asked.parent)
-
-
-def become_node(command: Sequence[str], executor: Sequence[str]) -> NoReturn:
-    """Go on as a SuperNode, with an executor beside it that ends when the SuperNode does.
-
-    Parameters
-    ----------
-    command
-        Starts the SuperNode.
-    executor
-        Starts the program `executor`; it gets the number of this process.
-    """
-    subprocess.Popen([*executor, "--parent", str(os.getpid())], stdin=subprocess.DEVNULL)
-    os.execve(command[0], list(command), os.environ)
 
 
 if __name__ == "__main__":

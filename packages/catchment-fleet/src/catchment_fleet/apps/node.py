@@ -235,9 +235,7 @@ def said_by_the_log() -> Iterator[None]:
         yield
     except ValueError as error:
         log.error("this node's data do not fit the plan: %s", error)
-        raise ValueError(
-            "this node's data do not fit the plan; the log of the node says why"
-        ) from None
+        raise guard.misfit() from None
 
 
 def stages_of(name: str, held: PlanData) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from catchment.plans import PlanFile, example_plan, own_classes, read_plan
 
 PACKAGE = "catchment_app"
-SIGNATURE = ".signature.toml"  # what the signature of a plan is called after the plan
+PLAN = "plan.toml"
 
 _MODULE = '''\
 """{title}"""
@@ -48,12 +48,11 @@ def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
         inside / "__init__.py": '"""A catchment plan as a Flower app."""\n',
         inside / "server.py": _MODULE.format(title="The server.", function="server_of"),
         inside / "client.py": _MODULE.format(title="The nodes.", function="client_of"),
-        inside / "plan.toml": text,
+        inside / PLAN: text,
     }
     if plan is not None and file is not None:
-        signed = Path(plan).with_name(f"{Path(plan).stem}{SIGNATURE}")
-        if signed.is_file():
-            files[inside / f"plan{SIGNATURE}"] = signed.read_text(encoding="utf-8")
+        if (signed := signature_path(Path(plan))).is_file():
+            files[signature_path(inside / PLAN)] = signed.read_text(encoding="utf-8")
         files |= {inside / path.name: path.read_text(encoding="utf-8") for path in own_code(file)}
     for path in files:
         if path.exists():
@@ -62,6 +61,15 @@ def write_app(folder: str | Path, plan: str | Path | None = None) -> list[Path]:
     for path, content in files.items():
         path.write_text(content, encoding="utf-8", newline="\n")
     return list(files)
+
+
+def signature_path(plan: Path) -> Path:
+    """Return where the signature of a plan lies.
+
+    >>> signature_path(Path("app/plan.toml")).name
+    'plan.signature.toml'
+    """
+    return plan.with_name(f"{plan.stem}.signature.toml")
 
 
 def _template(name: str, folder: Path) -> str:

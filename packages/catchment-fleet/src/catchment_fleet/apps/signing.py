@@ -24,18 +24,9 @@ from cryptography.hazmat.primitives.serialization import (
 from catchment.errors import IntegrityError
 from catchment.plans import read_plan
 from catchment.wire import replace_file
-from catchment_fleet.apps.scaffold import SIGNATURE
+from catchment_fleet.apps.scaffold import signature_path
 
 PURPOSE = b"catchment plan 1\n"
-
-
-def signature_path(plan: Path) -> Path:
-    """Return where the signature of a plan lies.
-
-    >>> signature_path(Path("app/plan.toml")).name
-    'plan.signature.toml'
-    """
-    return plan.with_name(f"{plan.stem}{SIGNATURE}")
 
 
 def sign_plan(plan: str | Path, key: str | Path) -> tuple[Path, str]:

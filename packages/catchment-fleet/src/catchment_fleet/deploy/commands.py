@@ -54,7 +54,6 @@ def superlink_command(server: Path, port: int) -> list[str]:
 def superlink_home(server: Path, port: int) -> Path:
     """Make Flower's home for a SuperLink, from which its command line finds it, and return it."""
     home = server / "flwr"
-    home.mkdir(parents=True, exist_ok=True)
     write_connection(home, f"127.0.0.1:{port}", server / "ca.crt")
     return home
 
@@ -129,8 +128,8 @@ def node_settings(folder: Path, data: str = "", device: str = "") -> Settings:
     >>> node_settings(Path("ann"), "*.csv")
     {'keys': 'ann', 'data': '*.csv'}
     """
-    own = {"data": data, "device": device}
-    return {"keys": str(folder)} | {name: value for name, value in own.items() if value}
+    own = {"keys": str(folder), "data": data, "device": device}
+    return {name: value for name, value in own.items() if value}
 
 
 def pairs(settings: Settings) -> str:

@@ -164,30 +164,21 @@ def server_app(
         own = terms or Terms.of(config)
         agreed = networked(plan, allow_plain_statistics=own.allow_plain_statistics)
         engine = own.engine(grid, fewest=needed(agreed))
-        with kept(folder, agreed) as (store, journal):
-            keeper = store.keeper("training", agreed, logs=True) if store else None
+        with ExitStack() as stack:
+            keeper = journal = None
+            if folder is not None:
+                store = RunFolder(folder, fingerprint=agreed.fingerprint(), resume=True)
+                keeper = stack.enter_context(store).keeper("training", agreed, logs=True)
+                if agreed.masking:
+                    journal = stack.enter_context(Journal(Path(folder) / JOURNAL))
             result = run(agreed, engine, keeper=keeper, journal=journal, onto=onto)
             model = model_of(result.result)
-            if store and model is not None:
+            if folder is not None and model is not None:
                 store.save_model(model)
         if done:
             done(result)
 
     return serving(work)
-
-
-@contextmanager
-def kept(
-    folder: str | Path | None, plan: Plan[Any, Any, Any]
-) -> Iterator[tuple[RunFolder | None, Journal | None]]:
-    """Open a run's folder and its journal for a plan of its own, if there is a folder."""
-    if folder is None:
-        yield None, None
-        return
-    with ExitStack() as stack:
-        store = stack.enter_context(RunFolder(folder, fingerprint=plan.fingerprint(), resume=True))
-        journal = stack.enter_context(Journal(Path(folder) / JOURNAL)) if plan.masking else None
-        yield store, journal
 
 
 def serving(work: Callable[[Grid, Config], None]) -> ServerApp:
@@ -304,22 +295,14 @@ def name_of(config: Config) -> str:
     return f"node-{config['partition-id']}"
 
 
-def memory_folder(config: Config) -> Path | None:
-    """Return the folder of a client's memory: `memory` in its node config, or in its keys.
-
-    >>> print(memory_folder({"keys": "ann"}), memory_folder({}))
-    ann/memory None
-    """
-    if "memory" in config:
-        return Path(str(config["memory"]))
-    return Path(str(config["keys"])) / "memory" if "keys" in config else None
-
-
 @contextmanager
 def remembered(context: Context) -> Iterator[Memory]:
-    """Open what a client remembers: a folder if its node config names one, else Flower's state."""
-    folder = memory_folder(context.node_config)
-    if folder is None:
+    """Open what a client remembers: a folder that its node config names, or Flower's state.
+
+    The folder is `memory`, or the one of that name in `keys`.
+    """
+    config = context.node_config
+    if "memory" not in config and "keys" not in config:
         if "memory" not in context.state:
             context.state["memory"] = ConfigRecord()
             logging.getLogger(__name__).warning(
@@ -328,7 +311,8 @@ def remembered(context: Context) -> Iterator[Memory]:
             )
         yield cast(Memory, context.state["memory"])
         return
-    memory = FileMemory(folder)
+    beside = Path(str(config.get("keys", ""))) / "memory"
+    memory = FileMemory(Path(str(config.get("memory", beside))))
     # Two messages may be answered at once, by two processes; secrets are for one at a time.
     with one_at_a_time(memory.folder / "lock"):
         yield memory

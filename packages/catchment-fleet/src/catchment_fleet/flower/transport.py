@@ -32,7 +32,6 @@ from catchment_fleet.flower.roster import Answer, Order
 
 GRACE = 10.0  # seconds
 WHOLE = 1 << 22  # bytes that travel in one piece: each piece is a call, with a kilobyte of headers
-PACKING = 128  # most bytes that a message grows by when it is packed; the ledger counts without
 _BYTES = "catchment.bytes"
 _WORDS = {
     1: "its app cannot be loaded",

@@ -1,32 +1,4 @@
-"""Federated intrinsic plasticity: gains and shifts that suit everybody's data, 2 N numbers a round.
-
-`FederatedPlasticity` is FedIP (De Caro, Gallicchio, Bacciu, ESANN 2022): clients adapt the gains
-and shifts they are sent, the server averages them by the number of sequences. The mean of adapted
-values depends on how the data are cut.
-
-`MomentPlasticity` does not: clients send the sums and squared sums of their units' drives and the
-sums of their inputs, and the server sets the gains and shifts with which Gaussian drives of those
-moments give outputs of the target mean and standard deviation. The result is that of pooled data
-for any split. The mean drive that counts is the one to come: once all outputs have mean m, a unit's
-is the row sum of W times m, plus W_in times the mean input, plus its bias. (To aim at the mean
-measured before a change of gains would overshoot, and for gains that make W expand, diverge.)
-
-Both make a reservoir, not a readout: train one on the result with a second plan.
-
-With a reservoir in fixed point, gains and shifts have 32 binary digits after the point, at clients
-and at the server, and one plan has the same bits on every processor. What clients send is exact:
-changes of gains times whole weights, or sums of drives. Their sum is exact in any order while it
-needs no more than 53 bits (changes times weights up to 2^21, sums of squared drives up to 2^17),
-and else that of the order of their names; secure aggregation rounds only once, at its end. As
-mathematical libraries differ in their last digits, the gain and shift (a, c) that give a Gaussian
-drive outputs of given moments are then solved in decimal arithmetic, which does not: Newton's steps
-from a solution known to some digits,
-
-    mean of y = m,  mean of (y - m)^2 = v,   y = tanh(a z + c),   z standard normal,
-
-with means by the trapezoidal rule, whose error falls exponentially with the step.
-
-Intrinsic plasticity: every unit adapts a gain and a shift so that its output follows a target.
+"""Intrinsic plasticity: every unit adapts a gain and a shift so that its output follows a target.
 
 A tanh unit puts out y = tanh(g p + s) for its drive p. To bring y near a Gaussian N(m, v), gradient
 descent of the Kullback-Leibler divergence gives (Schrauwen et al., Neurocomputing 71, 2008)
@@ -47,16 +19,37 @@ stand still while a batch of sequences runs, and one update follows, with the me
 steps. The first is intrinsic plasticity as it was proposed; the second is how the batch size of a
 gradient method is usually understood.
 
+Clients can learn gains and shifts that suit everybody's data in two ways, with 2 N numbers a round.
+`FederatedPlasticity` is FedIP (De Caro, Gallicchio, Bacciu, ESANN 2022): clients adapt the gains
+and shifts they are sent, the server averages them by the number of sequences. The mean of adapted
+values depends on how the data are cut. With `MomentPlasticity` it does not: clients send the sums
+and squared sums of their units' drives and the sums of their inputs, and the server sets the gains
+and shifts with which Gaussian drives of those moments give outputs of the target mean and standard
+deviation. The mean drive that counts is the one to come: once all outputs have mean m, a unit's is
+the row sum of W times m, plus W_in times the mean input, plus its bias. (To aim at the mean
+measured before a change of gains would overshoot, and for gains that make W expand, diverge.) Both
+make a reservoir, not a readout: train one on the result with a second plan.
+
 On a reservoir in fixed point the same rule is followed in arithmetic that is exact, or rounded
-where it is written down (`catchment_research.plasticity.kernels`): gains and shifts are
-integers times 2^-32, and have the same bits on every processor. Sequences are not cut while units
-adapt.
+where it is written down (`catchment_research.plasticity.kernels`): gains and shifts are integers
+times 2^-32, at clients and at the server, and one plan has the same bits on every processor.
+Sequences are not cut while units adapt. What clients send is exact: changes of gains times whole
+weights, or sums of drives. Their sum is exact in any order while it needs no more than 53 bits
+(changes times weights up to 2^21, sums of squared drives up to 2^17), and else that of the order of
+their names; secure aggregation rounds only once, at its end. As mathematical libraries differ in
+their last digits, the gain and shift (a, c) that give a Gaussian drive outputs of given moments are
+then solved in decimal arithmetic, which does not: Newton's steps from a solution known to some
+digits,
+
+    mean of y = m,  mean of (y - m)^2 = v,   y = tanh(a z + c),   z standard normal,
+
+with means by the trapezoidal rule, whose error falls exponentially with the step.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal, localcontext
 from functools import lru_cache
@@ -85,7 +78,6 @@ from catchment.features.echo_state import (
     Program,
     Rows,
     SparseRows,
-    Step,
     advance,
     programs_in_fixed_point,
     rounded,
@@ -99,10 +91,16 @@ PLASTIC_DIGITS, DRIVE_DIGITS, SQUARE_DIGITS = 32, 20, 36  # after the point, in 
 LEAST_GAIN, LARGEST_GAIN, LARGEST_SHIFT = 2.0**-20, 512.0, 4096.0
 MOST_LANES = 32
 MOST_STEPS = 1 << 24  # of a batch in fixed point: more could leave the 64 bits of its sums
+ADAPT, MEASURE, DESCEND = range(3)  # what sequences are run for
+TINY = 1e-12
+CONTEXT = Context(prec=34)
+STEP, FARTHEST = Decimal(1) / 64, 9  # of the rule; beyond it is a mass of 2e-19
+NEWTON_STEPS, CLOSE, UNIT = 20, Decimal("1e-26"), Decimal("1e-24")
 
 Updates = Literal["step", "batch"]
 Equation = Literal["corrected", "printed"]
 Gains = Literal["positive", "any"]
+Pair = tuple[Decimal, Decimal]
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,17 +191,13 @@ class IntrinsicPlasticity:
         for _ in range(self.epochs):
             for batch in _batches(us, self.batch):
                 run.adapt(batch, gain, shift)
-            self._refuse_divergence(gain, shift, in_fixed_point=reservoir.bits is not None)
+            sound = np.isfinite(gain).all() and np.isfinite(shift).all()
+            sound = sound and (self.gains == "any" or (gain > 0).all())
+            if not sound or (reservoir.bits is not None and not within_reach(gain, shift)):
+                raise ArithmeticError(
+                    f"plasticity diverged at learning rate {self.learning_rate}; lower it"
+                )
         return reservoir.with_plasticity(gain, shift)
-
-    def _refuse_divergence(self, gain: Array, shift: Array, *, in_fixed_point: bool) -> None:
-        sound = bool(np.isfinite(gain).all() and np.isfinite(shift).all())
-        if self.gains == "positive":
-            sound = sound and bool((gain > 0).all())
-        if not sound or (in_fixed_point and not within_reach(gain, shift)):
-            raise ArithmeticError(
-                f"plasticity diverged at learning rate {self.learning_rate}; lower it"
-            )
 
     def drives(self, reservoir: Reservoir, inputs: Iterable[ArrayLike]) -> Drives:
         """Return the moments of the units' drives, nothing adapted."""
@@ -214,11 +208,11 @@ class IntrinsicPlasticity:
         if reservoir.bits is None:
             total = np.zeros((2, N))
             for batch in _batches(us, MOST_LANES):
-                total += run.measured(batch, gain, shift)
+                total += run.through(batch, gain, shift, MEASURE)
             return Drives(n, total[0], total[1])
         whole = np.full((4, N), 0, dtype=object)
         for batch in _batches(us, MOST_LANES):
-            whole = whole + run.measured(batch, gain, shift)
+            whole = whole + run.through(batch, gain, shift, MEASURE)
         squares = whole[1] + (whole[2] << 32)
         return Drives(
             n,
@@ -309,10 +303,10 @@ class _Run:
 
     def adapt(self, us: list[Array], gain: Array, shift: Array) -> None:
         """Change gain and shift (N,) in place, as a batch of sequences bids."""
-        from catchment_research.plasticity.kernels import ADAPT, DESCEND, adapt_units
+        from catchment_research.plasticity.kernels import adapt_units
 
         if self.rule.updates == "step":
-            self._through(us, gain, shift, ADAPT)
+            self.through(us, gain, shift, ADAPT)
             return
         n = self.rule.n_counted(us)
         if self.in_fixed_point and n > MOST_STEPS:
@@ -320,7 +314,7 @@ class _Run:
                 f"a batch has {n} steps; in fixed point pass a batch of at most {MOST_STEPS} in all"
             )
         groups = _batches(us, MOST_LANES)
-        sums = np.sum([self._through(group, gain, shift, DESCEND) for group in groups], axis=0)
+        sums = np.sum([self.through(group, gain, shift, DESCEND) for group in groups], axis=0)
         if self.in_fixed_point:
             adapt_units(self.activation, gain, shift, sums, float(n), self.target)
         elif n > 0:
@@ -328,64 +322,30 @@ class _Run:
             shift[k] += self.rule.learning_rate * sums[0, k] / n
             gain[k] += self.rule.learning_rate * (1.0 / gain[k] + sums[1, k] / n)
 
-    def measured(self, us: list[Array], gain: Array, shift: Array) -> NDArray[Any]:
-        """Return the sums of the drives of at most 32 sequences, as the kernels gather them."""
-        from catchment_research.plasticity.kernels import MEASURE
-
-        return self._through(us, gain, shift, MEASURE)
-
-    def _through(self, us: list[Array], gain: Array, shift: Array, task: int) -> NDArray[Any]:
-        """Run sequences side by side and return the sums that the task gathers over them."""
+    def through(self, us: list[Array], gain: Array, shift: Array, task: int) -> NDArray[Any]:
+        """Run at most 32 sequences side by side; return the sums that the task gathers of them."""
         from catchment_research.plasticity.kernels import lockstep_plastic
 
         rows, kind = (4, "int64") if self.in_fixed_point else (2, "float64")
         sums: NDArray[Any] = np.zeros((rows, len(gain)), dtype=kind)
+        edges = np.cumsum([0, *(program.n_units for program in self.programs)])
+        lengths = np.array([len(u) for u in us])
 
-        def layer_step(
-            program: Program, units: slice, mask: Array, X: Rows, U: Rows, S: Rows
-        ) -> None:
-            part = np.zeros((rows, program.n_units), dtype=kind)
-            room = np.empty((program.n_units, X.shape[1]))
-            rows_of = (program.starts, program.columns, program.values)
-            given = (
-                *rows_of,
-                program.leak,
-                program.activation,
-                U,
-                X,
-                room,
-                S,
-                (0,) * (X.shape[1].bit_length() - 1),
-                mask,
-            )
-            values = (gain[units], shift[units], self.target, task, part)
-            lockstep_plastic(*given, *values, program.rounding)
+        def step(k: int, start: int, X: Rows, U: Rows, S: Rows) -> None:
+            one, units = self.programs[k], slice(edges[k], edges[k + 1])
+            times = np.arange(start, start + U.shape[1])[:, None]
+            mask = np.zeros((U.shape[1], X.shape[1]))
+            mask[:, : len(us)] = (times >= self.rule.washout) & (times < lengths)
+            part = np.zeros((rows, one.n_units), dtype=kind)
+            room, width = np.empty((one.n_units, X.shape[1])), (0,) * (X.shape[1].bit_length() - 1)
+            layer = (one.starts, one.columns, one.values, one.leak, one.activation)
+            values = (gain[units], shift[units], self.target, task, part, one.rounding)
+            lockstep_plastic(*layer, U, X, room, S, width, mask, *values)
             sums[:, units] += part
 
-        for _ in advance(
-            self.programs, us, step=_by_layers(self.rule, self.programs, us, layer_step)
-        ):
+        for _ in advance(self.programs, us, step=step):
             pass
         return sums
-
-
-LayerStep = Callable[[Program, slice, Array, Rows, Rows, Rows], None]
-
-
-def _by_layers(
-    rule: IntrinsicPlasticity, programs: Sequence[Program], us: list[Array], run: LayerStep
-) -> Step:
-    """Return the step of `advance` that hands each layer its units and the lanes that count."""
-    edges = np.cumsum([0, *(program.n_units for program in programs)])
-    lengths = np.array([len(u) for u in us])
-
-    def step(k: int, start: int, X: Rows, U: Rows, S: Rows) -> None:
-        times = np.arange(start, start + U.shape[1])[:, None]
-        mask = np.zeros((U.shape[1], X.shape[1]))
-        mask[:, : len(us)] = (times >= rule.washout) & (times < lengths)
-        run(programs[k], slice(edges[k], edges[k + 1]), mask, X, U, S)
-
-    return step
 
 
 def _bare(reservoir: Reservoir) -> list[LayerWeights]:
@@ -398,10 +358,6 @@ def _bare(reservoir: Reservoir) -> list[LayerWeights]:
 
 RULE = IntrinsicPlasticity()
 MEAN = Mean()
-TINY = 1e-12
-CONTEXT = Context(prec=34)
-STEP, FARTHEST = Decimal(1) / 64, 9  # of the rule; beyond it is a mass of 2e-19
-NEWTON_STEPS, CLOSE, UNIT = 20, Decimal("1e-26"), Decimal("1e-24")
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,17 +368,27 @@ class Plasticity(Structure):
     shift: Annotated[Array, Shape("units")]
     memory: Arrays = ()
 
-    def expect(self, n_units: int) -> Plasticity:
-        """Return self; UploadError if it is that of another number of units."""
-        if self.gain.shape != (n_units,):
-            raise UploadError("shape", f"{self.gain.shape} gains came for {n_units} units")
-        return self
-
 
 class Adapting(Algorithm[Plasticity, WeightedSum, Reservoir]):
-    """What both ways end with."""
+    """What both ways begin and end with."""
 
     reservoir: Reservoir
+
+    def start(self) -> Plasticity:
+        return Plasticity(*_started(self.reservoir))
+
+    def broadcast(self, state: Plasticity, context: RoundContext) -> Message:
+        return Plasticity(state.gain, state.shift).parts()
+
+    def sent(self, received: Message) -> Reservoir:
+        """Return the reservoir with the gains and shifts of a request; UploadError if they differ.
+
+        They do if they are those of another number of units.
+        """
+        now, n_units = Plasticity.from_message(received), self.reservoir.n_units
+        if now.gain.shape != (n_units,):
+            raise UploadError("shape", f"{now.gain.shape} gains came for {n_units} units")
+        return self.reservoir.with_plasticity(now.gain, now.shift)
 
     def result(self, state: Plasticity) -> Reservoir:
         """Return the reservoir with the state's gains and shifts."""
@@ -464,16 +430,11 @@ class FederatedPlasticity(Adapting):
         values = _started(self.reservoir)
         return Plasticity(*values, self.optimizer.start(values))
 
-    def broadcast(self, state: Plasticity, context: RoundContext) -> Message:
-        return Plasticity(state.gain, state.shift).parts()
-
     def client_update(self, received: Message, data: Data, context: RoundContext) -> WeightedSum:
-        before = Plasticity.from_message(received).expect(self.reservoir.n_units)
-        inputs = [sequence.u for sequence in data()]
-        start = self.reservoir.with_plasticity(before.gain, before.shift)
-        gain, shift = plasticity_of(self.rule.adapt(start, inputs))
+        start, inputs = self.sent(received), [sequence.u for sequence in data()]
+        before, after = plasticity_of(start), plasticity_of(self.rule.adapt(start, inputs))
         weight = float(len(inputs)) if self.weighting == "samples" else 1.0
-        return WeightedSum.of((gain - before.gain, shift - before.shift), weight)
+        return WeightedSum.of((after[0] - before[0], after[1] - before[1]), weight)
 
     def read_update(self, parts: Message, context: RoundContext) -> WeightedSum:
         N = self.reservoir.n_units
@@ -523,15 +484,8 @@ class MomentPlasticity(Adapting):
         if any((layer.activation != ADAPTIVE[0]).any() for layer in self.reservoir.layers):
             raise ValueError(f"moments set the plasticity of {ACTIVATIONS[ADAPTIVE[0]]} units only")
 
-    def start(self) -> Plasticity:
-        return Plasticity(*_started(self.reservoir))
-
-    def broadcast(self, state: Plasticity, context: RoundContext) -> Message:
-        return state.parts()
-
     def client_update(self, received: Message, data: Data, context: RoundContext) -> WeightedSum:
-        now = Plasticity.from_message(received).expect(self.reservoir.n_units)
-        reservoir = self.reservoir.with_plasticity(now.gain, now.shift)
+        reservoir = self.sent(received)
         us = reservoir.checked_all([sequence.u for sequence in data()])
         drives = self.rule.drives(reservoir, us)
         inputs = sum(
@@ -656,11 +610,9 @@ def refined(mean: float, std: float, near: tuple[float, float]) -> tuple[float, 
     raise ArithmeticError(f"no gain gives mean {mean} and standard deviation {std}")
 
 
-Pair = tuple[Decimal, Decimal]
-Gaps = tuple[Decimal, Decimal, tuple[Pair, Pair]]
-
-
-def _gaps(a: Decimal, c: Decimal, m: Decimal, v: Decimal) -> Gaps:
+def _gaps(
+    a: Decimal, c: Decimal, m: Decimal, v: Decimal
+) -> tuple[Decimal, Decimal, tuple[Pair, Pair]]:
     """Return by how much mean and variance are off, and their slopes in a and c."""
     whole = f = g = f_a = f_c = g_a = g_c = Decimal(0)
     for z, w in _nodes():

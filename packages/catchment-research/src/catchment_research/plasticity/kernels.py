@@ -59,15 +59,16 @@ from catchment.features.echo_state import (
     row_product,
 )
 from catchment_research.plasticity.federated import (
+    ADAPT,
     DRIVE_DIGITS,
     LARGEST_GAIN,
     LARGEST_SHIFT,
     LEAST_GAIN,
+    MEASURE,
     PLASTIC_DIGITS,
     SQUARE_DIGITS,
 )
 
-ADAPT, MEASURE, DESCEND = range(3)
 EXACT_MATH = SAFE_MATH - {"contract"}
 LARGEST_DRIVE = 64.0
 HALF_WORD = 32  # squares are summed as two halves, so that no sum of them leaves 64 bits
