@@ -123,7 +123,7 @@ def test_pack(data: Path, tmp_path: Path) -> None:
 def test_mistakes_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, message = failure(["data", "path", "uci-har"], capsys)
     assert code == 2
-    assert message == "error: no data set is called 'uci-har'; did you mean uci_har?\n"
+    assert message == "error: no data set is called 'uci-har'; did you mean 'uci_har'?\n"
     code, message = failure(["data", "check", "sunspots", "laser"], capsys)
     assert code == 2
     assert "no data set is called 'laser'" in message
@@ -171,7 +171,7 @@ def test_as_a_process(tmp_path: Path) -> None:
     )
     assert run.returncode == 2
     assert run.stdout == ""
-    assert run.stderr == "error: no data set is called 'uci_hr'; did you mean uci_har?\n"
+    assert run.stderr == "error: no data set is called 'uci_hr'; did you mean 'uci_har'?\n"
 
 
 def test_help_needs_nothing_heavy() -> None:

@@ -38,7 +38,7 @@ def test_every_entry_is_complete() -> None:
 
 
 def test_unknown_names() -> None:
-    with pytest.raises(ValueError, match=r"'uci-har'; did you mean uci_har\?"):
+    with pytest.raises(ValueError, match=r"'uci-har'; did you mean 'uci_har'\?"):
         source("uci-har")
     with pytest.raises(ValueError, match=r"'?'; choose from uci_har, "):
         source("?")

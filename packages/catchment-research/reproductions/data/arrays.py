@@ -24,3 +24,8 @@ def read_arrays(path: Path, keys: Iterable[str]) -> Mapping[str, NDArray[Any]]:
         raise IntegrityError(f"{path} lacks {error}; get a fresh copy") from error
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise IntegrityError(f"{path} is damaged ({error}); get a fresh copy") from error
+
+
+def names_of(value: NDArray[Any]) -> tuple[str, ...]:
+    """Return an array of names as a tuple."""
+    return tuple(str(item) for item in value)

@@ -21,10 +21,9 @@ from catchment_lab.datasets import (
     float_rows,
     gathered,
     mel_bands,
-    names_of,
     runs,
 )
-from reproductions.data.arrays import read_arrays
+from reproductions.data.arrays import names_of, read_arrays
 from reproductions.data.catalogue import COMPACT
 
 STATISTICS = ("mean", "std", "min", "max", "median", "iqr", "skew", "kurtosis")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.errors import IntegrityError
-from catchment_lab.datasets import Folder, names_of, parse_numbers, require
+from catchment_lab.datasets import Folder, parse_numbers, require
 from reproductions.data.arrays import read_arrays
 from reproductions.data.catalogue import COMPACT
 from reproductions.data.values import Bytes, Images
@@ -172,7 +172,7 @@ def _images(name: str, parts: list[Bytes], classes: tuple[str, ...], note: str) 
 
 
 def _writer_names(writers: NDArray[Any]) -> tuple[str, ...]:
-    return names_of([f"writer-{writer:04d}" for writer in writers.tolist()])
+    return tuple(f"writer-{writer:04d}" for writer in writers.tolist())
 
 
 def mnist_rows(folder: Folder, images: str, part: str) -> tuple[Bytes, NDArray[np.int64]]:

@@ -20,12 +20,8 @@ from catchment_fleet.apps.launch import (
 )
 from catchment_fleet.apps.node import PlanNode as PlanNode, data_at as data_at
 from catchment_fleet.apps.places import ModelFolder as ModelFolder
-from catchment_fleet.apps.scaffold import PACKAGE as PACKAGE
-from catchment_fleet.apps.signing import (
-    is_signed as is_signed,
-    sign_plan as sign_plan,
-    signature_path as signature_path,
-)
+from catchment_fleet.apps.scaffold import PACKAGE as PACKAGE, signature_path as signature_path
+from catchment_fleet.apps.signing import is_signed as is_signed, sign_plan as sign_plan
 
 __all__ = [
     "client_of",

@@ -25,7 +25,6 @@ from catchment_fleet.flower.simulation import (
 )
 from catchment_fleet.flower.transport import (
     GridLine as GridLine,
-    PACKING as PACKING,
     WHOLE as WHOLE,
     packed as packed,
     packed_order as packed_order,

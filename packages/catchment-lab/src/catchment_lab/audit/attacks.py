@@ -1,13 +1,12 @@
 """Attacks on ridge statistics: what they say outright, who is in them, and the inputs behind them.
 
 Outright they say class counts, class means, and single rows by difference. With fewer rows than
-features, input sequences fall out by walking the recurrence inside the space of the rows:
-
-Every row (1, z) behind the statistics lies in the range of A = [[n, s'], [s, G]]. With fewer rows
-than features A has null directions Q, and from a known state only the true next input leads to a
-row with Q'(1, z) = 0. A sequence starts from the state zero, so its inputs are found one after the
-other, each a small system with as many unknowns as inputs. Statistics of several sequences hold
-them all: different starting guesses lead to different first inputs.
+features, input sequences fall out by walking the recurrence inside the space of the rows: every row
+(1, z) behind the statistics lies in the range of A = [[n, s'], [s, G]], which has null directions Q
+then, and from a known state only the true next input leads to a row with Q'(1, z) = 0. A sequence
+starts from the state zero, so its inputs are found one after the other, each a small system with as
+many unknowns as inputs. Statistics of several sequences hold them all: different starting guesses
+lead to different first inputs.
 
 Nor need the start be known, as after a washout: a state somewhere in the middle is a point of the
 rows' space too, and together with the next few inputs it has to fulfil more equations than there
@@ -19,8 +18,6 @@ where rows are not; the walk then follows the input that fits them best, and may
 One step of intrinsic plasticity moves the shift by ds and the gain by dg = eta / g + ds p, p being
 the unit's drive. Both are sent, so p = (dg - eta / g) / ds for every unit, and p is linear in the
 input.
-
-The reservoir as an attacker runs it: any state, one step or many, with derivatives by inputs.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
 """An audit: our own attacks on generated data of your configuration, under each protection.
 
-Every attack is run against what the server would see: one client's upload in the clear, the same
-with the rule on rows, the exact sum of a secure round without and with that rule, and the sum with
-noise. An attack that finds nothing proves nothing; one that finds something proves a leak.
-
-The attacks of an audit, each tried on an upload, on a sum and on a noisy sum.
-
-What was recorded (whole sequences, single windows, what is new), and who and what somebody is
-(class counts, and whether data were used at all).
+They look for what was recorded (whole sequences, single windows, what is new), and who and what
+somebody is (class counts, and whether data were used at all). Every attack is run against what the
+server would see: one client's upload in the clear, the same with the rule on rows, the exact sum of
+a secure round without and with that rule, and the sum with noise. An attack that finds nothing
+proves nothing; one that finds something proves a leak.
 """
 
 from __future__ import annotations
@@ -377,9 +374,6 @@ TRIALS = (
 )
 
 
-__all__ = ["Report", "Setting", "audit"]
-
-
 @dataclass(frozen=True)
 class Report:
     """Everything an audit found."""
@@ -411,14 +405,13 @@ class Report:
             "configured": self.configured,
             "configuration": dict(self.configuration),
             "leaks": [finding.attack for finding in self.leaks],
-            "findings": [_plain(**asdict(finding)) for finding in self.findings],
+            "findings": [
+                {"views" if name == "outcomes" else name: one for name, one in asdict(f).items()}
+                for f in self.findings
+            ],
             "not_applicable": list(self.not_applicable),
             "seconds": round(self.seconds, 1),
         }
-
-
-def _plain(outcomes: Mapping[View, object], **about: object) -> dict[str, object]:
-    return {**about, "views": outcomes}
 
 
 def audit(setting: Setting | None = None, *, watch: Callable[[str], None] | None = None) -> Report:
@@ -442,8 +435,12 @@ def audit(setting: Setting | None = None, *, watch: Callable[[str], None] | None
         if finding is not None:
             findings.append(finding)
     left_out = tuple(trial.attack for trial in TRIALS if not trial.suits(world))
+    features: Any = chosen.features
+    about = {"map": name_of(features)}
+    if features.reservoir is not None:
+        about = {"units": features.reservoir.n_units, "pool": features.pool}
     configuration = {
-        **_about(chosen.features),
+        **about,
         "features": chosen.features.n_features,
         "clients": chosen.n_clients,
         "rows per client": chosen.rows,
@@ -453,10 +450,3 @@ def audit(setting: Setting | None = None, *, watch: Callable[[str], None] | None
     }
     seconds = time.perf_counter() - started
     return Report(chosen.configured, configuration, tuple(findings), seconds, left_out)
-
-
-def _about(features: Any) -> dict[str, object]:
-    """Return what only a map of this kind has."""
-    if features.reservoir is not None:
-        return {"units": features.reservoir.n_units, "pool": features.pool}
-    return {"map": name_of(features)}

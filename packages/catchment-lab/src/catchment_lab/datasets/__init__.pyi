@@ -40,7 +40,6 @@ from catchment_lab.datasets.values import (
     cut as cut,
     float_rows as float_rows,
     gathered as gathered,
-    names_of as names_of,
     runs as runs,
     window_steps as window_steps,
 )

@@ -16,6 +16,7 @@ import re
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -55,7 +56,9 @@ def read_uci_har(folder: Folder) -> Dataset:
 
 def _segments(folder: Folder, part: str) -> Iterator[Segment]:
     u, label, subject = _read_part(folder, part)
-    for start, stop in zip(*_chain(u, label, subject), strict=True):
+    follows: Booleans = (u[:-1, _HALF:] == u[1:, :_HALF]).all(axis=(1, 2))
+    follows &= (label[1:] == label[:-1]) & (subject[1:] == subject[:-1])
+    for start, stop in pairwise([0, *(np.flatnonzero(~follows) + 1).tolist(), len(u)]):
         # The first window whole, then the second half of each that follows.
         signal = float_rows(np.concatenate([u[start], *u[start + 1 : stop, _HALF:]]))
         client = f"subject-{int(subject[start]):02d}"
@@ -78,14 +81,6 @@ def _read_part(folder: Folder, part: str) -> tuple[Array, Integers, Integers]:
     if label.min() < 0 or label.max() >= len(_UCI_CLASSES):
         raise IntegrityError(f"{folder}: {part}/y_{part}.txt has labels outside 1..6")
     return np.stack(signals, axis=2), label, subject
-
-
-def _chain(u: Array, label: Integers, subject: Integers) -> tuple[list[int], list[int]]:
-    """Return the first window of each continuous segment, and the one after its last."""
-    follows: Booleans = (u[:-1, _HALF:] == u[1:, :_HALF]).all(axis=(1, 2))
-    follows &= (label[1:] == label[:-1]) & (subject[1:] == subject[:-1])
-    starts = [0, *(np.flatnonzero(~follows) + 1).tolist()]
-    return starts, [*starts[1:], len(u)]
 
 
 _MOTIONSENSE_CHANNELS = tuple(

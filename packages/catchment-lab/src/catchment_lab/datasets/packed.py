@@ -15,7 +15,7 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -136,22 +136,10 @@ def unpack(path: Path | str) -> Dataset:
         told = {name: header[name] for name in (*_TOLD, "options")}
         told["usual"] = told["usual"] and tuple(told["usual"])
         told["notes"] = tuple(told["notes"])
-        return gathered(header["name"], _segments(signal, names, label, length, test), **told)
+        if min(length, default=1) < 1 or sum(length) != len(signal):
+            raise ValueError(f"recordings have {sum(length)} steps, the signal {len(signal)}")
+        signals = np.split(signal, np.cumsum(length)[:-1])
+        parts = zip(names, [None if one < 0 else one for one in label], signals, test, strict=True)
+        return gathered(header["name"], (Segment(*part) for part in parts), **told)
     except _DAMAGE as error:
         raise IntegrityError(f"{path} is damaged ({error}); pack the set again") from error
-
-
-def _segments(
-    signal: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    clients: list[str],
-    labels: list[int],
-    lengths: list[int],
-    tests: list[bool],
-) -> Iterator[Segment]:
-    start = 0
-    for client, label, length, test in zip(clients, labels, lengths, tests, strict=True):
-        u = signal[start : start + length]
-        if len(u) != length or length < 1:
-            raise ValueError(f"a recording has {len(u)} of {length} steps")
-        yield Segment(client, None if label < 0 else label, u, test=test)
-        start += length

@@ -3,15 +3,13 @@
 A set is looked for in a folder of its own name, in these directories: the one the caller names, and
 only there; or else `$CATCHMENT_DATA` and the user's cache. Nothing is downloaded.
 
-Published files where they lie: in a directory, in a zip or tar, or in a zip inside a zip.
-
+Published files are read where they lie: in a directory, in a zip or tar, or in a zip inside a zip.
 Nothing is unpacked to disk, so an archive cannot write outside its place.
 """
 
 from __future__ import annotations
 
 import contextlib
-import difflib
 import gzip
 import lzma
 import os
@@ -20,7 +18,7 @@ import tomllib
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -30,7 +28,7 @@ import numpy as np
 
 from catchment import Array
 from catchment.data import ENVIRONMENT, data_directories
-from catchment.errors import IntegrityError, MissingDataError
+from catchment.errors import IntegrityError, MissingDataError, nearest
 
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 _MAX_DEPTH = 6
@@ -210,33 +208,10 @@ def _open(
     return stack.enter_context(stream)
 
 
-def read_numbers(
-    folder: Folder,
-    name: str,
-    *,
-    delimiter: str | None = None,
-    columns: tuple[int, ...] | None = None,
-    skip: int = 0,
-) -> Array:
-    """Return the rows (n, columns) of a text file of numbers.
-
-    Parameters
-    ----------
-    folder
-        Where the file lies.
-    name
-        Its name there.
-    delimiter
-        Between the numbers of a row; white space if not given.
-    columns
-        Which columns; all if not given.
-    skip
-        Lines before the first row.
-    """
+def read_numbers(folder: Folder, name: str) -> Array:
+    """Return the rows (n, columns) of a text file of numbers between white space."""
     with folder.open(name) as stream:
-        return parse_numbers(
-            stream, f"{folder}/{name}", delimiter=delimiter, columns=columns, skip=skip
-        )
+        return parse_numbers(stream, f"{folder}/{name}")
 
 
 def parse_numbers(
@@ -346,19 +321,16 @@ def source(name: str) -> Source:
     '6 speakers'
     >>> source("fssd")
     Traceback (most recent call last):
-    ValueError: no data set is called 'fssd'; did you mean fsdd?
+    ValueError: no data set is called 'fssd'; did you mean 'fsdd'?
     """
     check_name(name, CATALOGUE)
     return CATALOGUE[name]
 
 
-def check_name(name: str, known: Iterable[str]) -> None:
+def check_name(name: str, known: Collection[str]) -> None:
     """Raise ValueError, with the nearest name or all of them, if a data set is not known."""
-    names = tuple(known)
-    if name not in names:
-        close = difflib.get_close_matches(name, names, n=1)
-        remedy = f"did you mean {close[0]}?" if close else f"choose from {', '.join(names)}"
-        raise ValueError(f"no data set is called {name!r}; {remedy}")
+    if name not in known:
+        raise ValueError(f"no data set is called {name!r}; {nearest(name, known)}")
 
 
 def packed_path(directory: Path, name: str) -> Path:

@@ -260,8 +260,3 @@ def float_rows(value: NDArray[Any], scale: float | Array | None = None) -> Array
     """Return the values, times a scale if there is one, as read-only float64."""
     rows = np.asarray(value, dtype=np.float64)
     return frozen(rows if scale is None else rows * scale)
-
-
-def names_of(value: NDArray[Any] | Sequence[object]) -> tuple[str, ...]:
-    """Return an array of names as a tuple."""
-    return tuple(str(item) for item in value)

@@ -199,6 +199,8 @@ class SearchResult:
 
     def save(self, path: Path) -> None:
         """Write the result as JSON."""
+        from catchment.cli import finite
+
         content = {
             "metric": self.metric,
             "recipe": json.loads(self.reservoir.to_json()),
@@ -206,7 +208,7 @@ class SearchResult:
             "best": asdict(self.best),
             "trials": [asdict(trial) for trial in self.trials],
         }
-        path.write_bytes((json.dumps(_without_nan(content), indent=1) + "\n").encode())
+        path.write_bytes((json.dumps(finite(content), indent=1) + "\n").encode())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -458,17 +460,6 @@ def _result(task: Task, study: optuna.Study) -> SearchResult:
     best = study.best_trial
     recipe, adaptation = task.drawn(optuna.trial.FixedTrial(best.params))
     return SearchResult(task.metric, trials, _trial(best), recipe.prepared(), adaptation)
-
-
-def _without_nan(value: object) -> object:
-    match value:
-        case float() if not np.isfinite(value):
-            return None
-        case dict():
-            return {key: _without_nan(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_without_nan(item) for item in value]
-    return value
 
 
 @contextmanager

@@ -1,20 +1,18 @@
-"""A page about one run for browsers on this machine, and for nobody else.
+"""A run's folder at one moment, and a page about it for browsers on this machine alone.
 
-It listens on the loopback address alone, answers GET alone, and knows five addresses, none of which
-names a file. A request for another host's name is refused: a page of the web could else give its
-own name this machine's address and read along. What clients call themselves, and why they refuse,
-reaches the page as JSON and is shown as text.
+What the folder says, while the run goes on, before it and after it, is read by connections that
+only read and are closed at once, so that the run is not disturbed and its process need not know of
+it. How much is read does not grow with the number of messages, and what is shown of long runs is
+thinned. One reader serves however many browsers look at it.
+
+The page's server listens on the loopback address alone, answers GET alone, and knows five
+addresses, none of which names a file. A request for another host's name is refused: a page of the
+web could else give its own name this machine's address and read along. What clients call
+themselves, and why they refuse, reaches the page as JSON and is shown as text.
 
     /           the page          /style.css, /watch.js   what it is made of
     /events     server-sent events, each a whole snapshot as JSON
     /state.json one snapshot
-
-What a run's folder says at one moment, while the run goes on, before it and after it.
-
-Everything is read from the folder by connections that only read and are closed at once, so that
-the run is not disturbed and its process need not know of it. How much is read does not grow with
-the number of messages, and what is shown of long runs is thinned. One reader serves however many
-browsers look at it.
 """
 
 from __future__ import annotations
@@ -193,7 +191,8 @@ def look(folder: str | Path) -> Snapshot:
     if place.is_file():
         raise ValueError(f"{folder} is a file; pass the folder of a run, such as runs/NAME")
     try:
-        held, progress, seen = is_held(place), read_progress(place), last_sign(place)
+        held, progress = is_held(place), read_progress(place)
+        seen = max((one.st_mtime for one in _written(place)), default=0.0)
         if not (place / DATABASE).is_file():
             return _waiting(place)
         address = f"{(place / DATABASE).resolve().as_uri()}?mode=ro"
@@ -212,11 +211,6 @@ def look(folder: str | Path) -> Snapshot:
 def signature(folder: Path) -> tuple[object, ...]:
     """Return what is different when there may be something new to read."""
     return tuple((one.st_mtime_ns, one.st_size, one.st_ino) for one in _written(folder))
-
-
-def last_sign(folder: Path) -> float:
-    """Return when a run's process last wrote something, in seconds since 1970; 0 if never."""
-    return max((one.st_mtime for one in _written(folder)), default=0.0)
 
 
 def _written(folder: Path) -> Iterator[os.stat_result]:
@@ -249,7 +243,9 @@ def _read(
         "SELECT stage, rounds, settings FROM stages ORDER BY position"
     ).fetchall()
     finished = {stage: about[0] for stage, about in totals.items()}
-    now = _current(progress, finished) if state in (RUNNING, SILENCE) else None
+    now = progress if state in (RUNNING, SILENCE) else None
+    if now is not None and now.round < finished.get(now.stage, 0):  # it is finished by now
+        now = replace(now, round=finished[now.stage], done=0, asked=0)
     scores, worst = _scores(database, facts.get("metric", ""))
     return Snapshot(
         place.name,
@@ -276,13 +272,6 @@ def _read(
         facts.get("metric", ""),
         worst,
     )
-
-
-def _current(progress: Progress | None, finished: Mapping[str, int]) -> Progress | None:
-    """Return how far the round under way is; of a round that is finished by now, its successor."""
-    if progress is None or progress.round >= finished.get(progress.stage, 0):
-        return progress
-    return replace(progress, round=finished[progress.stage], done=0, asked=0)
 
 
 def judged(
@@ -472,21 +461,17 @@ class Feed:
             stale = time.monotonic() - read >= ANYWAY and self._snapshot.state != FINISHED
             if found != before or stale:
                 before, read = found, time.monotonic()
-                self._take(self._look())
-
-    def _look(self) -> Snapshot:
-        found = look(self._folder) if not self._folder.is_file() else self._snapshot
-        if found.state == WAITING and self._begun:
-            return Snapshot(found.folder, FAILED, REMOVED, found.at)
-        return found
+                self._take(look(self._folder) if not self._folder.is_file() else self._snapshot)
 
     def _take(self, found: Snapshot) -> None:
+        if found.state == WAITING and self._begun:
+            found = Snapshot(found.folder, FAILED, REMOVED, found.at)
         self._begun = self._begun or found.state != WAITING
         with self._changed:
-            if _same(found, self._snapshot):
-                return
-            self._number, self._snapshot = self._number + 1, found
-            self._changed.notify_all()
+            # They may differ by no more than when they were taken.
+            if replace(found, at=0.0) != replace(self._snapshot, at=0.0):
+                self._number, self._snapshot = self._number + 1, found
+                self._changed.notify_all()
 
     def __enter__(self) -> Feed:
         self._thread.start()
@@ -497,11 +482,6 @@ class Feed:
         with self._changed:
             self._changed.notify_all()
         self._thread.join()
-
-
-def _same(one: Snapshot, other: Snapshot) -> bool:
-    """Return whether two snapshots differ by no more than when they were taken."""
-    return replace(one, at=0.0) == replace(other, at=0.0)
 
 
 log = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ from catchment.cli.show import (
     JsonOption as JsonOption,
     counting as counting,
     each as each,
+    finite as finite,
     print_json as print_json,
     print_table as print_table,
     progress as progress,

@@ -35,7 +35,6 @@ from catchment.features.echo_state.run import (
     Rows as Rows,
     SegmentsError as SegmentsError,
     SideBySide as SideBySide,
-    Step as Step,
     Totals as Totals,
     advance as advance,
     best_segments as best_segments,
