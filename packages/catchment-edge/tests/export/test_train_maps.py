@@ -53,6 +53,7 @@ WHOLE: dict[str, tuple[Any, dict[str, Any]]] = {
     "hydra": (Hydra(2), {}),
     "concat": (FeatureUnion(EchoState(10), WindowStatistics()), {}),
     "projected": (RandomProjection(MiniRocket(84), 20), {}),
+    "projected from wider rows": (RandomProjection(WindowStatistics(bits=20), 20, bits=8), {}),
     "norm": (AppendNorm(EchoState(10)), {}),
     "diagonal": (DiagonalReservoir(12, bits=12), {"per_step": True}),
     "nvar": (NVAR(2), {"per_step": True}),

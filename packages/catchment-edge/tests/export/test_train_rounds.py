@@ -125,7 +125,7 @@ def test_sums_that_are_full_refuse_a_row_and_keep_the_others(windowed: Program) 
     )
     most = small.layout.sums.most_rows
     source = small.files()["windows.c"].replace(
-        f"#define DEVICE_MOST_ROWS {most}u".encode(), b"#define DEVICE_MOST_ROWS 3u"
+        f"#define DEVICE_MOST_ROWS {most}u", "#define DEVICE_MOST_ROWS 3u"
     )
     program = Program.of(small, windowed.path.parent / "small", sources={"windows.c": source})
     data = labels(2)

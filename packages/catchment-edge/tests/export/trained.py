@@ -103,12 +103,12 @@ class Program:
         device: TrainingDevice,
         folder: Path,
         flags: Iterable[str] = CHECKED,
-        sources: Mapping[str, bytes] | None = None,
+        sources: Mapping[str, str] | None = None,
     ) -> Program:
         """Return the device compiled in a folder, with other text of some files if given."""
         folder.mkdir(exist_ok=True)
         for name, content in {**device.files(), **(sources or {})}.items():
-            (folder / name).write_bytes(content)
+            (folder / name).write_bytes(content.encode())
         program = folder / "device"
         names = [f"{device.layout.name}.c", str(HOST)]
         serve = f"-DDEVICE_SERVE={device.layout.name}_serve"

@@ -11,9 +11,8 @@ s, followed slowly: r(t) = (1 - trace) r(t-1) + trace s(t).
 targets (teacher forcing), which keeps the regression in closed form and federated like any other;
 in prediction the model's own outputs stand there.
 
-A reservoir's connections: taken from esnfed, measured as a graph, adapted by local rules.
-
-Local rules change the weight w from unit j to unit i at every step, by what both units say, x_j
+A reservoir's connections can be taken from esnfed, measured as a graph, and adapted by local rules,
+which change the weight w from unit j to unit i at every step, by what both units say, x_j
 before and y_i after it (Oja 1982; Babinec and Pospíchal 2007; Morales, Mirasso and Soriano 2021):
 
     hebbian  w += r y_i x_j          oja  w += r y_i (x_j - y_i w)          anti-: with -r
@@ -42,6 +41,7 @@ from catchment.features.echo_state import SparseRows
 from catchment.readout import Model
 
 Pool = Literal["auto", "mean", "mean_std", "last"] | None
+Rule = Literal["hebbian", "anti-hebbian", "oja", "anti-oja"]
 Share = Annotated[float, Gt(0), Le(1)]
 Size = Annotated[float, Ge(0)]
 # Functions of arrays that a `DenseReservoir` may name; put your own in, in every process.
@@ -272,20 +272,12 @@ class SpikingReservoir(Units):
 
     def compute_rows(self, inputs: Sequence[Array], threads: int | None) -> list[Array]:
         """Return the rows (n, F) of each recording's inputs (T, I)."""
-        return [
-            pooled(self._followed(x), self.pool, self.washout)
-            for x in by_length(inputs, self.spikes)
-        ]
-
-    def _followed(self, spikes: Array) -> Array:
-        if self.pool == "mean":
-            return spikes
-        rate = np.rint(self.trace * 256) / 256
-        rows = spikes.copy()
-        for t in range(1, len(rows)):
-            step = rate * spikes[t] + (1 - rate) * rows[t - 1]
-            rows[t] = np.rint(step * POTENTIALS) / POTENTIALS
-        return rows
+        rate, followed = np.rint(self.trace * 256) / 256, by_length(inputs, self.spikes)
+        for rows in followed if self.pool != "mean" else ():
+            for t in range(1, len(rows)):
+                step = rate * rows[t] + (1 - rate) * rows[t - 1]
+                rows[t] = np.rint(step * POTENTIALS) / POTENTIALS
+        return [pooled(rows, self.pool, self.washout) for rows in followed]
 
 
 def pooled(states: Array, pool: Pool, washout: int) -> Array:
@@ -354,9 +346,6 @@ def predict_with_feedback(model: Model, u: ArrayLike, given: ArrayLike | None = 
     return found
 
 
-Rule = Literal["hebbian", "anti-hebbian", "oja", "anti-oja"]
-
-
 def from_esnfed(network: Any) -> Reservoir:
     """Return the reservoir of an esnfed EchoStateNetwork, with equal states.
 
@@ -364,15 +353,13 @@ def from_esnfed(network: Any) -> Reservoir:
     """
     if callable(network.activation):
         raise ValueError("a function as activation cannot be taken over; use DenseReservoir")
-    given = network.activation
+    given, leak = network.activation, network.leaking_rate
     W = network.W.toarray() if hasattr(network.W, "toarray") else network.W
     return Reservoir.from_matrices(
         W,
         network.W_in[:, 1:],
         bias=network.W_in[:, 0] * network.bias,
-        leak_rate=np.ravel(network.leaking_rate)
-        if np.ndim(network.leaking_rate)
-        else network.leaking_rate,
+        leak_rate=np.ravel(leak) if np.ndim(leak) else leak,
         activation=given if isinstance(given, str) else [str(name) for name in given],
     )
 
@@ -434,7 +421,10 @@ def adapt_weights(
         x = np.zeros(N)
         for drive in reservoir.checked(one.u) @ layer.W_in.to_dense().T + layer.bias:
             v = layer.gain * (drive + np.bincount(rows, w * x[columns], N)) + layer.shift
-            y = (1 - layer.leak) * x + layer.leak * _activated(v, layer.activation)
+            for kind in np.unique(layer.activation):
+                of = layer.activation == kind
+                v[of] = ACTIVATIONS[NAMES[kind]](v[of])
+            y = (1 - layer.leak) * x + layer.leak * v
             after = y[rows]
             w += signed * after * (x[columns] - (after * w if rule.endswith("oja") else 0.0))
             x = y
@@ -442,10 +432,3 @@ def adapt_weights(
         raise ValueError(f"the weights grew without bound at a rate of {rate}; pass a smaller one")
     W = SparseRows.from_coordinates(rows, columns, w, N, N)
     return Reservoir.of_layers([replace(layer, W=W)])
-
-
-def _activated(v: Array, kinds: Any) -> Array:
-    found = np.empty(len(v))
-    for kind in np.unique(kinds):
-        found[kinds == kind] = ACTIVATIONS[NAMES[kind]](v[kinds == kind])
-    return found

@@ -19,6 +19,7 @@ import numpy as np
 from catchment.readout import Model, SelfTraining, needed, rescaled, scale_of
 from catchment_edge.c.code import check_name
 from catchment_edge.c.map_code import Table, table_text
+from catchment_edge.ports import write_files
 
 SOURCES = Path(__file__).parent.parent / "sources"
 
@@ -44,12 +45,10 @@ class AdaptCode:
     flash: int
     operations: int
 
-    def write(self, folder: str | Path) -> tuple[Path, Path]:
+    def write(self, folder: str | Path) -> list[Path]:
         """Write both files and return their paths."""
-        paths = Path(folder, f"{self.name}_adapt.c"), Path(folder, f"{self.name}_adapt.h")
-        for path, content in zip(paths, (self.source, self.header), strict=True):
-            path.write_text(content, encoding="utf-8", newline="\n")
-        return paths
+        texts = {f"{self.name}_adapt.c": self.source, f"{self.name}_adapt.h": self.header}
+        return write_files(texts, Path(folder), self.name)
 
 
 def adapt_code(

@@ -3,9 +3,8 @@
 A tree is a folder of templates in firmware/, whose examples/ differ between a model that reads a
 stream and a client that sums one.
 
-What a model needs on a device: RAM, flash, operations; known before a compiler has run.
-
-Bytes of instructions are a sum over what a program is made of: every trait of it (a pool, an
+What a model needs on a device (RAM, flash, operations) is known before a compiler has run. Bytes of
+instructions are a sum over what a program is made of: every trait of it (a pool, an
 activation, windows that overlap, ...) adds about as many bytes wherever it occurs.
 `code_sizes.json` has them, fitted by `python -m tools.code_sizes` to programs that
 arm-none-eabi-gcc compiled for size for a Cortex-M4; the tests compare with the compiler.
@@ -245,8 +244,7 @@ class CCode:
     def write(self, folder: str | Path) -> list[Path]:
         """Write both files into a folder, which is made if it is not there; return their paths."""
         name = self.layout.name
-        texts = {f"{name}.c": self.source, f"{name}.h": self.header}
-        files = {file: text.encode() for file, text in texts.items()}
+        files = {f"{name}.c": self.source, f"{name}.h": self.header}
         return write_files(files, Path(folder), name)
 
     def firmware(self, board: str) -> dict[str, str]:

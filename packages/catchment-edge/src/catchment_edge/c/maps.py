@@ -1,9 +1,7 @@
-"""Maps of windows in C: MiniRocket, window statistics and Hydra.
+"""Maps in C: of windows (MiniRocket, window statistics and Hydra), NVAR and diagonal reservoirs.
 
-They read one buffer of samples. It holds each sample once, as `window.c` says, however many maps
-read it with however many digits.
-
-Maps that follow the samples in C: NVAR and diagonal reservoirs.
+Those of windows read one buffer of samples. It holds each sample once, as `window.c` says, however
+many maps read it with however many digits. The others follow the samples.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The text of the C file and of its header: preparation, pieces of time, readout, and the API.
 
-Recordings with known scores, and the self-test that compares.
-
-A sample is an integer times a power of two. Features are compared, too: by the FNV-1a hash of all
-rows.
+Its self-test compares scores on recordings whose samples are integers times a power of two.
+Features are compared, too: by the FNV-1a hash of all rows.
 """
 
 from __future__ import annotations

@@ -6,10 +6,9 @@ a server reads it, before a client's protections (clipping, noise, the masks of 
 are put on it here. The gateway, which is this process, therefore sees the device's statistics; it
 never sees a sample.
 
-What a gateway remembers of the last question that a device answered with its sums.
-
-A device that is asked again under the same number sends the same bytes. So the number stays the
-same while the question does, whoever asks again; and goes on when another round asks for more.
+A device that is asked again under the same number sends the same bytes. So a gateway remembers the
+last question that a device answered with its sums: the number stays the same while the question
+does, whoever asks again, and goes on when another round asks for more.
 """
 
 from __future__ import annotations
@@ -122,10 +121,6 @@ class Answered:
 
     def keep(self, memory: Memory) -> None:
         memory[KEY] = json.dumps(asdict(self)).encode()
-
-    @staticmethod
-    def forget(memory: Memory) -> None:
-        memory.pop(KEY, None)
 
 
 AnyPlan = Plan[Any, Any, Any]
@@ -483,7 +478,7 @@ def _settle(link: Link, round_: int, memory: Memory) -> None:
         if error.code != "refused":
             raise
         # It was reset since and knows nothing of the question, and so owes nothing.
-    Answered.forget(memory)
+    memory.pop(KEY, None)
 
 
 def most_bytes(fixed: FixedPoint | None, n_features: int, n_targets: int) -> int:

@@ -1,10 +1,7 @@
 """A conversation with a device: frames there, frames back, within limits of time and size.
 
-Where a device is: `tcp://127.0.0.1:7007` or `serial:///dev/ttyACM0?baud=115200`.
-
-Lines to devices: bytes over TCP, or over a serial port by the system's own termios.
-
-Frames on the line between a gateway and a device.
+A device is at `tcp://127.0.0.1:7007` or at `serial:///dev/ttyACM0?baud=115200`: a line has bytes
+over TCP, or over a serial port by the system's own termios. A frame on it is
 
     CA 7C | kind u8 | length u32 | payload | CRC-32 u32 of kind, length and payload
 
@@ -87,8 +84,11 @@ class Address:
                     f"{text[:80]!r} names no serial line; write three slashes before its path, as "
                     "in serial:///dev/ttyACM0"
                 )
-            baud = _whole(given.get("baud", BAUD))
-            return cls("serial", path=parts.path, baud=baud, timeout=timeout, patience=patience)
+            baud = given.get("baud", str(BAUD))
+            if not baud.isdecimal():
+                raise ValueError(f"baud is {baud[:20]!r}; pass an integer such as {BAUD}")
+            told = {"baud": int(baud), "timeout": timeout, "patience": patience}
+            return cls("serial", path=parts.path, **told)
         try:
             host, port = parts.hostname, parts.port
         except ValueError as error:
@@ -133,12 +133,6 @@ def _seconds(name: str, text: str | float) -> float:
     if not 0 < value < math.inf:
         raise ValueError(f"{name} is {str(text)[:20]!r}; pass a number of seconds above 0")
     return value
-
-
-def _whole(text: str | int) -> int:
-    if not str(text).isdecimal():
-        raise ValueError(f"baud is {str(text)[:20]!r}; pass an integer such as {BAUD}")
-    return int(text)
 
 
 CONNECTING = 10.0  # seconds

@@ -82,11 +82,11 @@ class Value:
         axes = self.builder.constant(np.array([axis]))
         return self.builder.op("ReduceSum", self, axes, keepdims=int(keep))
 
-    def max(self, axis: int, *, keep: bool = False) -> Value:
+    def max(self, axis: int) -> Value:
         if self.builder.opset >= REDUCED_BY_INPUT:
             axes = self.builder.constant(np.array([axis]))
-            return self.builder.op("ReduceMax", self, axes, keepdims=int(keep))
-        return self.builder.op("ReduceMax", self, axes=[axis], keepdims=int(keep))
+            return self.builder.op("ReduceMax", self, axes, keepdims=0)
+        return self.builder.op("ReduceMax", self, axes=[axis], keepdims=0)
 
     def place_of_max(self, axis: int) -> Value:
         """Return the place of the largest number, the first of equals."""

@@ -8,7 +8,7 @@ the file's metadata names.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -188,7 +188,7 @@ def batch_graph(source: Source, real: np.dtype[Any], opset: int = OPSET) -> onnx
     scores = flat @ model.readout.weights + model.readout.intercept + poison.unsqueeze(1)
     size: int | str = "steps" if source.steps is None else source.steps
     shape = [size, source.channels] if source.alone else ["recordings", size, source.channels]
-    return assembled(builder, source, [(SAMPLES, samples, shape)], answers(source, scores), {})
+    return assembled(source, described(samples, shape), answers(source, scores))
 
 
 def answers(source: Source, scores: Value) -> list[Named]:
@@ -212,19 +212,16 @@ def answers(source: Source, scores: Value) -> list[Named]:
 
 
 def assembled(
-    builder: Builder,
-    source: Source,
-    inputs: Sequence[Named],
-    outputs: Sequence[Named],
-    facts: Mapping[str, Any],
+    source: Source, samples: onnx.ValueInfoProto, outputs: Sequence[Named]
 ) -> onnx.ModelProto:
     """Return the whole file, checked by ONNX's own checker."""
+    builder = outputs[0][1].builder
     (nodes,) = builder.scopes
     last = [helper.make_node("Identity", [value.name], [name]) for name, value, _ in outputs]
     graph = helper.make_graph(
         [*builder.head, *nodes, *last],
         "catchment",
-        [described(value, shape, name) for name, value, shape in inputs],
+        [samples],
         [described(value, shape, name) for name, value, shape in outputs],
         builder.initializers,
     )
@@ -235,7 +232,7 @@ def assembled(
         producer_name="catchment",
         producer_version=catchment.__version__,
     )
-    helper.set_model_props(made, metadata(source, builder.real) | texts(facts))
+    helper.set_model_props(made, metadata(source, builder.real))
     onnx.checker.check_model(made)
     return made
 
@@ -257,13 +254,10 @@ def metadata(source: Source, real: np.dtype[Any]) -> dict[str, str]:
         "per_step": model.per_step,
         "washout": model.washout,
     }
-    return texts({name: value for name, value in facts.items() if value is not None})
-
-
-def texts(facts: Mapping[str, Any]) -> dict[str, str]:
     return {
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in facts.items()
+        if value is not None
     }
 
 

@@ -1,13 +1,12 @@
 """Feature maps as nodes: functions that write them register themselves.
 
+MiniRocket, Hydra and window statistics are integers, exact in float64 or int64. Kernels with one
+dilation are one matrix product: the nine taps of every channel, d steps apart, times a matrix that
+has a kernel's weights at the channels that it adds up.
+
 Diagonal reservoirs are in fixed point as in `catchment.features.diagonal`: two Scans, one over the
 modes and one over what follows products and mixtures; what is between them is done for all steps at
 once. A pretrained network is inside the graph of a model that uses it as a feature map.
-
-MiniRocket, Hydra and window statistics as nodes: integers, exact in float64 or int64.
-
-Kernels with one dilation are one matrix product: the nine taps of every channel, d steps apart,
-times a matrix that has a kernel's weights at the channels that it adds up.
 """
 
 from __future__ import annotations
@@ -59,7 +58,6 @@ from catchment.features.hydra import TAPS
 from catchment.features.minirocket import POSITIONS, Schedule, _schedule
 from catchment.features.window_statistics import DIGITS as WINDOW_DIGITS
 from catchment_edge.encoder import Encoder
-from catchment_edge.onnx import echo_state
 from catchment_edge.onnx.builder import INT64, IR_VERSION, OPSET, Sequences, Value
 from catchment_edge.onnx.echo_state import fixed_sin, rounded
 
@@ -281,7 +279,6 @@ def correlations(flat: Value, sums: Value, variance: Value, T: int, channels: in
     return flat.builder.where(varies, found.clip(-1.0, 1.0), 0.0)
 
 
-REGISTERED = (echo_state,)  # files with forms of their own
 STANDARD = ("", "ai.onnx")
 
 

@@ -61,12 +61,12 @@ def filled(text: str, marks: Mapping[str, object]) -> str:
     return text
 
 
-def write_files(files: Mapping[str, bytes], place: Path, name: str) -> list[Path]:
+def write_files(files: Mapping[str, str], place: Path, name: str) -> list[Path]:
     """Write the files of a device into a folder, its secret for its owner alone."""
     if place.exists() and not place.is_dir():
         raise ValueError(f"--out {place} is a file; name a folder for {name}.c")
     place.mkdir(parents=True, exist_ok=True)
     for file, content in files.items():
         secret = file == f"{name}_secret.h"
-        replace_file(place / file, content, mode=0o600 if secret else 0o666)
+        replace_file(place / file, content.encode(), mode=0o600 if secret else 0o666)
     return [place / file for file in files]

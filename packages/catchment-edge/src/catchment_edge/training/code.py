@@ -1,9 +1,8 @@
 """The C of a device that trains: constants, tables, and the pieces that it needs, as one file.
 
-What a device sends, as the C that writes it: descriptions of arrays, and the header's text.
-
-They are taken from an empty value of the library itself, so that a device's bytes cannot differ
-from a client's in anything but the numbers.
+The C that writes what a device sends (descriptions of arrays, and the header's text) is taken from
+an empty value of the library itself, so that a device's bytes cannot differ from a client's in
+anything but the numbers.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from catchment.features import FeatureMap
 from catchment.federation import LowRankUpload
 from catchment.federation.learn import FederatedRidge
 from catchment.plans import read_plan
-from catchment_edge.c.map_code import BYTES, Field, MapCode, Setting, map_code
+from catchment_edge.c.map_code import BYTES, Field, MapCode, Setting, map_code, widest_bits
 
 ROWS = 10_000  # that a device has room for if nothing is said
 _COUNTED = 2**32 - 1
@@ -69,16 +69,12 @@ class Task:
     @property
     def window(self) -> int:
         """Steps of a window, 0 where recordings are left whole."""
-        return self._steps(self.preprocessing.window)
+        return int(self.preprocessing.window or 0)
 
     @property
     def step(self) -> int:
         """Steps from one window to the next, 0 where recordings are left whole."""
-        return self._steps(self.preprocessing.step) or self.window
-
-    def _steps(self, length: int | str | None) -> int:
-        assert not isinstance(length, str)
-        return length or 0
+        return int(self.preprocessing.step or 0) or self.window
 
     @property
     def washout(self) -> int:
@@ -281,7 +277,7 @@ class Layout:
     @property
     def setting(self) -> Setting:
         window = self.task.window
-        return Setting(window or self.steps, window > 0)
+        return Setting(window or self.steps, window > 0, widest_bits(self.task.features))
 
     @cached_property
     def map(self) -> MapCode:
@@ -310,7 +306,7 @@ class Layout:
     @property
     def feature(self) -> str:
         """C type of a feature."""
-        return "int16_t" if (self.map.bits or 0) <= 14 else "int32_t"
+        return self.setting.feature
 
     @property
     def majority(self) -> bool:

@@ -1,9 +1,8 @@
 """A device that trains, as files of C, and the plan of what it needs.
 
-A client of a Yule-Walker forecast as a device: autocovariances in below 8 kB, over the link.
-
-It is the C of `lags_c_code` behind the same frames as a device that trains a ridge: it reads its
-sensor, is told a scale where the plan fits one, sends its sums, and forgets them once they count.
+A client of a Yule-Walker forecast has its autocovariances in below 8 kB: it is the C of
+`lags_c_code` behind the same frames as a device that trains a ridge. It reads its sensor, is told a
+scale where the plan fits one, sends its sums, and forgets them once they count.
 """
 
 from __future__ import annotations
@@ -149,18 +148,15 @@ class LagsDevice:
             f"{lags:,} multiply-adds a value"
         )
 
-    def files(self) -> dict[str, bytes]:
+    def files(self) -> dict[str, str]:
         """Return the files of C by their names."""
         header = header_of(self.name, 1, 1, 0, 0)
-        return {f"{self.name}.c": self._source().encode(), f"{self.name}.h": header.encode()}
+        return {f"{self.name}.c": self._source(), f"{self.name}.h": header}
 
     def write(self, folder: str | Path, *, port: str | None = None) -> list[Path]:
         """Write the files, and those of a port, into a folder; return their paths."""
-        files = self.files()
-        if port is not None:
-            around = port_files(port, model=self.name)
-            files |= {file: text.encode() for file, text in around.items()}
-        return write_files(files, Path(folder), self.name)
+        around = {} if port is None else port_files(port, model=self.name)
+        return write_files({**self.files(), **around}, Path(folder), self.name)
 
     def _source(self) -> str:
         name = self.name
@@ -254,7 +250,7 @@ class TrainingDevice:
             f"{known['operations']:,} multiply-adds a step, {known['operations_row']:,} a row"
         )
 
-    def files(self) -> dict[str, bytes]:
+    def files(self) -> dict[str, str]:
         """Return the files of C by their names."""
         name, task, code = self.layout.name, self.layout.task, self.layout.map
         sizes = task.channels, task.outputs, code.n_features, task.window
@@ -262,7 +258,7 @@ class TrainingDevice:
         if self.layout.neighbors:
             texts[f"{name}_secret.h"] = secret_text()
             texts |= {file.name: file.read_text("utf-8") for file in MONOCYPHER.iterdir()}
-        return {file: text.encode() for file, text in texts.items()}
+        return texts
 
     def write(self, folder: str | Path, *, port: str | None = None) -> list[Path]:
         """Write the files, and those of a port, into a folder; return their paths."""
@@ -270,8 +266,7 @@ class TrainingDevice:
         if port is not None:
             tables = table_bytes(self.layout)
             code = CODE + (MASKS if self.layout.neighbors else 0)
-            around = port_files(port, model=name, tables=tables, code=code)
-            files |= {file: text.encode() for file, text in around.items()}
+            files |= port_files(port, model=name, tables=tables, code=code)
         return write_files(files, Path(folder), name)
 
 

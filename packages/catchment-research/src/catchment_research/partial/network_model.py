@@ -31,6 +31,7 @@ from catchment.readout import (
 from catchment.wire import Message
 from catchment_research.learn.optimizers import Arrays
 from catchment_research.learn.recordings import OnRecordings
+from catchment_research.maps import by_length
 from catchment_research.partial.freeze import Freeze, PartialNetwork
 from catchment_research.partial.networks import NETWORKS
 from catchment_research.partial.training import Change, Examples, FederatedTraining, Moved, Trained
@@ -126,19 +127,14 @@ class NetworkModel(OfRecordings):
     ) -> list[Array]:
         """Return the logits (1, K) of each prepared recording."""
         refuse_device(device, "a network")
-        found: list[Array] = [np.zeros((0, self.n_outputs))] * len(prepared)
-        by_length: dict[int, list[int]] = {}
-        for k, recording in enumerate(prepared):
-            by_length.setdefault(recording.n_steps, []).append(k)
-        for places in by_length.values():
-            for first in range(0, len(places), AT_ONCE):
-                batch = places[first : first + AT_ONCE]
-                x = np.stack([prepared[k].u for k in batch]).astype(np.float32)
-                with torch.inference_mode():
-                    logits = self.module(torch.from_numpy(x)).double().numpy()
-                for k, row in zip(batch, logits, strict=True):
-                    found[k] = row.reshape(1, -1)
-        return found
+
+        def logits(x: Array) -> Array:
+            parts = torch.from_numpy(x.astype(np.float32)).split(AT_ONCE)
+            with torch.inference_mode():
+                return np.concatenate([self.module(part).double().numpy() for part in parts])
+
+        found = by_length([recording.u for recording in prepared], logits)
+        return [row.reshape(1, -1) for row in found]
 
     def probabilities(self, scores: Array) -> Array:
         return np.asarray(softmax(scores, axis=1))

@@ -1,5 +1,9 @@
 """What crosses between a client and the server of the language model, byte by byte.
 
+A question is a message of the wire format about prompts and contexts. It asks one of three things:
+the scores of label words, the log-likelihoods of given answers, or what the model would say by
+itself.
+
 A client sends bottlenecks b (or whole prompts, where P is trained) and the tokens of the contexts;
 the server makes p = p0 + P b, runs the model, and returns scores and gradients, pulled back through
 P. Labels stay with the client unless it tells them; the server then returns gradients for all label
@@ -11,10 +15,6 @@ right one alone, and so does one whose examples have only one answer: the server
 
 The server sees every prompt and every context, and a prompt gives a short signal away
 (`catchment_lab.audit`). No secure aggregation can help: the model must read them.
-
-A question is a message of the wire format about prompts and contexts. It asks one of three things:
-the scores of label words, the log-likelihoods of given answers, or what the model would say by
-itself.
 """
 
 from __future__ import annotations

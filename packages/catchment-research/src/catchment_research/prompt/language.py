@@ -15,10 +15,10 @@ vocabulary, each token after the prompt, the context and the tokens before it:
 
     s = sum_j log softmax(logits after p, c, a_1 .. a_j-1)[a_j]
 
-A stand-in for a language model, small enough to be followed by hand: for teaching and tests.
-
-It looks at all positions at once, weighs them by how well they answer a fixed question q, mixes the
-weighted mean, and scores words by how well they fit the mixture:
+`SurrogateLM` is a stand-in for a language model, small enough to be followed by hand, for teaching
+and tests. It knows no language, and nothing measured with it says anything about one. It looks at
+all positions at once, weighs them by how well they answer a fixed question q, mixes the weighted
+mean, and scores words by how well they fit the mixture:
 
     a = softmax(x q / sqrt d),    c = sum_t a_t x_t,    h = tanh(M c),    logit_w = e_w h
 
@@ -27,8 +27,6 @@ with x the prompt vectors followed by the embeddings of the context. The gradien
     d(v c)/dx_t = a_t (v + (v (x_t - c)) q / sqrt d),    v = M'((1 - h^2) e_w)
 
 An answer's tokens are scored one after the other, each among all words; the gradients add.
-
-It knows no language, and nothing measured with it says anything about one.
 """
 
 from __future__ import annotations

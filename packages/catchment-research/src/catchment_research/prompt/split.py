@@ -20,17 +20,15 @@ is told. If the model runs in the client's process, nobody else reads any of thi
 What a client makes of its examples, and how it asks about them, is the same once it is trained: a
 `Prompter` then takes the likeliest word or answer, or what the model says by itself.
 
-Clip each prompt's bottleneck, and add noise to it, before it leaves the client.
-
-Two bottlenecks of length at most C differ by at most 2C, so Gaussian noise of standard deviation
-s 2C on every number makes one question (epsilon, delta) private toward the language model's
+`PromptNoise` clips each prompt's bottleneck, and adds noise to it, before it leaves the client. Two
+bottlenecks of length at most C differ by at most 2C, so Gaussian noise of standard deviation s 2C
+on every number makes one question (epsilon, delta) private toward the language model's
 server, whatever the signal was; R questions about the same signal tell as much as one with noise
 s / sqrt R. A training run asks about every example in every epoch, so a little noise is soon none.
 
 The context's tokens, where there are any, are sent as they are: this protects the signal only.
 
-A start in closed form: W_out by federated ridge regression, before any client has taken a step.
-
+W_out can start in closed form, by federated ridge regression before any client has taken a step.
 Which bottleneck makes the language model say a given word needs no client's data: targets for all
 labels are trained on public contexts alone. A regression does not hit its targets, it mixes them;
 so mixtures are trained, to say the word that has the largest part in them:
@@ -77,6 +75,7 @@ from catchment_research.prompt.language import losses, softmax
 
 MEAN = Mean()
 LOCAL = Adam(learning_rate=0.01, tau=1e-8)
+FOR_TARGETS = Adam(learning_rate=0.05, tau=1e-8)
 Loss = Literal["words", "tokens", "answers"]
 ASKED_AT_ONCE = 4096
 STEPS = 1 << 20  # fewest grid steps in a standard deviation
@@ -530,9 +529,6 @@ class PromptNoise:
         return gaussian_epsilon(self.multiplier / math.sqrt(questions), delta)
 
 
-RULE = Adam(learning_rate=0.05, tau=1e-8)
-
-
 def label_targets(
     server: LanguageLink,
     projection: Projection,
@@ -541,7 +537,7 @@ def label_targets(
     steps: int = 80,
     spread: float = 0.3,
     copies: int = 4,
-    rule: ServerOptimizer = RULE,
+    rule: ServerOptimizer = FOR_TARGETS,
     seed: int = 0,
 ) -> Array:
     """Return bottlenecks (L, k), trained so that each, and mixtures, make the model say a word.
