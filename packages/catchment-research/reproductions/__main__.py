@@ -8,22 +8,15 @@ from collections.abc import Sequence
 import typer
 
 from catchment.errors import CatchmentError
-from reproductions.adapt_command import adapt
-from reproductions.anomaly_command import anomaly
-from reproductions.arena_command import arena
+from reproductions import commands
 from reproductions.command import STUDIES, study_command
 from reproductions.cost_command import cost
 from reproductions.data_commands import compact, data, pack
-from reproductions.forecast_command import forecast
-from reproductions.freeze_command import freeze
-from reproductions.keywords_command import keywords
-from reproductions.lags_command import lags
-from reproductions.life_command import life
 from reproductions.papers import papers
-from reproductions.pixels_command import pixels
-from reproductions.scales_command import scales
-from reproductions.speech_command import sentences, speech
-from reproductions.streams_command import streams
+
+OWN = """
+    adapt anomaly arena streams forecast freeze scales speech sentences keywords lags life pixels
+"""
 
 app = typer.Typer(
     name="reproductions",
@@ -33,24 +26,10 @@ app = typer.Typer(
 )
 for study in STUDIES:
     app.command(study)(study_command(study))
-app.command("adapt")(adapt)
-app.command("anomaly")(anomaly)
-app.command("arena")(arena)
-app.command("cost")(cost)
-app.command("streams")(streams)
-app.command("forecast")(forecast)
-app.command("freeze")(freeze)
-app.command("scales")(scales)
-app.command("speech")(speech)
-app.command("sentences")(sentences)
-app.command("keywords")(keywords)
-app.command("lags")(lags)
-app.command("life")(life)
-app.command("pixels")(pixels)
-app.command("papers")(papers)
-app.command("data")(data)
-app.command("compact")(compact)
-app.command("pack")(pack)
+for name in OWN.split():
+    app.command(name)(getattr(commands, name))
+for command in (cost, papers, data, compact, pack):
+    app.command()(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

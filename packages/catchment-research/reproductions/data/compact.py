@@ -90,7 +90,7 @@ def _uci_har(path: Path) -> Dataset:
 def _motionsense(path: Path) -> Dataset:
     keys = ("start", "length", "subject", "label", "trial")
     arrays = read_arrays(path, ("counts", "scale", "channels", "label_names", *keys))
-    signal = float_rows(arrays["counts"], arrays["scale"].astype(np.float64))
+    signal = float_rows(arrays["counts"] * arrays["scale"].astype(np.float64))
     rows = zip(*(arrays[key].tolist() for key in keys), strict=True)
     return gathered(
         "motionsense",
@@ -134,7 +134,7 @@ def _wisdm_watch(path: Path) -> Dataset:
 def _hhar(path: Path) -> Dataset:
     keys = ("counts", "scale", "user", "label", "user_names", "label_names", "rate_hz")
     arrays = read_arrays(path, keys)
-    readings = float_rows(arrays["counts"], float(arrays["scale"]))
+    readings = float_rows(arrays["counts"] * float(arrays["scale"]))
     users = names_of(arrays["user_names"])
     rows = zip(readings, arrays["user"].tolist(), arrays["label"].tolist(), strict=True)
     steps = readings.shape[1]
@@ -226,7 +226,7 @@ def _utterances(path: Path, part: str) -> Iterator[Segment]:
 def _fsdd(path: Path) -> Dataset:
     keys = ("start", "length", "digit", "speaker", "index")
     arrays = read_arrays(path, ("audio", "speaker_names", *keys))
-    audio = float_rows(arrays["audio"], 1 / 32768.0)[:, None]
+    audio = float_rows(arrays["audio"] * (1 / 32768.0))[:, None]
     speakers = names_of(arrays["speaker_names"])
     rows = zip(*(arrays[key].tolist() for key in keys), strict=True)
     return gathered(

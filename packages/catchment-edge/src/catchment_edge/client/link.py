@@ -19,7 +19,7 @@ import struct
 import time
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self, final
 from urllib.parse import parse_qsl, urlsplit
@@ -370,14 +370,10 @@ class Link:
         The open line.
     address
         How long to wait.
-    clock
-        For tests.
     """
 
-    def __init__(
-        self, line: Line, address: Address, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._line, self._address, self._clock = line, address, clock
+    def __init__(self, line: Line, address: Address) -> None:
+        self._line, self._address = line, address
         self._came = bytearray()
 
     def greet(self) -> bytes:
@@ -386,7 +382,7 @@ class Link:
         What is left on the line of an answer that somebody gave up before is passed over.
         """
         self._send(Frame(HELLO))
-        deadline, passed = self._clock() + self._address.timeout, 0
+        deadline, passed = time.monotonic() + self._address.timeout, 0
         while True:
             passed += self._to_magic(deadline)
             if passed > DRAINED:
@@ -410,14 +406,14 @@ class Link:
     def command(self, kind: str, payload: bytes) -> None:
         """Send something that the device keeps."""
         self._send(Frame(kind, payload))
-        frame = self._answer(self._clock() + self._address.timeout, self._address.timeout)
+        frame = self._answer(time.monotonic() + self._address.timeout, self._address.timeout)
         if frame.kind != KEPT:
             raise _unexpected(frame, KEPT)
 
     def ask(self, kind: str, payload: bytes, wanted: str) -> bytes:
         """Return the payload of an answer of one frame."""
         self._send(Frame(kind, payload))
-        frame = self._answer(self._clock() + self._address.patience, self._address.patience)
+        frame = self._answer(time.monotonic() + self._address.patience, self._address.patience)
         if frame.kind != wanted:
             raise _unexpected(frame, wanted)
         return frame.payload
@@ -434,7 +430,7 @@ class Link:
         """
         self._send(Frame(kind, payload))
         # The first frame comes when the sensor is read; then nothing keeps the device.
-        deadline, quiet, n_bytes = self._clock() + self._address.patience, None, 0
+        deadline, quiet, n_bytes = time.monotonic() + self._address.patience, None, 0
         while True:
             frame = self._answer(deadline, quiet)
             if frame.kind == END:
@@ -494,7 +490,7 @@ class Link:
                 return passed
 
     def _more(self, deadline: float, quiet: float | None) -> None:
-        left = deadline - self._clock()
+        left = deadline - time.monotonic()
         seconds = left if quiet is None else min(left, quiet)
         came = self._line.receive(seconds) if seconds > 0 else b""
         if not came:

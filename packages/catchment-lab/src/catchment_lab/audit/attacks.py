@@ -50,6 +50,13 @@ _SLOPE: dict[str, Callable[[Array], Array]] = {
     "sin": np.cos,
     "identity": np.ones_like,
 }
+_INVERSE: dict[str, Callable[[Array], Array]] = {
+    "tanh": np.arctanh,
+    "sigmoid": lambda y: 2 * np.arctanh(2 * y - 1),
+    "identity": lambda y: y,
+}
+LONGEST_CHAIN = 16
+Residual = Callable[[Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,9 +175,6 @@ def _pooled(pool: str | None, rows: Array, slopes: Array) -> list[tuple[Array, A
     return [(mean, d_mean), (std, d_std / np.maximum(std, 1e-12)[:, None])]
 
 
-Residual = Callable[[Array], tuple[Array, Array]]
-
-
 def minimize(residual: Residual, start: Array, *, steps: int = 60) -> tuple[Array, float]:
     """Return where the sum of squares is locally least, and the sum there.
 
@@ -207,13 +211,6 @@ def minimize(residual: Residual, start: Array, *, steps: int = 60) -> tuple[Arra
         if small:
             break
     return at, cost
-
-
-_INVERSE: dict[str, Callable[[Array], Array]] = {
-    "tanh": np.arctanh,
-    "sigmoid": lambda y: 2 * np.arctanh(2 * y - 1),
-    "identity": lambda y: y,
-}
 
 
 def class_counts(statistics: RidgeStatistics) -> Array:
@@ -356,9 +353,7 @@ def solvable(drive: Drive, steps: int) -> bool:
     return steps * drive.features.reservoir.n_inputs <= drive.features.n_features
 
 
-def window_of(
-    pooled: Array, drive: Drive, steps: int, *, input_scale: float = 1.0, guesses: int = 4
-) -> tuple[Array, float]:
+def window_of(pooled: Array, drive: Drive, steps: int, *, guesses: int = 4) -> tuple[Array, float]:
     """Return a window (T, I) with these pooled features (F,), and how far its own are from them.
 
     Parameters
@@ -367,8 +362,6 @@ def window_of(
         (F,) for instance the mean of a class with one window.
     steps
         T, which a plan usually tells.
-    input_scale
-        Guess at the size of inputs; starting points are drawn from it.
     guesses
         Starting points; the best end is returned.
     """
@@ -381,16 +374,13 @@ def window_of(
 
     best, least = np.zeros(steps * I), np.inf
     for guess in range(guesses):
-        start = input_scale * rng.normal(size=steps * I) * (0.1 if guess == 0 else 1.0)
+        start = rng.normal(size=steps * I) * (0.1 if guess == 0 else 1.0)
         found, cost = minimize(residual, start, steps=150)
         if cost < least:
             best, least = found, cost
         if least < 1e-20 * float(pooled @ pooled):
             break
     return best.reshape(steps, I), float(np.sqrt(least))
-
-
-LONGEST_CHAIN = 16
 
 
 @dataclass(frozen=True, eq=False)

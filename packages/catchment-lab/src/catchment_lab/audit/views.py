@@ -26,8 +26,6 @@ VIEWS: tuple[View, ...] = get_args(View)
 MOST_CLIENTS = 50
 MOST_STEPS = 200_000
 PLAIN_ROWS = 20.0
-
-
 # Of the standard configuration: 100 units on three channels.
 STANDARD = Reservoir(units=100, inputs=3, leak_rate=0.3, seed=1)
 
@@ -250,8 +248,8 @@ class Trial:
     attack: str
     asks: str
     threshold: float
-    applies: Callable[[World], bool]
     attempts: tuple[Attempt, Attempt, Attempt]
+    applies: Callable[[World], bool] = lambda world: True
     ruled: Outcome | None = None
     has_rows: bool = True
     of_reservoirs: bool = False

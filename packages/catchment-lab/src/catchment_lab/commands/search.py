@@ -36,14 +36,19 @@ def search(
 ) -> None:
     """Search a plan's ranges; run it again to resume."""
     from catchment.plans import read_plan
-    from catchment_lab.search.trials import advice
+    from catchment_lab.search.trials import advice, read_search, search_plan
 
     file = read_plan(plan)
     _check_written(write, plan)
     kept = storage or plan.with_suffix(".trials")
     if file.is_noisy:
         typer.echo(UNPROTECTED, err=True)
-    result = _searched(file, data, kept, device)
+    with counting("trials", read_search(file).settings.trials) as done:
+
+        def watch(trial: Trial) -> None:
+            done(f"the last: {trial.score:.4f}")
+
+        result = search_plan(file, data=data, storage=kept, watch=watch, device=device)
     finished = sum(trial.state == "complete" for trial in result.trials)
     typer.echo(
         f"best {result.metric} on validation clients: {result.best.score:.4f} "
@@ -67,17 +72,6 @@ def search(
         tuned = plan.with_name(f"{plan.stem}-tuned.toml")
         again = shlex.join(["catchment", "search", str(plan), "--write", str(tuned)])
         typer.echo(f"the whole plan: {again}")
-
-
-def _searched(file: PlanFile, data: Path | None, kept: Path, device: str | None) -> SearchResult:
-    from catchment_lab.search.trials import read_search, search_plan
-
-    with counting("trials", read_search(file).settings.trials) as done:
-
-        def watch(trial: Trial) -> None:
-            done(f"the last: {trial.score:.4f}")
-
-        return search_plan(file, data=data, storage=kept, watch=watch, device=device)
 
 
 def _check_written(write: Path | None, plan: Path) -> None:

@@ -18,78 +18,63 @@ from catchment.errors import IntegrityError
 from catchment_lab.datasets.sources import Folder, parse_numbers, read_text, require
 from catchment_lab.datasets.values import Dataset, Segment, float_rows, gathered
 
+_RATE_HZ = 8000
+_FULL_SCALE = 32768.0
+_TEST_BELOW = 5
+_BANDS, _FRAME, _HOP = 24, 256, 80
+_FLOOR = 1e-8  # added to each energy, so that silence has a logarithm
+_SPEAKERS, _COEFFICIENTS = 9, 12  # of Japanese Vowels
 
-def log_mel(
-    audio: Array,
-    *,
-    rate_hz: float = 8000.0,
-    n_bands: int = 24,
-    frame: int = 256,
-    hop: int = 80,
-    floor: float = 1e-8,
-) -> Array:
-    """Return the log energies (frames, bands) of a recording (samples,).
+
+def log_mel(audio: Array, *, n_bands: int = _BANDS, hop: int = _HOP) -> Array:
+    """Return the log energies (frames, bands) of a recording (samples,) at 8 kHz.
 
     Parameters
     ----------
     audio
         (samples,) values, usually within -1 to 1; padded with zeros to at least one frame.
-    rate_hz
-        Samples per second.
     n_bands
         Number of filters between 0 and half the rate.
-    frame
-        Samples per frame.
     hop
-        Samples from one frame to the next.
-    floor
-        Added to each energy, so that silence has a logarithm.
+        Samples from one frame of 256 to the next.
 
     >>> tone = np.sin(2 * np.pi * 1000 * np.arange(8000) / 8000)
     >>> energies = log_mel(tone)
     >>> energies.shape, bool((energies[50].argmax() == energies.argmax(axis=1)).all())
     ((97, 24), True)
     """
-    for name, value in (("frame", frame), ("hop", hop), ("n_bands", n_bands)):
+    for name, value in (("hop", hop), ("n_bands", n_bands)):
         if value < 1:
             raise ValueError(f"{name} is {value}; pass 1 or more")
     audio = np.asarray(audio, dtype=np.float64)
     if audio.ndim != 1:
         raise ValueError(f"audio has {audio.ndim} dimensions; pass one channel, shape (samples,)")
-    audio = np.pad(audio, (0, max(0, frame - len(audio))))
-    frames = np.lib.stride_tricks.sliding_window_view(audio, frame)[::hop]
-    power = np.abs(np.fft.rfft(frames * np.hanning(frame), axis=1)) ** 2 / frame
-    bands = mel_filters(n_bands, power.shape[1], rate_hz=rate_hz)
-    return np.log(power @ bands.T + floor)
+    audio = np.pad(audio, (0, max(0, _FRAME - len(audio))))
+    frames = np.lib.stride_tricks.sliding_window_view(audio, _FRAME)[::hop]
+    power = np.abs(np.fft.rfft(frames * np.hanning(_FRAME), axis=1)) ** 2 / _FRAME
+    return np.log(power @ mel_filters(n_bands, power.shape[1]).T + _FLOOR)
 
 
-def mel_filters(n_bands: int, n_bins: int, *, rate_hz: float = 8000.0) -> Array:
+def mel_filters(n_bands: int, n_bins: int) -> Array:
     """Return triangular filters (bands, bins) over a spectrum from 0 to half the rate.
 
     >>> filters = mel_filters(10, 129)
     >>> filters.shape, float(filters.max()) <= 1.0
     ((10, 129), True)
     """
-    top = 2595 * np.log10(1 + rate_hz / 2 / 700)
+    top = 2595 * np.log10(1 + _RATE_HZ / 2 / 700)
     edges = 700 * (10 ** (np.linspace(0, top, n_bands + 2) / 2595) - 1)
-    bins = np.linspace(0, rate_hz / 2, n_bins)
+    bins = np.linspace(0, _RATE_HZ / 2, n_bins)
     low, center, high = edges[:-2, None], edges[1:-1, None], edges[2:, None]
     rising = (bins - low) / (center - low)
     falling = (high - bins) / (high - center)
     return np.maximum(0.0, np.minimum(rising, falling))
 
 
-_RATE_HZ = 8000
-_FULL_SCALE = 32768.0
-_TEST_BELOW = 5
-_HOP = 80
-_BANDS = 24
-
-
 def mel_bands(data: Dataset) -> Dataset:
     """Return spoken digits as log mel energies, from their samples."""
     clients = {
-        client: [replace(r, u=log_mel(r.u[:, 0], n_bands=_BANDS, hop=_HOP)) for r in recordings]
+        client: [replace(r, u=log_mel(r.u[:, 0])) for r in recordings]
         for client, recordings in data.clients.items()
     }
     return replace(
@@ -145,10 +130,6 @@ def _samples(folder: Folder, name: str) -> Array:
             f"{len(raw)} bytes of sound; convert it to 8000 Hz mono, 16 bits"
         )
     return np.frombuffer(raw, dtype="<i2").astype(np.float64)
-
-
-_SPEAKERS = 9
-_COEFFICIENTS = 12
 
 
 def read_japanese_vowels(folder: Folder) -> Dataset:

@@ -256,7 +256,6 @@ def runs(*keys: NDArray[Any]) -> list[tuple[int, int]]:
     return list(itertools.pairwise(edges))
 
 
-def float_rows(value: NDArray[Any], scale: float | Array | None = None) -> Array:
-    """Return the values, times a scale if there is one, as read-only float64."""
-    rows = np.asarray(value, dtype=np.float64)
-    return frozen(rows if scale is None else rows * scale)
+def float_rows(value: NDArray[Any]) -> Array:
+    """Return the values as read-only float64."""
+    return frozen(np.asarray(value, dtype=np.float64))

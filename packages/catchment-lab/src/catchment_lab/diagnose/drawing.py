@@ -40,6 +40,15 @@ from catchment.report import (
 MOST_POINTS = 600  # per channel
 MOST_SPANS = 300
 MOST_CHANNELS = 12
+MOST_LANES = 6
+MOST_CLASSES = 12
+CLIENT_NAME = 14  # letters of a name
+LANE = 34
+SMALL = 11 / 13  # of the size of letters
+CLASS_ROW = 20
+PANEL = 110
+RIGHT = WIDTH - 12
+OTHERS = "others"
 
 Said = str | float
 
@@ -138,21 +147,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def draw(
-    model: Predictor,
-    recording: Recording,
-    client: str = "",
-    *,
-    output: int = 0,
-) -> DrawnRecording:
-    """Return a raw recording with what a model says of it.
+def draw(model: Predictor, recording: Recording, client: str = "") -> DrawnRecording:
+    """Return a raw recording with what a model says of it; of several numbers, the first.
 
     Parameters
     ----------
     client
         Whose it is, and whose part of the model is used.
-    output
-        Which number is drawn where several are predicted.
 
     >>> from catchment import EchoState, fit
     >>> waves = [np.sin(np.arange(60) / (3 + k % 2)) for k in range(10)]
@@ -164,7 +165,7 @@ def draw(
     unit, times = "step", np.arange(float(recording.n_steps))
     if recording.times is not None:
         unit, times = "second", recording.times - recording.times[0]
-    segments, points = _said(model, recording, client, unit, output)
+    segments, points = _said(model, recording, client, unit)
     signals, segments = recording.u, segments[:MOST_SPANS]
     if segments:
         kept = times <= segments[-1].end
@@ -172,7 +173,7 @@ def draw(
     times, signals = thinned(times, signals[:, :MOST_CHANNELS])
     names = recording.channels or model.channels
     names = names or tuple(f"channel {k + 1}" for k in range(recording.n_inputs))
-    named = "" if model.classes is not None else output_names(model)[output]
+    named = "" if model.classes is not None else output_names(model)[0]
     drawn = DrawnRecording(
         client, names[:MOST_CHANNELS], times, signals, tuple(segments), named, unit
     )
@@ -211,7 +212,7 @@ def thinned(times: Array, signals: Array, most: int = MOST_POINTS) -> tuple[Arra
 
 
 def _said(
-    model: Predictor, raw: Recording, client: str, unit: str, output: int
+    model: Predictor, raw: Recording, client: str, unit: str
 ) -> tuple[list[Segment], list[tuple[float, float]]]:
     """Return what the model says of a recording, which begins at 0.
 
@@ -225,7 +226,7 @@ def _said(
     for piece, whole, rows in zip(pieces, wholes, model.outputs_of(wholes, client), strict=True):
         places, truths = _places(piece, len(rows), model, unit), _truths(whole, model, len(rows))
         for (start, end), row, y in zip(places, rows, truths, strict=True):
-            _add(found, Segment(start - first, end - first, *_said_of(model, output, row, y)))
+            _add(found, Segment(start - first, end - first, *_said_of(model, row, y)))
             if isinstance(model, Detector):
                 scores.append((end - first, model.judged(row)[0]))
     return found, scores
@@ -255,11 +256,11 @@ def _truths(whole: Recording, model: Predictor, n_rows: int) -> Sequence[Array |
 
 
 def _said_of(
-    model: Predictor, output: int, row: Array, y: Array | None
+    model: Predictor, row: Array, y: Array | None
 ) -> tuple[Said | None, Said, float | None]:
     """Return the truth, the prediction and its probability."""
     if model.classes is None:
-        return None if y is None else float(y[output]), float(row[output]), None
+        return None if y is None else float(y[0]), float(row[0]), None
     best = int(row.argmax())
     truth = None if y is None else model.classes[int(y.argmax())]
     return truth, model.classes[best], float(model.probabilities(row[None])[0, best])
@@ -280,17 +281,6 @@ def _add(found: list[Segment], segment: Segment) -> None:
         found.append(segment)
 
 
-MOST_LANES = 6
-MOST_CLASSES = 12
-CLIENT_NAME = 14  # letters of a name
-LANE = 34
-SMALL = 11 / 13  # of the size of letters
-CLASS_ROW = 20
-PANEL = 110
-RIGHT = WIDTH - 12
-OTHERS = "others"
-
-
 def signal_chart(one: DrawnRecording) -> str:
     """Return a chart of a client's signals with true and predicted classes, or numbers, below.
 
@@ -304,7 +294,8 @@ def signal_chart(one: DrawnRecording) -> str:
     classes = _rows(one.segments) if one.names_classes else []
     # Room on the left for all that is written there.
     names = [shortened(name, CLIENT_NAME) for name in [*lanes, *(classes or ["-0.0001"])]]
-    reaches = [_reach(values) for values in signals.T[: len(lanes)]]
+    ends_of = [_ends(values) for values in signals.T[: len(lanes)]]
+    reaches = [" to ".join(number(float(f"{end:.2g}")) for end in both) for both in ends_of]
     widths = [*map(letters, names), *(SMALL * letters(reach) for reach in reaches), 4.0]
     ends = [*one.times[[0, -1]]] if len(one.times) else []
     ends += [end for segment in one.segments for end in (segment.start, segment.end)]
@@ -312,8 +303,8 @@ def signal_chart(one: DrawnRecording) -> str:
     axis, left = Axis(low, max(high, low + 1e-9)), 12 + LETTER * max(widths)
     time = Box(axis, Axis(0, 1), left, RIGHT, 6, 6)
     parts: list[str] = []
-    for name, values, reach in zip(lanes, signals.T, reaches, strict=False):
-        lane = replace(time, y=Axis(*_ends(values)), top=time.top + 4, floor=time.top + LANE - 4)
+    for name, values, both, reach in zip(lanes, signals.T, ends_of, reaches, strict=False):
+        lane = replace(time, y=Axis(*both), top=time.top + 4, floor=time.top + LANE - 4)
         parts += [lane.level("grid", time.top + LANE), *lane.line("signal", times, values)]
         parts.append(end_named(time.left, time.top + LANE / 2 - 2, name, CLIENT_NAME))
         under = time.top + LANE / 2 + 11
@@ -342,10 +333,6 @@ def _ends(values: Array) -> tuple[float, float]:
     known = values[np.isfinite(values)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     return (low, high) if high > low else (low - 0.5, high + 0.5)
-
-
-def _reach(values: Array) -> str:
-    return " to ".join(number(float(f"{end:.2g}")) for end in _ends(values))
 
 
 def _classes(place: Box, one: DrawnRecording, classes: Sequence[str]) -> list[str]:

@@ -131,9 +131,10 @@ def score_lines(one: Served) -> list[str]:
         return [one.how, *one.notes]
     n, median = len(one.others) + 1, one.median
     rows = f"{one.rows} row{'' if one.rows == 1 else 's'}"
-    text = f"{one.metric} {said(one.value, one.metric)} of {rows}"
+    own, theirs = (score(value, one.metric, digits=3) for value in (one.value, median))
+    text = f"{one.metric} {own} of {rows}"
     if n > 1:
-        text += f": {_place(one, n)}; the others' median is {said(median, one.metric)}"
+        text += f": {_place(one, n)}; the others' median is {theirs}"
     return [text, one.how, *one.notes]
 
 
@@ -176,7 +177,7 @@ def standing_out(one: Served) -> list[str]:
         right, z = round(one.value * one.rows), 1.959963984540054  # Wilson 1927, of 95 %
         middle, n = right + z * z / 2, one.rows + z * z
         reach = z * math.sqrt(right * (1 - right / one.rows) + z * z / 4)
-        low, high = (said(abs(end) / n, "accuracy") for end in (middle - reach, middle + reach))
+        low, high = (score(abs(end) / n, "accuracy") for end in (middle - reach, middle + reach))
         lines.append(
             f"{right} of {one.rows} rows are right: the true accuracy may be {low} to {high}"
         )
@@ -259,14 +260,3 @@ def times(factor: float) -> str:
     ('9.81', '1,234', '0.0123')
     """
     return f"{factor:,.0f}" if factor >= 100 else f"{factor:.3g}"
-
-
-def said(value: float, metric: str) -> str:
-    """Return a score as people say it.
-
-    >>> said(0.876, "accuracy"), said(0.1234, "NRMSE")
-    ('87.6 %', '0.123')
-    """
-    if math.isnan(value):
-        return "not known"
-    return f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.3g}"

@@ -25,7 +25,7 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
     from matplotlib.collections import LineCollection, PolyCollection
-    from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
     from matplotlib.ticker import MaxNLocator
@@ -66,7 +66,8 @@ def reservoir_graph(
     figure = Figure(figsize=(7, 6), layout="constrained", facecolor=colors.page)
     ax = figure.add_subplot()
     _dress(ax, colors, f"Reservoir graph: {layer.n_units} units, {layer.W.n_nonzero} connections")
-    scale, shade = Normalize(-g.limit, g.limit), _colormap("weight", colors.diverging)
+    scale = Normalize(-g.limit, g.limit)
+    shade = LinearSegmentedColormap.from_list("weight", list(colors.diverging))
     faint = np.abs(g.weights) / g.limit
     lines = LineCollection(
         list(np.stack([g.positions[g.sources], g.positions[g.targets]], axis=1)),
@@ -178,7 +179,7 @@ def states(
         x.T,
         aspect="auto",
         interpolation="nearest",
-        cmap=_colormap("state", colors.diverging),
+        cmap=LinearSegmentedColormap.from_list("state", list(colors.diverging)),
         norm=Normalize(-limit, limit),
         extent=(-0.5 * step, (T - 0.5) * step, N - 0.5, -0.5),
     )
@@ -214,10 +215,6 @@ def _colorbar(figure: Figure, ax: Axes, drawn: ScalarMappable, colors: Theme, la
     bar.set_label(label, color=colors.text)
     bar.ax.tick_params(colors=colors.muted, labelcolor=colors.text, labelsize=9)
     bar.outline.set_visible(False)
-
-
-def _colormap(name: str, colors: Sequence[str]) -> Colormap:
-    return LinearSegmentedColormap.from_list(name, list(colors))
 
 
 @dataclass(frozen=True, eq=False)

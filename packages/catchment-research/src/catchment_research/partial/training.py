@@ -24,7 +24,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Any, ClassVar, Literal, cast, final
 
 import numpy as np
@@ -55,7 +55,6 @@ KEPT = 4  # recorded steps of different shapes, such as those of a last, smaller
 Tensors = dict[str, torch.Tensor]
 State = dict[str, Tensors]  # values and optimizer memory, each by the names of the parameters
 Advance = Callable[[State, State, Tensors], State]
-Loss = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +195,6 @@ def train_group(
     learning_rate: float,
     trained: Sequence[set[str]] | None = None,
     masks: Tensors | None = None,
-    loss: Loss = cross_entropy,
     recordings: Recordings | None = None,
 ) -> Group:
     """Return the values (clients, ...) after every client's local steps, and how these went.
@@ -229,9 +227,7 @@ def train_group(
     names = ("loss", "right", "count")
     state["met"] = {name: torch.zeros(len(clients), device=device) for name in names}
 
-    def advance(state: State, given: State, batch: Tensors) -> State:
-        return _advance(module, frozen, steps, loss, state, given, batch)
-
+    advance = partial(_advance, module, frozen, steps)
     who = torch.arange(len(clients), device=device)[:, None]
     batches = (
         {"x": x[who, index[:, s]], "y": y[who, index[:, s]], "counts": counts[:, s]}
@@ -248,7 +244,6 @@ def _advance(
     module: nn.Module,
     frozen: Tensors,
     steps: LocalSteps,
-    loss: Loss,
     state: State,
     given: State,
     batch: Tensors,
@@ -262,7 +257,7 @@ def _advance(
         with half, JointNorms():
             used = {name: v * masks[name] if name in masks else v for name, v in values.items()}
             outputs = functional_call(module, {**frozen, **used}, (x,))
-        total = loss(outputs.float(), y, counts)
+        total = cross_entropy(outputs.float(), y, counts)
         weight = counts.reshape(-1, *([1] * (y.ndim - 1))) * (y != IGNORED)
         right = (weight * (outputs.argmax(dim=-1) == y)).sum()
         met = {"loss": total * weight.sum(), "right": right, "count": weight.sum()}
