@@ -5,8 +5,7 @@ from catchment_edge.c.code import (
     c_code as c_code,
     to_c as to_c,
 )
-from catchment_edge.client.device import EdgeClient as EdgeClient
-from catchment_edge.client.hello import DeviceHello as DeviceHello
+from catchment_edge.client.device import DeviceHello as DeviceHello, EdgeClient as EdgeClient
 from catchment_edge.encoder import Encoder as Encoder
 from catchment_edge.onnx.export import OnnxFile as OnnxFile, to_onnx as to_onnx
 from catchment_edge.training.write import lags_c_code as lags_c_code, to_device as to_device

@@ -203,7 +203,7 @@ def sign(
     ],
 ) -> None:
     """Sign a plan, for nodes whose policy.toml names the signer."""
-    from catchment_fleet.apps.signing import sign_plan
+    from catchment_fleet.apps.scaffold import sign_plan
 
     path, signer = sign_plan(plan, key)
     typer.echo(f"{path}: keep it beside the plan")

@@ -96,8 +96,12 @@ class Partial:
         """Return the algorithm."""
         from catchment_research.partial.dropout import Dropout
         from catchment_research.partial.freeze import Freeze, PartialNetwork
-        from catchment_research.partial.network_model import Maker, RecordingTraining
-        from catchment_research.partial.networks import check_shape, network_named
+        from catchment_research.partial.networks import (
+            Maker,
+            RecordingTraining,
+            check_shape,
+            network_named,
+        )
         from catchment_research.partial.training import FederatedTraining, LocalSteps
 
         classes, n_inputs = _classes(self.classes, "a network"), self.features.n_inputs

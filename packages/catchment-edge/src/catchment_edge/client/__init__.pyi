@@ -1,5 +1,4 @@
-from catchment_edge.client.device import EdgeClient as EdgeClient
-from catchment_edge.client.hello import DeviceHello as DeviceHello
+from catchment_edge.client.device import DeviceHello as DeviceHello, EdgeClient as EdgeClient
 
 # For the other packages and the tests; may change without notice.
 from catchment_edge.client.link import (

@@ -18,10 +18,17 @@ from catchment_fleet.apps.launch import (
     plan_in as plan_in,
     refuse_code as refuse_code,
 )
-from catchment_fleet.apps.node import PlanNode as PlanNode, data_at as data_at
-from catchment_fleet.apps.places import ModelFolder as ModelFolder
-from catchment_fleet.apps.scaffold import PACKAGE as PACKAGE, signature_path as signature_path
-from catchment_fleet.apps.signing import is_signed as is_signed, sign_plan as sign_plan
+from catchment_fleet.apps.node import (
+    ModelFolder as ModelFolder,
+    PlanNode as PlanNode,
+    data_at as data_at,
+)
+from catchment_fleet.apps.scaffold import (
+    PACKAGE as PACKAGE,
+    is_signed as is_signed,
+    sign_plan as sign_plan,
+    signature_path as signature_path,
+)
 
 __all__ = [
     "client_of",

@@ -30,8 +30,7 @@ from catchment.federation.runs import JOURNAL, MODEL, reported
 from catchment.plans import PlanData, PlanFile, PlanRun, client_memories, read_plan, refuse_weeks
 from catchment.privacy import Journal, new_identity
 from catchment_fleet.apps.agreement import Agreement, agreement, refuse_folds
-from catchment_fleet.apps.node import PlanNode, data_at, stages_of
-from catchment_fleet.apps.places import Remembered
+from catchment_fleet.apps.node import PlanNode, Remembered, data_at, stages_of
 from catchment_fleet.flower.app import Config, Terms, answering, needed, serving, speak
 from catchment_fleet.flower.engine import FlowerEngine
 from catchment_fleet.flower.roster import Hello, Order

@@ -35,7 +35,7 @@ from catchment.plans import Files, PlanFile, own_classes
 from catchment.privacy import GaussianNoise, Policy, SecureAggregation
 from catchment.readout import Predictor, load
 from catchment.wire import Message
-from catchment_fleet.apps.signing import is_signed
+from catchment_fleet.apps.scaffold import is_signed
 
 log = logging.getLogger(__name__)
 MISFITS = "misfits"  # plans that a node's data did not fit

@@ -21,6 +21,14 @@ without.
 
 Without `data` a node takes one client of the plan's own source: the one of its name, or that of its
 `partition-id`.
+
+The model that a node was given is in a folder, or in what it remembers of the run:
+
+    model.safetensors   the latest model, for `catchment predict` on this machine
+    model.json          which plan and which run it is from, and its SHA-256
+
+Each file is written whole or not at all, the description last; a model whose SHA-256 is not the
+one described is never used for a test.
 """
 
 from __future__ import annotations
@@ -38,7 +46,17 @@ from typing import Any
 from catchment.data import ALL, Cached, Recording, Units, units_of_files
 from catchment.engine import data_of
 from catchment.errors import RuleError
-from catchment.federation import DELIVERY, EVALUATION, LEARNING, TRAINING, Memory, Node
+from catchment.federation import (
+    DELIVERY,
+    EVALUATION,
+    LEARNING,
+    TRAINING,
+    Memory,
+    Node,
+    not_given,
+    sha256_of,
+)
+from catchment.federation.runs import MODEL
 from catchment.plans import (
     Files,
     OwnFiles,
@@ -50,15 +68,63 @@ from catchment.plans import (
 )
 from catchment.plugins import plugin
 from catchment.privacy import Policy, PrivacyLedger, check_floors, check_memory, policy_of
+from catchment.readout import Predictor, load
+from catchment.wire import replace_file
 from catchment_fleet.apps import guard
 from catchment_fleet.apps.agreement import Agreement, agreement
-from catchment_fleet.apps.places import ModelFolder
 
+ABOUT = "model.json"
+KEY = "model"
 Config = Mapping[str, bool | float | int | str]
 log = logging.getLogger(__name__)
 
 OWN = "name data device keys identities memory model plan test policy allow-plain-statistics"
 KNOWN = (*OWN.split(), "partition-id", "num-partitions")
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A folder with the latest model.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     ModelFolder(Path(place) / "model").keep(b"content", {"run": "1"})
+    ...     sorted(path.name for path in (Path(place) / "model").iterdir())
+    ['model.json', 'model.safetensors']
+    """
+
+    folder: Path
+
+    def keep(self, content: bytes, about: Mapping[str, str]) -> None:
+        """Put a model in the place of the one before."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        replace_file(self.folder / MODEL, content)
+        described = {**about, "sha256": sha256_of(content)}
+        replace_file(self.folder / ABOUT, (json.dumps(described, indent=2) + "\n").encode())
+
+    def model(self, sha256: str) -> Predictor:
+        """Return the model, if it is the one of this SHA-256."""
+        path = self.folder / MODEL
+        return _opened(path.read_bytes() if path.is_file() else b"", sha256)
+
+
+@dataclass(frozen=True, eq=False)
+class Remembered:
+    """What a simulated client remembers, which lasts as long as its run."""
+
+    memory: Memory
+
+    def keep(self, content: bytes, about: Mapping[str, str]) -> None:
+        self.memory[KEY] = content
+
+    def model(self, sha256: str) -> Predictor:
+        return _opened(self.memory.get(KEY, b""), sha256)
+
+
+def _opened(content: bytes, sha256: str) -> Predictor:
+    if sha256_of(content) != sha256:
+        raise not_given()
+    return load(content)
 
 
 @dataclass(frozen=True, eq=False)

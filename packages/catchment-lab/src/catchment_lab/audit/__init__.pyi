@@ -1,5 +1,10 @@
-from catchment_lab.audit.report import Report as Report, audit as audit
-from catchment_lab.audit.views import Finding as Finding, Outcome as Outcome, Setting as Setting
+from catchment_lab.audit.report import (
+    Finding as Finding,
+    Outcome as Outcome,
+    Report as Report,
+    Setting as Setting,
+    audit as audit,
+)
 
 # For the other packages and the tests; may change without notice.
 from catchment_lab.audit.attacks import (
@@ -20,8 +25,8 @@ from catchment_lab.audit.attacks import (
     targets_of as targets_of,
     window_of as window_of,
 )
-from catchment_lab.audit.report import TRIALS as TRIALS
-from catchment_lab.audit.views import (
+from catchment_lab.audit.report import (
+    TRIALS as TRIALS,
     VIEWS as VIEWS,
     correlation as correlation,
     generated as generated,

@@ -10,8 +10,7 @@ import typer
 from catchment.cli import DataOption, JsonOption, print_json, print_table, waiting
 
 if TYPE_CHECKING:
-    from catchment_lab.audit.report import Report
-    from catchment_lab.audit.views import Setting
+    from catchment_lab.audit.report import Report, Setting
 
 
 def audit(
@@ -50,7 +49,7 @@ def _setting(source: Path, data: Path | None) -> Setting:
     from catchment.federation.runs import PLAN
     from catchment.plans import read_plan
     from catchment.privacy import GaussianNoise, SecureAggregation
-    from catchment_lab.audit.views import Setting
+    from catchment_lab.audit.report import Setting
 
     # A run keeps its plan, not its data: those are named from where one is.
     file = read_plan(source / PLAN, base=Path()) if source.is_dir() else read_plan(source)
@@ -76,7 +75,7 @@ def _setting(source: Path, data: Path | None) -> Setting:
 
 
 def _print(report: Report) -> None:
-    from catchment_lab.audit.views import VIEWS
+    from catchment_lab.audit.report import VIEWS
 
     about = ", ".join(f"{value} {name}" for name, value in report.configuration.items() if value)
     typer.echo(f"generated data: {about}\n")

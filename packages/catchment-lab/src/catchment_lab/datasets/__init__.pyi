@@ -1,5 +1,9 @@
-from catchment_lab.datasets.loading import load as load, load_whole as load_whole
-from catchment_lab.datasets.packed import pack as pack, unpack as unpack
+from catchment_lab.datasets.loading import (
+    load as load,
+    load_whole as load_whole,
+    pack as pack,
+    unpack as unpack,
+)
 from catchment_lab.datasets.values import Dataset as Dataset
 
 # For the other packages and the tests; may change without notice.

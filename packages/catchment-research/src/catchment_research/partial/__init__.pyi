@@ -11,7 +11,7 @@ from catchment_research.partial.ftrl import (
     schedule_epsilon as schedule_epsilon,
     tree_epsilon as tree_epsilon,
 )
-from catchment_research.partial.network_model import (
+from catchment_research.partial.networks import (
     Maker as Maker,
     NetworkModel as NetworkModel,
     RecordingTraining as RecordingTraining,
@@ -38,11 +38,11 @@ from catchment_research.partial.freeze import (
     words as words,
 )
 from catchment_research.partial.ftrl import toeplitz_root as toeplitz_root
-from catchment_research.partial.network_model import examples_of as examples_of
 from catchment_research.partial.networks import (
     EmnistCnn as EmnistCnn,
     NETWORKS as NETWORKS,
     ResNet18 as ResNet18,
+    examples_of as examples_of,
     network_named as network_named,
 )
 from catchment_research.partial.training import (
