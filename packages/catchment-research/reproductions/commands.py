@@ -157,8 +157,8 @@ def forecast(
     from reproductions.forecast_tables import written
 
     warn(quick)
-    asked = {"quick": quick, "resume": resume, "seeds": seeds, "directory": data, "out": out}
-    report(written(run(**asked, each=shown)), Options(quick=quick))
+    path = run(quick=quick, resume=resume, seeds=seeds, directory=data, out=out, each=shown)
+    report(written(path), Options(quick=quick))
     warn(quick)
 
 

@@ -87,8 +87,8 @@ class Address:
             baud = given.get("baud", str(BAUD))
             if not baud.isdecimal():
                 raise ValueError(f"baud is {baud[:20]!r}; pass an integer such as {BAUD}")
-            told = {"baud": int(baud), "timeout": timeout, "patience": patience}
-            return cls("serial", path=parts.path, **told)
+            line, speed = parts.path, int(baud)
+            return cls("serial", path=line, baud=speed, timeout=timeout, patience=patience)
         try:
             host, port = parts.hostname, parts.port
         except ValueError as error:

@@ -312,9 +312,10 @@ class NetworkModel(OfRecordings):
         refuse_device(device, "a network")
 
         def logits(x: Array) -> Array:
-            parts = torch.from_numpy(x.astype(np.float32)).split(AT_ONCE)
+            parts = np.split(x.astype(np.float32), range(AT_ONCE, len(x), AT_ONCE))
             with torch.inference_mode():
-                return np.concatenate([self.module(part).double().numpy() for part in parts])
+                made = [self.module(torch.from_numpy(part)).double().numpy() for part in parts]
+            return np.concatenate(made)
 
         found = by_length([recording.u for recording in prepared], logits)
         return [row.reshape(1, -1) for row in found]

@@ -191,8 +191,8 @@ class IntrinsicPlasticity:
         for _ in range(self.epochs):
             for batch in _batches(us, self.batch):
                 run.adapt(batch, gain, shift)
-            sound = np.isfinite(gain).all() and np.isfinite(shift).all()
-            sound = sound and (self.gains == "any" or (gain > 0).all())
+            sound = bool(np.isfinite(gain).all() and np.isfinite(shift).all())
+            sound = sound and (self.gains == "any" or bool((gain > 0).all()))
             if not sound or (reservoir.bits is not None and not within_reach(gain, shift)):
                 raise ArithmeticError(
                     f"plasticity diverged at learning rate {self.learning_rate}; lower it"
@@ -380,7 +380,7 @@ class Adapting(Algorithm[Plasticity, WeightedSum, Reservoir]):
     def broadcast(self, state: Plasticity, context: RoundContext) -> Message:
         return Plasticity(state.gain, state.shift).parts()
 
-    def sent(self, received: Message) -> Reservoir:
+    def reservoir_of(self, received: Message) -> Reservoir:
         """Return the reservoir with the gains and shifts of a request; UploadError if they differ.
 
         They do if they are those of another number of units.
@@ -431,7 +431,7 @@ class FederatedPlasticity(Adapting):
         return Plasticity(*values, self.optimizer.start(values))
 
     def client_update(self, received: Message, data: Data, context: RoundContext) -> WeightedSum:
-        start, inputs = self.sent(received), [sequence.u for sequence in data()]
+        start, inputs = self.reservoir_of(received), [sequence.u for sequence in data()]
         before, after = plasticity_of(start), plasticity_of(self.rule.adapt(start, inputs))
         weight = float(len(inputs)) if self.weighting == "samples" else 1.0
         return WeightedSum.of((after[0] - before[0], after[1] - before[1]), weight)
@@ -485,7 +485,7 @@ class MomentPlasticity(Adapting):
             raise ValueError(f"moments set the plasticity of {ACTIVATIONS[ADAPTIVE[0]]} units only")
 
     def client_update(self, received: Message, data: Data, context: RoundContext) -> WeightedSum:
-        reservoir = self.sent(received)
+        reservoir = self.reservoir_of(received)
         us = reservoir.checked_all([sequence.u for sequence in data()])
         drives = self.rule.drives(reservoir, us)
         inputs = sum(
