@@ -15,7 +15,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from catchment.cli import counting, each
-from reproductions.command import DataOption
+from reproductions.command import DataOption, began
 from reproductions.options import NO_MEANING, Options, listed, mark_quick, report
 
 ResumeOption = Annotated[bool, typer.Option(help="Keep the cells that are there.")]
@@ -23,11 +23,6 @@ SeedsOption = Annotated[int, typer.Option(help="How many seeds.", min=1)]
 OutOption = Annotated[Path, typer.Option(help="Folder for results.")]
 SetsOption = Annotated[str | None, typer.Option(help="Names, separated by commas.")]
 RESULTS = Path("results")
-
-
-def began(text: str) -> None:
-    """Say what a study does now."""
-    typer.echo(text, err=True)
 
 
 def warn(quick: bool) -> None:
@@ -319,7 +314,7 @@ def speech(
     result = run(quick=quick, directory=data, out=out, began=began)
     cells = result["cells"]
     assert isinstance(cells, list)
-    typer.echo(markdown([Cell(**row) for row in cells]))
+    typer.echo(markdown([Cell(**row) for row in cells]))  # type: ignore[arg-type]
     if quick:
         mark_quick([out / "speech-quick.md"])
     warn(quick)
