@@ -35,8 +35,8 @@ from catchment.federation import RoundContext
 from catchment.federation.learn import FederatedRidge, RidgeState
 from catchment.privacy import Clip, GaussianNoise
 from catchment.readout import Readout, RidgeStatistics, accumulate
-from catchment_research import scale_each
 from reproductions.data.load import load_images
+from reproductions.people import scale_each
 from reproductions.places import load
 
 EPSILONS = (8.0, 4.0, 2.0, 1.0)

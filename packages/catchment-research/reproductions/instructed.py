@@ -21,8 +21,8 @@ import numpy as np
 
 from catchment import Array, Integers
 from catchment.data import Recording, cohorts
-from catchment_research import scale_each
 from catchment_research.prompt import Example
+from reproductions.people import scale_each
 from reproductions.places import load
 from reproductions.prompt_tasks import Reader
 

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.data import ACTIVITIES, Recording, iid, synthetic_wearables
-from catchment_research import scale_each
 from reproductions.data import ucr
-from reproductions.people import SYNTHETIC, thin
+from reproductions.people import SYNTHETIC, scale_each, thin
 from reproductions.places import find, load
 
 PEOPLE = ("uci_har", "motionsense", "hhar", "wisdm_watch")

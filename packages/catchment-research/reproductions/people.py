@@ -9,7 +9,7 @@ The compact sets differ from that, and their notes say how.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -17,10 +17,9 @@ from typing import Literal
 import numpy as np
 
 from catchment import Array
-from catchment.data import ACTIVITIES, CHANNELS, Recording, cohorts, synthetic_wearables
+from catchment.data import ACTIVITIES, CHANNELS, Recording, Scaler, cohorts, synthetic_wearables
 from catchment_lab.datasets import Dataset, cut
 from catchment_lab.datasets import load as load_library
-from catchment_research import scale_each
 from reproductions.data.compact import wesad_statistics
 from reproductions.data.wesad import read as read_wesad
 from reproductions.places import find, load, locate
@@ -298,3 +297,14 @@ def window_statistics(u: Array, window: int = 200, step: int = 100) -> Array:
 def together(*parts: Mapping[str, list[Recording]]) -> Clients:
     """Return the clients of several mappings as one."""
     return {name: sequences for part in parts for name, sequences in part.items()}
+
+
+def scale_each(clients: Mapping[str, Iterable[Recording]]) -> dict[str, list[Recording]]:
+    """Return every client's sequences scaled by that client's own moments, gaps as they are.
+
+    >>> scaled = scale_each({"a": [Recording(np.array([1.0, 3.0]))]})
+    >>> scaled["a"][0].u.ravel()
+    array([-1.,  1.])
+    """
+    held = {name: list(sequences) for name, sequences in clients.items()}
+    return {name: Scaler.fit(own).apply(own) for name, own in held.items()}

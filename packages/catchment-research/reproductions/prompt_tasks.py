@@ -20,10 +20,10 @@ import numpy as np
 from catchment import Array, Integers
 from catchment.data import Recording, cohorts, label_skew
 from catchment.features.echo_state import Purpose, Words, signs
-from catchment_research import scale_each
 from catchment_research.prompt import Example
 from reproductions.data.text import sst2
 from reproductions.data.values import Text
+from reproductions.people import scale_each
 from reproductions.places import load
 
 REVIEW = "Review: {}\nSentiment:"

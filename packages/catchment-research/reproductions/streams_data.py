@@ -17,7 +17,7 @@ import numpy as np
 
 from catchment import Array, Booleans, Integers
 from catchment.data import ACTIVITIES, Recording, synthetic_wearables
-from catchment_research import scale_each
+from reproductions.people import scale_each
 from reproductions.places import load
 
 Task = Literal["changes", "gaps"]

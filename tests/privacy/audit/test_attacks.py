@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.attacks import counts_from_moments
 from catchment import Array, MixedActivation, Recording, Reservoir
 from catchment.features import EchoState
 from catchment.readout import RidgeStatistics, accumulate
@@ -19,7 +20,6 @@ from catchment_lab.audit import (
     area_under_curve,
     class_counts,
     class_means,
-    counts_from_moments,
     first_input,
     input_between,
     leverage,

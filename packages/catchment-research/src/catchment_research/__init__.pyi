@@ -18,7 +18,6 @@ from catchment_research.rounding import StochasticQuantization as StochasticQuan
 
 # For the other packages and the tests; may change without notice.
 from catchment_research.layers import Layers as Layers
-from catchment_research.recordings import scale_each as scale_each
 from catchment_research.rounding import (
     packed_codes as packed_codes,
     unpacked_codes as unpacked_codes,

@@ -14,7 +14,6 @@ from catchment_lab.audit.attacks import (
     area_under_curve as area_under_curve,
     class_counts as class_counts,
     class_means as class_means,
-    counts_from_moments as counts_from_moments,
     first_input as first_input,
     input_between as input_between,
     leverage as leverage,

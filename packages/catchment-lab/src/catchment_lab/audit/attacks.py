@@ -238,19 +238,6 @@ def class_means(statistics: RidgeStatistics) -> Array:
     )
 
 
-def counts_from_moments(statistics: RidgeStatistics) -> Array:
-    """Return the class counts (K,) from G and C alone, as if sums had not been sent.
-
-    diag(C' G^+ C) is exact while there are no more rows than features.
-
-    >>> z, y = np.eye(3)[:2], np.array([[1.0, 0.0], [1.0, 0.0]])
-    >>> counts_from_moments(RidgeStatistics.from_states(z, y)).round(9)
-    array([2., 0.])
-    """
-    G, C = statistics.moments(intercept=False)
-    return np.asarray((C * (np.linalg.pinv(G, hermitian=True) @ C)).sum(axis=0))
-
-
 def added_row(before: RidgeStatistics, after: RidgeStatistics) -> tuple[Array, Array]:
     """Return the features (F,) and targets (K,) of the one row that two uploads differ by.
 

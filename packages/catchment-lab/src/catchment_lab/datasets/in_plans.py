@@ -9,7 +9,6 @@ from typing import Literal
 from catchment.engine import data_of
 from catchment.plans import About, Origin, PlanData
 from catchment_lab.datasets import load
-from catchment_lab.datasets.sources import find
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +26,6 @@ class PublicSet(Origin):
     name: str
     window: int | Literal["usual", "whole"] = "usual"
     step: int | None = None
-
-    @staticmethod
-    def is_here(name: str, data: Path | None) -> bool:
-        """Return whether the set lies in a directory of public data sets."""
-        return find(name, directory=data) is not None
 
     def load(self, seed: int, data: Path | None, base: Path) -> PlanData:
         found = load(self.name, directory=data, window=self.window, step=self.step)

@@ -1,5 +1,7 @@
 """What trains on examples, for prepared recordings: each of them, or of their windows, is one.
 
+`OfRecordings` is the base of what such a training makes, a model with one row for a recording.
+
 `TrainedSum` has the changes that training made and how well clients did meanwhile: a client means
 over its examples as its steps met them, and sends three numbers that add: its weight w,
 w loss / 2^20 and w accuracy. A loss above 2^20 is sent as 2^20, so that none of the three is ever
@@ -9,14 +11,18 @@ client that tells nothing sends zeros.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-from catchment.data import Recording
+import numpy as np
+
+from catchment.data import Preprocessing, Recording
 from catchment.federation import Algorithm, Data, Requirements, RoundContext, WeightedSum
+from catchment.readout import Predictor, to_bytes
 from catchment.wire import NOT_NEGATIVE, REMARK, Kind, Message
 
 S = TypeVar("S")
@@ -64,6 +70,47 @@ class OnRecordings(Algorithm[S, U, R_co]):
 
     def figures(self, state: S) -> Mapping[str, float]:
         return self.training.figures(state)
+
+
+class OfRecordings(Predictor):
+    """Base of predictors that give one row for a recording, after a preparation of their own."""
+
+    preprocessing: Preprocessing
+    channels: tuple[str, ...] | None
+    per_step = False
+    washout = 0
+
+    def identity(self) -> str:
+        """Return the SHA-256 of all that it says, in hexadecimal."""
+        return hashlib.sha256(to_bytes(self)).hexdigest()
+
+    def prepared_by(
+        self, preprocessing: Preprocessing, channels: Sequence[str] | None = None
+    ) -> Self:
+        known = self.channels if channels is None else tuple(channels)
+        return self.changed(preprocessing=preprocessing, channels=known)
+
+
+def with_labels(recordings: Iterable[Recording], n_classes: int) -> list[tuple[Recording, int]]:
+    """Return recordings with the class of each; those without a target are left out.
+
+    >>> one = Recording.labeled(np.zeros((5, 2)), 1, 3)
+    >>> [label for _, label in with_labels([one, one], 3)]
+    [1, 1]
+    """
+    known = []
+    for k, recording in enumerate(recordings):
+        y = recording.y
+        if y is None or recording.per_step or y.shape != (n_classes,):
+            raise ValueError(
+                f"recording {k} has no label of one of {n_classes} classes for all its steps; name "
+                "the label's column, or set a window"
+            )
+        if not np.isnan(y).any():
+            known.append((recording, int(y.argmax())))
+    if not known:
+        raise ValueError("no recording has a label; there is nothing to learn from")
+    return known
 
 
 @dataclass(frozen=True)

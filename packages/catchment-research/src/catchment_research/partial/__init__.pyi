@@ -24,12 +24,7 @@ from catchment_research.partial.training import (
 )
 
 # For the other packages and the tests; may change without notice.
-from catchment_research.partial.dropout import (
-    Kept as Kept,
-    links as links,
-    masks_of as masks_of,
-    numbers_kept as numbers_kept,
-)
+from catchment_research.partial.dropout import Kept as Kept, links as links, masks_of as masks_of
 from catchment_research.partial.freeze import (
     Suggestion as Suggestion,
     by_size as by_size,

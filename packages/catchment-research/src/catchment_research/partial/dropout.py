@@ -21,7 +21,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import prod
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -181,15 +180,6 @@ def links(
             f"a layer reads two others in the chains {chains}; leave all but one of them out"
         )
     return found
-
-
-def numbers_kept(kept: Mapping[str, Kept], shapes: Mapping[str, Shape]) -> int:
-    """Return how many numbers a sub-network has, of tensors with these shapes.
-
-    >>> numbers_kept({"w": Kept(np.array([0]))}, {"w": (2, 5), "b": (3,)})
-    8
-    """
-    return sum(prod(kept.get(name, WHOLE).shape(shape)) for name, shape in shapes.items())
 
 
 def _shape(module: nn.Module) -> Shape:

@@ -37,11 +37,10 @@ from catchment.readout import (
 )
 from catchment.wire import Message
 from catchment_research.learn.optimizers import Arrays
-from catchment_research.learn.recordings import OnRecordings
+from catchment_research.learn.recordings import OfRecordings, OnRecordings, with_labels
 from catchment_research.maps import by_length
 from catchment_research.partial.freeze import Freeze, PartialNetwork
 from catchment_research.partial.training import Change, Examples, FederatedTraining, Moved, Trained
-from catchment_research.recordings import OfRecordings, with_labels
 
 KIND = "network"
 AT_ONCE = 256  # examples that go through the network together

@@ -31,7 +31,7 @@ from catchment.readout import (
 )
 from catchment.wire import NOTHING, Message
 from catchment_research.learn.optimizers import Arrays
-from catchment_research.learn.recordings import OnRecordings, TrainedSum
+from catchment_research.learn.recordings import OfRecordings, OnRecordings, TrainedSum, with_labels
 from catchment_research.prompt.controller import EdgeController, Example, Projection
 from catchment_research.prompt.exchange import LanguageLink, LanguageServer
 from catchment_research.prompt.language import find_model
@@ -43,7 +43,6 @@ from catchment_research.prompt.split import (
     regression,
     values_of,
 )
-from catchment_research.recordings import OfRecordings, with_labels
 
 if TYPE_CHECKING:
     from catchment_research.prompt.causal import TransformersLM

@@ -18,7 +18,6 @@ from catchment.features import EchoState
 from catchment.federation import Additive, Protection, Read, RoundContext, Upload, WeightedSum
 from catchment.privacy import SecureAggregation, generate_keys
 from catchment.wire import Message
-from catchment_research import scale_each
 from catchment_research.learn import Momentum
 from catchment_research.plasticity import (
     FederatedPlasticity,
@@ -28,6 +27,7 @@ from catchment_research.plasticity import (
     matched,
     plasticity_of,
 )
+from reproductions.people import scale_each
 
 pytestmark = pytest.mark.processor
 

@@ -13,7 +13,6 @@ from catchment import FederatedRidge, Plan, Recording, Reservoir, evaluate, fede
 from catchment.data import ACTIVITIES, synthetic_wearables
 from catchment.features import EchoState
 from catchment.privacy import SecureAggregation, generate_keys
-from catchment_research import scale_each
 from catchment_research.learn import Momentum
 from catchment_research.plasticity import (
     FederatedPlasticity,
@@ -24,6 +23,7 @@ from catchment_research.plasticity import (
     plasticity_of,
     refined,
 )
+from reproductions.people import scale_each
 
 pytestmark = pytest.mark.slow
 
