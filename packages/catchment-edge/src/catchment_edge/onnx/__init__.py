@@ -12,6 +12,6 @@ except ImportError as error:
 from catchment_edge.onnx.export import OnnxFile, to_onnx
 
 # For the other packages and the tests; may change without notice.
-from catchment_edge.onnx.file import batch_graph as batch_graph
+from catchment_edge.onnx.export import batch_graph as batch_graph
 
 __all__ = ["OnnxFile", "to_onnx"]
