@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, final
@@ -111,20 +110,19 @@ def _network(path: str, sha256: str, gpu: int | None) -> Network:
     return Network(content, Path(path).name, gpu)
 
 
-def locate(path: str | Path, sha256: str, directories: Sequence[Path] | None = None) -> Path:
+def locate(path: str | Path, sha256: str) -> Path:
     """Return where the file lies; an error says where it was looked for, or that it differs.
 
-    >>> locate("", "0" * 64, directories=[Path("no/such/place")])
+    >>> locate("", "0" * 64)
     Traceback (most recent call last):
-    catchment.errors.MissingDataError: no .onnx file in no/such/place has SHA-256 00000000...
+    catchment.errors.MissingDataError: no .onnx file in ... has SHA-256 00000000...
     """
 
     def sha256_of(place: Path) -> str:
         about = place.stat()
         return _hashed(place, about.st_size, about.st_mtime_ns)
 
-    roots = model_directories() if directories is None else directories
-    given = Path(path).expanduser()
+    roots, given = model_directories(), Path(path).expanduser()
     if str(path):
         for place in (given, *(root / given for root in roots)):
             if place.is_file():

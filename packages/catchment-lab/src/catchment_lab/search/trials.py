@@ -59,7 +59,6 @@ from catchment.plans import PlanFile, read
 from catchment.plugins import plugin
 from catchment.readout import (
     ClassCounts,
-    Readout,
     RidgeStatistics,
     accumulate,
     device_for,
@@ -103,7 +102,11 @@ class ClassJudge:
     def of(cls, features: FeatureMap, clients: Clients, device: str | None = None) -> ClassJudge:
         """Return the rows of all clients whose target is known."""
         every = list(chain.from_iterable(clients.values()))
-        zs = _rows(features, [s.u for s in every], device)
+        inputs, place = [s.u for s in every], device_for(features, device)
+        if place is None:
+            zs = features.rows(inputs, threads=1)
+        else:
+            zs = torch_form().device_rows(place, features, inputs)
         washout = features.washout if features.per_step else None
         y = np.concatenate([targets_of(s, len(zs[k]), washout, k) for k, s in enumerate(every)])
         known = ~np.isnan(y).any(axis=1)
@@ -113,15 +116,12 @@ class ClassJudge:
         """Return the best accuracy of readouts solved from a sum; of equals, the stiffer's."""
         ridges = ridges_of(total)
         path = solve_path(total, ridges)
-        values = [ClassCounts.of_scores(self.y, scores).accuracy for scores in self._scores(path)]
+        together = self.z @ np.hstack([readout.weights for readout in path])  # once for all
+        parts = zip(np.split(together, len(path), axis=1), path, strict=True)
+        scores = (part + one.intercept for part, one in parts)
+        values = [ClassCounts.of_scores(self.y, each).accuracy for each in scores]
         k = max(range(len(values)), key=lambda k: (values[k], k))
         return values[k], float(ridges[k])
-
-    def _scores(self, path: Sequence[Readout]) -> list[Array]:
-        """Return the scores (n, K) by each readout, from one product for all."""
-        together = self.z @ np.hstack([readout.weights for readout in path])
-        parts = np.split(together, len(path), axis=1)
-        return [part + one.intercept for part, one in zip(parts, path, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,14 +144,6 @@ class NumberJudge:
         values = np.sqrt(errors[:, varied] / held.weight / variance[varied]).mean(axis=1)
         k = int(values.argmin())
         return float(values[k]), float(ridges[k])
-
-
-def _rows(features: FeatureMap, inputs: Sequence[Array], device: str | None) -> list[Array]:
-    place = device_for(features, device)
-    if place is None:
-        return features.rows(inputs, threads=1)
-    found: list[Array] = torch_form().device_rows(place, features, inputs)
-    return found
 
 
 def adapt(
@@ -294,7 +286,6 @@ def search(
     ('NRMSE', 2)
     """
     task = Task(dict(train), dict(validation), features, classes, space, base, settings, device)
-    task.refuse_empty()
     with _quiet():
         study = _study(task, storage)
         left = settings.trials - sum(
@@ -327,7 +318,7 @@ class Task:
     settings: SearchSettings
     device: str | None = None
 
-    def refuse_empty(self) -> None:
+    def __post_init__(self) -> None:
         if not self.train or not self.validation:
             raise ValueError(
                 f"there are {len(self.train)} training and {len(self.validation)} validation "

@@ -7,7 +7,6 @@ from catchment_research.plasticity.federated import (
 
 # For the other packages and the tests; may change without notice.
 from catchment_research.plasticity.federated import (
-    Drives as Drives,
     Plasticity as Plasticity,
     _standard_match as _standard_match,
     inverse_tangent as inverse_tangent,

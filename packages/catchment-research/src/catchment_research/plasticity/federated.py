@@ -103,30 +103,6 @@ Gains = Literal["positive", "any"]
 Pair = tuple[Decimal, Decimal]
 
 
-@dataclass(frozen=True, eq=False)
-class Drives:
-    """Additive moments of every unit's drive: rows, sums (N,) and sums of squares (N,).
-
-    In fixed point the drive has 20 binary digits after the point and its square 36, sums over
-    sequences are exact, and what stands here is rounded once.
-    """
-
-    n: float
-    total: Array
-    squares: Array
-
-    def __add__(self, other: Drives) -> Drives:
-        return Drives(self.n + other.n, self.total + other.total, self.squares + other.squares)
-
-    @property
-    def mean(self) -> Array:
-        return self.total / self.n
-
-    @property
-    def std(self) -> Array:
-        return np.sqrt(np.maximum(self.squares / self.n - self.mean**2, 0.0))
-
-
 @dataclass(frozen=True, kw_only=True)
 class IntrinsicPlasticity:
     """Local training of gains and shifts.
@@ -199,8 +175,12 @@ class IntrinsicPlasticity:
                 )
         return reservoir.with_plasticity(gain, shift)
 
-    def drives(self, reservoir: Reservoir, inputs: Iterable[ArrayLike]) -> Drives:
-        """Return the moments of the units' drives, nothing adapted."""
+    def drives(self, reservoir: Reservoir, inputs: Iterable[ArrayLike]) -> WeightedSum:
+        """Return sums (N,) over rows of every unit's drive and of its square, nothing adapted.
+
+        In fixed point the drive has 20 binary digits after the point and its square 36, sums over
+        sequences are exact, and what is returned is rounded once.
+        """
         us = reservoir.checked_all(list(inputs))
         gain, shift = _started(reservoir)
         run, N = _Run.of(self, reservoir), reservoir.n_units
@@ -209,16 +189,13 @@ class IntrinsicPlasticity:
             total = np.zeros((2, N))
             for batch in _batches(us, MOST_LANES):
                 total += run.through(batch, gain, shift, MEASURE)
-            return Drives(n, total[0], total[1])
+            return WeightedSum((total[0], total[1]), n)
         whole = np.full((4, N), 0, dtype=object)
         for batch in _batches(us, MOST_LANES):
             whole = whole + run.through(batch, gain, shift, MEASURE)
-        squares = whole[1] + (whole[2] << 32)
-        return Drives(
-            n,
-            np.array([k / 2**DRIVE_DIGITS for k in whole[0]]),
-            np.array([k / 2**SQUARE_DIGITS for k in squares]),
-        )
+        total = np.array([k / 2**DRIVE_DIGITS for k in whole[0]])
+        squares = [k / 2**SQUARE_DIGITS for k in whole[1] + (whole[2] << 32)]
+        return WeightedSum((total, np.array(squares)), n)
 
     def n_counted(self, us: Iterable[Array]) -> int:
         """Return how many steps of the sequences (T, I) the rule counts: those after the washout.
@@ -491,7 +468,7 @@ class MomentPlasticity(Adapting):
         inputs = sum(
             (u[self.rule.washout :].sum(axis=0) for u in us), start=np.zeros(reservoir.n_inputs)
         )
-        return WeightedSum((drives.total, drives.squares, inputs), drives.n)
+        return WeightedSum((*drives.arrays, inputs), drives.weight)
 
     def read_update(self, parts: Message, context: RoundContext) -> WeightedSum:
         N, I = self.reservoir.n_units, self.reservoir.n_inputs
