@@ -408,9 +408,6 @@ class RecordingTraining(OnRecordings[Trained, Moved, NetworkModel]):
         made: Change = self.client_updates(received, [(data, context)])[0]
         return made
 
-    def read_update(self, parts: Message, context: RoundContext) -> Moved:
-        return self.training.read_update(parts, context)
-
     def server_update(self, state: Trained, total: Moved, context: RoundContext) -> Trained:
         return self.training.server_update(state, total, context)
 
