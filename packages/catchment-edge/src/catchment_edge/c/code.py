@@ -29,6 +29,22 @@ from catchment_edge.c.pieces import Piece, needed
 from catchment_edge.c.program import header_text, pieces_of, source_text
 from catchment_edge.ports import filled, write_files
 
+# What libgcc adds to a linked program on a Cortex-M4, measured: arithmetic in double precision and
+# divisions of 64 bits.
+LIBRARY = 4200
+POINTER = 4  # bytes of an address on a small device
+BOARDS = ("arduino", "zephyr", "esp-idf", "platformio", "micropython")
+_FIRMWARE = Path(__file__).parents[1] / "firmware"
+_EXAMPLES = {
+    "arduino": ("examples/{0}/{0}.ino", "ino"),
+    "platformio": ("examples/{0}/{0}.ino", "ino"),
+    "zephyr": ("samples/{0}/src/main.c", "zephyr.c"),
+    "esp-idf": ("examples/{0}/main/main.c", "esp-idf.c"),
+    "micropython": ("module.c", "micropython.c"),
+}
+# What a file's own functions start with, and headers that it includes.
+_TAKEN = re.compile("(map|grid|float|golden)(_.*)?|stdint|math")
+
 
 def traits(layout: Layout) -> list[str]:
     """Return what adds instructions to a program: its frame's traits and its map's."""
@@ -98,12 +114,6 @@ def _frame_traits(layout: Layout) -> list[str]:
         *(["told steps"] if layout.told_steps else []),
         f"features {layout.feature}",
     ]
-
-
-# What libgcc adds to a linked program on a Cortex-M4, measured: arithmetic in double precision and
-# divisions of 64 bits.
-LIBRARY = 4200
-POINTER = 4  # bytes of an address on a small device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,20 +194,6 @@ def struct_bytes(text: str) -> int:
     """
     pattern = re.compile(r"static const struct .*? = (\{.*?\n\});", re.DOTALL)
     return sum(4 * len(re.findall(r"\w+", one[1])) for one in pattern.finditer(text))
-
-
-BOARDS = ("arduino", "zephyr", "esp-idf", "platformio", "micropython")
-_FIRMWARE = Path(__file__).parents[1] / "firmware"
-_EXAMPLES = {
-    "arduino": ("examples/{0}/{0}.ino", "ino"),
-    "platformio": ("examples/{0}/{0}.ino", "ino"),
-    "zephyr": ("samples/{0}/src/main.c", "zephyr.c"),
-    "esp-idf": ("examples/{0}/main/main.c", "esp-idf.c"),
-    "micropython": ("module.c", "micropython.c"),
-}
-
-# What a file's own functions start with, and headers that it includes.
-_TAKEN = re.compile("(map|grid|float|golden)(_.*)?|stdint|math")
 
 
 def check_name(name: str) -> None:

@@ -71,6 +71,17 @@ BYTES = {
     "uint64_t": 8,
     "double": 8,
 }
+_SIGNATURES = {
+    "enter": "const value *u, word *v",
+    "reset": "state *s",
+    "step": "state *s, const word *v, uint32_t t, uint32_t steps, feature *row",
+    "row": "state *s, const word *v, uint32_t t, feature *row",
+    "window": "state *s, const word *v, uint32_t steps, feature *row",
+    "of_row": "state *s, feature *row",
+}
+LINE = 96
+# Files whose code of maps registers itself, as soon as one is asked for.
+FORMS = ("echo_state", "maps", "maps_nested")
 
 
 @dataclass(frozen=True)
@@ -176,16 +187,6 @@ class MapCode:
     traits: tuple[str, ...] = ()
 
 
-_SIGNATURES = {
-    "enter": "const value *u, word *v",
-    "reset": "state *s",
-    "step": "state *s, const word *v, uint32_t t, uint32_t steps, feature *row",
-    "row": "state *s, const word *v, uint32_t t, feature *row",
-    "window": "state *s, const word *v, uint32_t steps, feature *row",
-    "of_row": "state *s, feature *row",
-}
-
-
 def functions_text(prefix: str, **bodies: str) -> str:
     """Return functions of a map from the statements of each, by the names above.
 
@@ -209,9 +210,6 @@ def functions_text(prefix: str, **bodies: str) -> str:
 def each_input(n_inputs: int, word: str) -> str:
     """Return the statements of an `enter` that makes a word of every input u[i]."""
     return f"uint32_t i;\nfor (i = 0; i < {n_inputs}; i++)\n    v[i] = {word};"
-
-
-LINE = 96
 
 
 def table_text(table: Table) -> str:
@@ -245,10 +243,6 @@ def _number(value: Any, kind: str) -> str:
         text = np.format_float_scientific(np.float32(value), unique=True, trim="0")
     text = text if any(sign in text for sign in ".en") else text + ".0"
     return text if kind == "double" else text + "f"
-
-
-# Files whose code of maps registers itself, as soon as one is asked for.
-FORMS = ("echo_state", "maps", "maps_nested")
 
 
 def map_code(features: FeatureMap, setting: Setting, prefix: str = "map") -> MapCode:

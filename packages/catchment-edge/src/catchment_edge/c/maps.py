@@ -59,6 +59,8 @@ MOST_CHANNELS = 255  # that a list of bytes can name
 MOST_WORD = 2**28  # a word has two bits more, and a bit is left for rounding
 SINE_DIGITS = 29
 MOST_MOVES = 20
+NVAR_DIGITS, DIAGONAL_DIGITS = 22, 24  # of inputs
+LIMIT = 8  # where both cut inputs off
 
 
 @dataclass(frozen=True)
@@ -381,10 +383,6 @@ LEAVES: dict[type[FeatureMap], Callable[[Any, Reader], Leaf]] = {
     WindowStatistics: _statistics,
     Hydra: _hydra,
 }
-
-
-NVAR_DIGITS, DIAGONAL_DIGITS = 22, 24  # of inputs
-LIMIT = 8  # where both cut inputs off
 
 
 @form("c", NVAR)

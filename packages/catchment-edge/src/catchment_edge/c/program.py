@@ -27,6 +27,14 @@ MOST_NUMBERS = 6000  # of all recordings together, if one window is not longer
 DIGITS = 10  # binary digits of a sample after the point, in units of its channel's spread
 MISSING = -(2**31)
 SEED = 20
+_ACTIVATIONS = {
+    "tanh": "tanh_of(p, p_digits, digits)",
+    "sigmoid": "sigmoid_of(p, p_digits, digits)",
+    "relu": "p < 0 ? 0 : linear_of(p, p_digits, digits)",
+    "sin": "sin_of(p, p_digits, digits)",
+    "identity": "linear_of(p, p_digits, digits)",
+}
+_ACTIVATE = "static int32_t grid_activate(int code, int64_t p, int p_digits, int digits)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,16 +154,6 @@ def _string(text: str) -> str:
         chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in text.encode()
     )
     return f'"{found}"'
-
-
-_ACTIVATIONS = {
-    "tanh": "tanh_of(p, p_digits, digits)",
-    "sigmoid": "sigmoid_of(p, p_digits, digits)",
-    "relu": "p < 0 ? 0 : linear_of(p, p_digits, digits)",
-    "sin": "sin_of(p, p_digits, digits)",
-    "identity": "linear_of(p, p_digits, digits)",
-}
-_ACTIVATE = "static int32_t grid_activate(int code, int64_t p, int p_digits, int digits)"
 
 
 def source_text(layout: Layout) -> str:

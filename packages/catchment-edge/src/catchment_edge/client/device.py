@@ -65,6 +65,12 @@ FLAGS = ("classes", "per_step", "needs_scale", "has_readout", "masks")  # from t
 LAYOUT = struct.Struct("<BBHHIB32s32s")
 NO_WORKFLOW = "00" * 32
 KEY = "device"
+AnyPlan = Plan[Any, Any, Any]
+SLACK = 1 << 16  # bytes of a message beside its numbers
+MOST_ROWS = 1 << 20  # that a device may predict at once
+NEW_ONLY = 1
+ROUND = struct.Struct("<I")
+ASK = struct.Struct("<IB")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,14 +277,6 @@ class Answered:
 
     def keep(self, memory: Memory) -> None:
         memory[KEY] = json.dumps(asdict(self)).encode()
-
-
-AnyPlan = Plan[Any, Any, Any]
-SLACK = 1 << 16  # bytes of a message beside its numbers
-MOST_ROWS = 1 << 20  # that a device may predict at once
-NEW_ONLY = 1
-ROUND = struct.Struct("<I")
-ASK = struct.Struct("<IB")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,17 @@ from catchment.wire import plain_text
 EXAMPLES = '"tcp://127.0.0.1:7007" or "serial:///dev/ttyACM0?baud=115200"'
 SETTINGS = {"tcp": ("network", "timeout", "patience"), "serial": ("baud", "timeout", "patience")}
 TIMEOUT, PATIENCE, BAUD = 10.0, 600.0, 115200
+CONNECTING = 10.0  # seconds
+CHUNK = 4096
+MAGIC = b"\xca\x7c"
+MOST_PAYLOAD = 4096  # bytes of a device's frame; long answers come in several
+HEAD = struct.Struct("<2sBI")
+CRC = struct.Struct("<I")
+HELLO, SCALE, MOMENTS, TRAIN, ACKNOWLEDGED, READOUT, PREDICT = "HSMTARP"
+KEYS, DEAL, OPEN, NEIGHBOR, MASKED, SINGLE = "KBONXW"
+PUBLIC, SHARES, OPENED = "ybo"
+GREETING, KEPT, UPLOAD, END, ROW, NO = "hkuepn"
+DRAINED = 1 << 20  # bytes of an earlier, abandoned answer that are passed over
 
 
 @dataclass(frozen=True)
@@ -133,10 +144,6 @@ def _seconds(name: str, text: str | float) -> float:
     if not 0 < value < math.inf:
         raise ValueError(f"{name} is {str(text)[:20]!r}; pass a number of seconds above 0")
     return value
-
-
-CONNECTING = 10.0  # seconds
-CHUNK = 4096
 
 
 class Line(ABC):
@@ -293,12 +300,6 @@ def _make_raw(fd: int, named: str, baud: int) -> None:
     termios.tcflush(fd, termios.TCIOFLUSH)
 
 
-MAGIC = b"\xca\x7c"
-MOST_PAYLOAD = 4096  # bytes of a device's frame; long answers come in several
-HEAD = struct.Struct("<2sBI")
-CRC = struct.Struct("<I")
-
-
 @dataclass(frozen=True)
 class Frame:
     """One frame: a letter that says what it is, and its payload.
@@ -351,13 +352,6 @@ def read_frame(content: bytes) -> Frame:
             "frame", "a frame of the device is damaged: its CRC does not match; ask again"
         )
     return Frame(chr(body[0]), body[HEAD.size - len(MAGIC) :])
-
-
-HELLO, SCALE, MOMENTS, TRAIN, ACKNOWLEDGED, READOUT, PREDICT = "HSMTARP"
-KEYS, DEAL, OPEN, NEIGHBOR, MASKED, SINGLE = "KBONXW"
-PUBLIC, SHARES, OPENED = "ybo"
-GREETING, KEPT, UPLOAD, END, ROW, NO = "hkuepn"
-DRAINED = 1 << 20  # bytes of an earlier, abandoned answer that are passed over
 
 
 @final

@@ -26,6 +26,8 @@ REDUCED_BY_INPUT = 18  # the opset from which ReduceMax takes its axes as an inp
 BOOL, INT64 = np.dtype(np.bool_), np.dtype(np.int64)
 
 Array = NDArray[Any]
+IR_VERSION = 8
+LARGE = 64  # numbers from which a constant is worth a shorter form
 
 
 def _with(kind: str, *, swapped: bool = False) -> Callable[[Value, Operand], Value]:
@@ -140,9 +142,6 @@ class Value:
 
 Operand = Value | float | int | Array
 
-
-IR_VERSION = 8
-LARGE = 64  # numbers from which a constant is worth a shorter form
 
 Body = Callable[[list[Value], list[Value]], tuple[list[Value], list[Value]]]
 

@@ -27,6 +27,10 @@ from catchment_edge.c.echo_state import dense
 from catchment_edge.onnx.builder import INT64, Sequences, Value, in_fixed_point
 
 MOST_DOUBLINGS = 32  # 2^k below is of k = round(20 log2 e) = 29 at most
+HALF = 2.0**16
+# Units from which a product with all weights is slow, and how many there should be for each weight
+# of a unit before picking out its few states is faster.
+LARGE_LAYER, FEW_WEIGHTS = 400, 16
 
 
 def rounded(x: Value, rounder: float) -> Value:
@@ -126,9 +130,6 @@ def mixed(codes: np.ndarray, p: Value, fixed: tuple[()] | tuple[float, float]) -
     return p.builder.concat(parts, axis=-1).take(order, axis=-1)
 
 
-HALF = 2.0**16
-
-
 def pooled(z: Value, n: Value, pool: str, *, digits: int | None) -> Value:
     """Return the features (B, F or 2 F) of recordings from those (B, T, n_base) of their steps.
 
@@ -177,11 +178,6 @@ def exact_deviation(z: Value, total: Value, n: Value, digits: int) -> Value:
     squares = (high + above + up + carry) * 2.0**32 + (rest - carry * 2.0**32)
     d = (S1 - n * m) / n
     return (squares / n - d * d).sqrt() * (1.0 / unit)
-
-
-# Units from which a product with all weights is slow, and how many there should be for each weight
-# of a unit before picking out its few states is faster.
-LARGE_LAYER, FEW_WEIGHTS = 400, 16
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,6 +61,10 @@ from catchment_edge.encoder import Encoder
 from catchment_edge.onnx.builder import INT64, IR_VERSION, OPSET, Sequences, Value
 from catchment_edge.onnx.echo_state import fixed_sin, rounded
 
+SHORT = 30  # binary digits of a mantissa whose logarithm is taken
+LONGEST_LOG = 62  # binary digits of what a logarithm is taken of
+STANDARD = ("", "ai.onnx")
+
 
 def whole_inputs(u: Value, scale: float, limit: float, pad: int) -> Value:
     """Return inputs (B, T, I) as integers (B, I, pad + T + pad), zeros on either side."""
@@ -159,10 +163,6 @@ def _compete(x: Value, weights: Array, dilation: int, length: int) -> Value:
     sums = builder.where(won, responses, 0.0).sum(axis=3)
     counts = lost.cast(x.dtype).sum(axis=3)
     return builder.concat([sums.unsqueeze(2), counts.unsqueeze(2)], axis=2)
-
-
-SHORT = 30  # binary digits of a mantissa whose logarithm is taken
-LONGEST_LOG = 62  # binary digits of what a logarithm is taken of
 
 
 @form("onnx", WindowStatistics)
@@ -277,9 +277,6 @@ def correlations(flat: Value, sums: Value, variance: Value, T: int, channels: in
     varies = size > 0.0
     found = covariance / flat.builder.where(varies, size, 1.0)
     return flat.builder.where(varies, found.clip(-1.0, 1.0), 0.0)
-
-
-STANDARD = ("", "ai.onnx")
 
 
 def maps_within(features: FeatureMap) -> list[FeatureMap]:

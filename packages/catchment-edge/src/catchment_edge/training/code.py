@@ -33,6 +33,25 @@ _NAMES = {
     "moments": ("count", "total", "squares"),
     "autocovariances": ("counts", "products", "pairs", "missing", "squares", "crossed"),
 }
+GAPS = ("hold", "error", "restart")
+SOURCES = resources.files("catchment_edge") / "sources"
+_INCLUDE = re.compile(r'^#include ".*"\n', re.MULTILINE)
+BASE = (
+    *("bytes.h", "bytes.c", "wide.c", "sha256.h", "sha256.c", "crc32.c"),
+    *("packing.h", "packing.c", "wire.h", "wire.c"),
+)
+# Bytes of instructions, measured with arm-none-eabi-gcc 12.2 -Os for a Cortex-M4F.
+_CODE = {
+    "device": 6080,
+    "scale 0": 0,
+    "scale 1": 120,
+    "scale 2": 1420,
+    "numbers": 530,
+    "kept": 180,
+    "majority": 60,
+    "masks": 11060,
+}
+_MASKS = ("boxes.c", "hkdf.c", "shares.c", "masks.c")
 
 
 def sums_parts(layout: Layout) -> Message:
@@ -124,29 +143,6 @@ def _after_arrays(parts: Message) -> str:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-GAPS = ("hold", "error", "restart")
-SOURCES = resources.files("catchment_edge") / "sources"
-_INCLUDE = re.compile(r'^#include ".*"\n', re.MULTILINE)
-BASE = (
-    *("bytes.h", "bytes.c", "wide.c", "sha256.h", "sha256.c", "crc32.c"),
-    *("packing.h", "packing.c", "wire.h", "wire.c"),
-)
-# Bytes of instructions, measured with arm-none-eabi-gcc 12.2 -Os for a Cortex-M4F.
-_CODE = {
-    "device": 6080,
-    "scale 0": 0,
-    "scale 1": 120,
-    "scale 2": 1420,
-    "numbers": 530,
-    "kept": 180,
-    "majority": 60,
-    "masks": 11060,
-}
-
-
-_MASKS = ("boxes.c", "hkdf.c", "shares.c", "masks.c")
 
 
 def secret_text() -> str:

@@ -21,6 +21,10 @@ from catchment_edge.c.map_code import BYTES, Field, MapCode, Setting, map_code, 
 
 ROWS = 10_000  # that a device has room for if nothing is said
 _COUNTED = 2**32 - 1
+PIECE = 512  # bytes of an upload in one frame
+MOST_NEIGHBORS = 255
+MASKS_PAYLOAD = 512  # bytes of a frame of secure aggregation
+_WORD = 4  # bytes of a pointer and of an int of the processors that plans are made for
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,12 +215,6 @@ class SumsForm:
             )
         total = next(name for name in types if holds[name][1] >= rows)
         return cls(gram, total, min(holds[gram][0], holds[total][1], _COUNTED))
-
-
-PIECE = 512  # bytes of an upload in one frame
-MOST_NEIGHBORS = 255
-MASKS_PAYLOAD = 512  # bytes of a frame of secure aggregation
-_WORD = 4  # bytes of a pointer and of an int of the processors that plans are made for
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,6 +42,7 @@ from catchment_edge.training.layout import ROWS, Layout, scale_kind, struct_size
 MOST = 60_000  # lags that the counters hold
 PIECE = 256  # bytes of an upload in one frame: less than other devices have, whose sums are larger
 RANGES = 32
+MONOCYPHER = resources.files("catchment_edge") / "vendor" / "monocypher"
 
 
 def lags_c_code(lookback: int, horizon: int, *, board: str | None = None) -> dict[str, str]:
@@ -186,9 +187,6 @@ def lags_device(plan_file: str | Path, *, name: str = "model") -> LagsDevice | N
     learner = workflow.learn(workflow.start().maps)
     assert isinstance(learner, FederatedYuleWalker)
     return LagsDevice(learner, "" if file.is_secret else workflow.fingerprint, name)
-
-
-MONOCYPHER = resources.files("catchment_edge") / "vendor" / "monocypher"
 
 
 @dataclass(frozen=True, eq=False)

@@ -69,6 +69,7 @@ Drawing = Annotated[
     PlainValidator(DrawnRecording.from_dict),
     PlainSerializer(DrawnRecording.to_dict),
 ]
+Judge = tuple[Predictor, str]  # a model, and which one it is in words
 
 
 @dataclass(frozen=True)
@@ -505,9 +506,6 @@ def as_the_server_knows(run: Run, client: str, missing: str) -> Served:
         sum(rest[1:], start=rest[0]) if rest else None,
         notes=tuple(notes),
     )
-
-
-Judge = tuple[Predictor, str]  # a model, and which one it is in words
 
 
 def saved_judge(client: str, model: Predictor, held: PlanData | None) -> Judge | None:

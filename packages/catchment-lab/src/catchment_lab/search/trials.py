@@ -69,8 +69,18 @@ from catchment.readout import (
 )
 from catchment_lab.search.space import Adaptation, PlasticitySpace, Space
 
+try:
+    import optuna
+except ImportError as error:
+    raise MissingExtraError("lab", needed_for="searches") from error
+
 Clients = Mapping[str, list[Recording]]
 LEAST_RIDGE = 3e-4  # of the features' own scale: below it rounding shows in the ninth digit
+Judged = tuple[float, float]  # the best score of a path of ridges on validation clients, its ridge
+Map = Callable[[Reservoir], FeatureMap]
+Watch = Callable[["Trial"], None]
+SPACE = Space()
+RANGES = ("spectral_radius", "leak_rate", "input_scaling", "connections", "input_connections")
 
 
 def ridges_of(total: RidgeStatistics, n_ridges: int = 16) -> Array:
@@ -86,9 +96,6 @@ def summed(
     if device_for(features, device) is None:
         return reduce(add, (accumulate(features, each, threads=1) for each in clients))
     return accumulate(features, chain.from_iterable(clients), device=device)
-
-
-Judged = tuple[float, float]  # the best score of a path of ridges on validation clients, its ridge
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,15 +163,6 @@ def adapt(
     plan = Plan(algorithm=algorithm, rounds=adaptation.rounds, min_clients=len(clients))
     result = run_locally(plan, clients)
     return result.result, result.records
-
-
-try:
-    import optuna
-except ImportError as error:
-    raise MissingExtraError("lab", needed_for="searches") from error
-
-Map = Callable[[Reservoir], FeatureMap]
-Watch = Callable[["Trial"], None]
 
 
 @dataclass(frozen=True)
@@ -237,7 +235,6 @@ class SearchSettings:
 
 
 SETTINGS = SearchSettings()
-SPACE = Space()
 
 
 def search(
@@ -464,7 +461,6 @@ def _quiet() -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
-RANGES = ("spectral_radius", "leak_rate", "input_scaling", "connections", "input_connections")
 _SETTINGS = {"validation", *(field.name for field in fields(SearchSettings))}
 
 

@@ -40,6 +40,44 @@ from urllib.parse import urlsplit
 from catchment.federation.runs import DATABASE, PROGRESS, Progress, is_held, read_progress
 from catchment.report import style
 
+SILENT = 30.0  # seconds after which it is said that there is no sign of life
+MOST_POINTS = 400  # of a line; a chart is not much wider
+MOST_ROUNDS = 20
+MOST_REFUSALS = 100
+BUSY = 2.0  # seconds to wait for a run that writes
+WAITING, RUNNING, SILENCE = "waiting", "running", "silent"
+STOPPED, FAILED, FINISHED = "stopped", "failed", "finished"
+_SHOWN = ("title", "engine", "algorithm", "source", "started", "finished", "untested")
+EVERY = 0.5  # seconds between looks whether files have changed
+ANYWAY = 2.0  # seconds after which a run is read again although none has: its process may be gone
+REMOVED = "The run ended before its training and left nothing behind; its terminal says why."
+log = logging.getLogger(__name__)
+LOOPBACK = "127.0.0.1"
+PORT = 8765
+MOST_STREAMS = 32
+BEAT = 10.0  # seconds between signs that a stream is alive, by which one that is gone is noticed
+HOSTS = frozenset({"127.0.0.1", "localhost"})
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Connection": "close",
+}
+TEXT = "text/plain; charset=utf-8"
+STATIC = {
+    "/": ("text/html; charset=utf-8", "page.html"),
+    "/style.css": ("text/css; charset=utf-8", "watch.css"),
+    "/watch.js": ("text/javascript; charset=utf-8", "watch.js"),
+}
+
 
 @dataclass(frozen=True)
 class Bounded:
@@ -62,16 +100,6 @@ def bounded_in(stage: str, settings: str, n_rounds: int) -> Iterator[Bounded]:
                     given, unit = rest.get("releases"), str(rest.get("unit", "client"))
                     releases = given if isinstance(given, int) else 1
                     yield Bounded(stage, epsilon, delta, n_rounds, releases, unit)
-
-
-SILENT = 30.0  # seconds after which it is said that there is no sign of life
-MOST_POINTS = 400  # of a line; a chart is not much wider
-MOST_ROUNDS = 20
-MOST_REFUSALS = 100
-BUSY = 2.0  # seconds to wait for a run that writes
-
-WAITING, RUNNING, SILENCE = "waiting", "running", "silent"
-STOPPED, FAILED, FINISHED = "stopped", "failed", "finished"
 
 
 @dataclass(frozen=True)
@@ -174,9 +202,6 @@ class Snapshot:
     def to_json(self) -> str:
         """Return it as JSON, which has no NaN and no infinity: null stands for both."""
         return json.dumps(asdict(self), allow_nan=False)
-
-
-_SHOWN = ("title", "engine", "algorithm", "source", "started", "finished", "untested")
 
 
 def look(folder: str | Path) -> Snapshot:
@@ -409,11 +434,6 @@ def finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-EVERY = 0.5  # seconds between looks whether files have changed
-ANYWAY = 2.0  # seconds after which a run is read again although none has: its process may be gone
-REMOVED = "The run ended before its training and left nothing behind; its terminal says why."
-
-
 @final
 class Feed:
     """Reads a run's folder in a thread of its own and hands on what is new.
@@ -482,30 +502,6 @@ class Feed:
         with self._changed:
             self._changed.notify_all()
         self._thread.join()
-
-
-log = logging.getLogger(__name__)
-
-LOOPBACK = "127.0.0.1"
-PORT = 8765
-MOST_STREAMS = 32
-BEAT = 10.0  # seconds between signs that a stream is alive, by which one that is gone is noticed
-HOSTS = frozenset({"127.0.0.1", "localhost"})
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
-    "Connection": "close",
-}
-TEXT = "text/plain; charset=utf-8"
 
 
 class Server(ThreadingHTTPServer):
@@ -605,13 +601,6 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         """Keep requests out of the terminal."""
         log.debug(format, *args)
-
-
-STATIC = {
-    "/": ("text/html; charset=utf-8", "page.html"),
-    "/style.css": ("text/css; charset=utf-8", "watch.css"),
-    "/watch.js": ("text/javascript; charset=utf-8", "watch.js"),
-}
 
 
 @cache
