@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from reproductions.options import NO_MEANING, Options, changed, listed, report
-from reproductions.own_files import refuse_stand_ins
+from reproductions.places import refuse_stand_ins
 
 STUDIES = {
     "incfed": "Bacciu et al., IJCNN 2021, Tables III to VI.",

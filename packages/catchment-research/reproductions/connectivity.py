@@ -107,7 +107,7 @@ def draw(space: Space, chooser: Draws, *, inputs: int, reading: Connectivity) ->
     space
         Its ranges of connections are those of the tables; draws end at what the reading allows.
 
-    >>> from reproductions.draws import Random
+    >>> from reproductions.spaces import Random
     >>> chooser = Random(np.random.default_rng(0))
     >>> draw(Space(units=(100,)), chooser, inputs=8, reading="fan_in").input_connectivity <= 8
     True

@@ -29,10 +29,9 @@ from catchment.readout import RidgeStatistics
 from catchment_lab.search import Adaptation, PlasticitySpace, Space, adapt
 from catchment_research.plasticity import IntrinsicPlasticity, plasticity_of
 from reproductions.cells import Subject, exact
-from reproductions.draws import Random
 from reproductions.people import Clients, People
 from reproductions.pool import Deal
-from reproductions.spaces import FEDIP_HHAR, FEDIP_PAPER, FEDIP_RELATIVE, FEDIP_WESAD
+from reproductions.spaces import FEDIP_HHAR, FEDIP_PAPER, FEDIP_RELATIVE, FEDIP_WESAD, Random
 
 SEARCHES = ("paper", "relative", "wide")
 READINGS = tuple(product(("step", "batch"), ("corrected", "printed")))

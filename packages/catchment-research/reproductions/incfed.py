@@ -46,11 +46,10 @@ from reproductions.cells import (
     summed,
 )
 from reproductions.connectivity import Connectivity, Wired, draw
-from reproductions.draws import Random
 from reproductions.iterative import Averaging, best_curve
 from reproductions.people import DESCRIBED, People
 from reproductions.sent_back import sent_back
-from reproductions.spaces import INCFED_HAR, INCFED_WESAD
+from reproductions.spaces import INCFED_HAR, INCFED_WESAD, Random
 from reproductions.study import Began, Measure, Selected, SetResult, Traffic
 
 FEDAVG = {weighting: f"fedavg-{weighting}" for weighting in WEIGHTINGS}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import typer
 
 from reproductions.options import Options, report
-from reproductions.own_files import refuse_stand_ins
 from reproductions.parts import STUDIES
 from reproductions.people import SYNTHETIC
+from reproductions.places import refuse_stand_ins
 from reproductions.reproduce import beside, path_of, reproduce, settings_of, write
 from reproductions.study import StudyResult, load_result
 from reproductions.tables import markdown

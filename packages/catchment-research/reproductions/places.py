@@ -1,16 +1,18 @@
 """Where reproductions find data sets and language models: also beside the clone.
 
 They look where the library looks, and then in `../shared` beside this repository. Data sets may lie
-there as their publishers' files, packed by `catchment data pack`, or in the compact form that
-`reproductions.data.compact` reads and makes.
+there as their publishers' files, which a paper's settings are run on, packed by `catchment data
+pack`, or in the compact form that `reproductions.data.compact` reads and makes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from catchment import data as directories
+from catchment.errors import MissingDataError
 from catchment_lab import datasets as loaders
 from catchment_lab.datasets import (
     Dataset,
@@ -191,3 +193,26 @@ def find_model(name: str, *, directory: Path | str | None = None) -> Path | None
     """
     found = (find_library_model(name, directory=root) for root in model_directories(directory))
     return next((folder for folder in found if folder is not None), None)
+
+
+def is_published(name: str, directory: Path | None = None) -> bool:
+    """Return whether a set is here as its publisher's files, or packed from them.
+
+    >>> is_published("wesad", Path("no/such/place"))
+    False
+    """
+    place = find(name, directory=directory)
+    return place is not None and place.form != "compact"
+
+
+def refuse_stand_ins(names: Sequence[str], directory: Path | None = None) -> None:
+    """Raise MissingDataError that says which of the publishers' files are missing, if any are."""
+    lacking = [name for name in names if not is_published(name, directory)]
+    if lacking:
+        where = " or ".join(str(path) for path in data_directories(directory))
+        files = "; ".join(f"{n}: {SOURCES[n].files} ({SOURCES[n].home})" for n in lacking)
+        raise MissingDataError(
+            f"--paper reads the publishers' own files, and these are not here: {files}. Put each "
+            f"set into a folder of its name in {where}, or add --stand-in to run the paper's "
+            "settings on what is here"
+        )

@@ -45,10 +45,10 @@ from reproductions.dealings import (
     refuse_dependence,
     regrouped,
 )
-from reproductions.draws import Random
 from reproductions.incfed import averaged
 from reproductions.iterative import Averaging, best_curve
 from reproductions.people import Clients, People
+from reproductions.spaces import Random
 from reproductions.study import Began, Measure, Selected, SetResult
 
 SPACE = Space(spectral_radius=(0.3, 0.99), connections=None, input_connections=None)

@@ -1,4 +1,4 @@
-"""The papers' ranges of hyper-parameters.
+"""The papers' ranges of hyper-parameters, and independent draws from them.
 
 IncFed counts connections from 1 to 60 without saying of what: `reproductions.connectivity` has the
 readings. FedIP's learning rate of .01 with targets of .005 to .15 diverges in most readings of
@@ -8,7 +8,10 @@ relative to target_std^2.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from catchment_lab.search import PlasticitySpace, Space
 
@@ -32,3 +35,25 @@ FEDIP_RELATIVE = (
     replace(FEDIP_PAPER, learning_rate=None),
     replace(FEDIP_PAPER, learning_rate=None, updates="batch", relative_rate=(0.02, 0.5)),
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Random:
+    """What draws settings from a `Space`, by the methods of a trial of optuna.
+
+    >>> Random(np.random.default_rng(0)).suggest_categorical("units", (100, 200)) in (100, 200)
+    True
+    """
+
+    rng: np.random.Generator
+
+    def suggest_float(self, name: str, low: float, high: float, *, log: bool = False) -> float:
+        if log:
+            return float(np.exp(self.rng.uniform(np.log(low), np.log(high))))
+        return float(self.rng.uniform(low, high))
+
+    def suggest_int(self, name: str, low: int, high: int) -> int:
+        return int(self.rng.integers(low, high + 1))
+
+    def suggest_categorical(self, name: str, choices: Sequence[int]) -> int:
+        return choices[int(self.rng.integers(len(choices)))]

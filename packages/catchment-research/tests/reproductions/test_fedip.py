@@ -12,7 +12,6 @@ from catchment_lab.search import Adaptation, PlasticitySpace, adapt
 from catchment_research.plasticity import IntrinsicPlasticity
 from reproductions import fedip, fedip_search
 from reproductions.cells import Cell, exact, read_subjects
-from reproductions.draws import Random
 from reproductions.fedip_findings import ahead, became_of, fedip_findings, over_sets, pair, settled
 from reproductions.fedip_search import (
     READINGS,
@@ -26,7 +25,7 @@ from reproductions.fedip_search import (
 from reproductions.findings import in_points
 from reproductions.people import synthetic_people
 from reproductions.pool import dealing
-from reproductions.spaces import FEDIP_HHAR
+from reproductions.spaces import FEDIP_HHAR, Random
 from reproductions.study import SetResult, StudyResult
 
 PEOPLE = synthetic_people(n_users=6, windows=10)

@@ -18,7 +18,6 @@ from catchment_research.learn import GradientAveraging
 from reproductions import incfed as study_module
 from reproductions.cells import Cell, accuracy, read_subjects, summed
 from reproductions.connectivity import READINGS, Connectivity, Wired, draw
-from reproductions.draws import Random
 from reproductions.incfed import TRAINED, IncFedSettings, incfed, select, space_of
 from reproductions.incfed_tables import (
     AVERAGE,
@@ -42,6 +41,7 @@ from reproductions.published import (
     printed,
 )
 from reproductions.quotes import incfed_accuracies, incfed_differences
+from reproductions.spaces import Random
 from reproductions.study import Selected, SetResult, StudyResult, joined, load_result
 from reproductions.tables import markdown
 
