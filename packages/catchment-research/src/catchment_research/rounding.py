@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 
@@ -123,7 +122,8 @@ class StochasticQuantization(Protection):
         parts = serialize(upload)
         numbers, arrays = parts.arrays[0], parts.arrays[1:]
         seed = [context.seed, context.round, zlib.crc32(context.client.encode()), _STREAM]
-        codes, scales = self._codes(_flat(arrays), np.random.default_rng(seed))
+        flat = [np.zeros(0, np.float32)] if not arrays else [array.ravel() for array in arrays]
+        codes, scales = self._codes(np.concatenate(flat), np.random.default_rng(seed))
         facts: dict[str, Fact] = {
             "kind": parts.kind,
             "facts": parts.facts,
@@ -241,12 +241,6 @@ def unpacked_codes(packed: NDArray[np.uint8], n: int, bits: int) -> NDArray[np.u
     places = np.arange(8 // bits, dtype=np.uint8) * np.uint8(bits)
     spread = (packed[:, None] >> places) & np.uint8(2**bits - 1)
     return spread.ravel()[:n].astype(np.uint16)
-
-
-def _flat(arrays: Sequence[NDArray[Any]]) -> Floats:
-    if not arrays:
-        return np.zeros(0, np.float32)
-    return np.concatenate([array.ravel() for array in arrays])
 
 
 def _is_shape(shape: object) -> bool:

@@ -105,10 +105,12 @@ def message_text(name: str, parts: Message, prefix: str) -> str:
         shape = ",".join(map(str, array.shape))
         described = _quoted(f'["{"i8" if whole else "f8"}",[{shape}]')
         lines.append(f"    {{{described}, {whole:d}, {array.size}, &{prefix}_{one}}},")
+    header, begin = Message(parts.kind, parts.facts).to_bytes(), b'{"arrays":['
+    after = header[header.index(begin) + len(begin) :].decode()
     lines += [
         "};",
         f"static const struct wire_message {name}_MESSAGE = {{{name}_ARRAYS, {len(parts.arrays)},",
-        f"    {_quoted(_after_arrays(parts))}}};",
+        f"    {_quoted(after)}}};",
     ]
     return "\n".join(lines) + "\n"
 
@@ -131,13 +133,6 @@ def _packed(array: NDArray[Any], bits: int) -> int:
         return int(array.nbytes)
     chunks = -(-array.size // CHUNK)
     return min(int(array.nbytes), chunks * (1 + 8 * max(FEWEST, bits + 1)))
-
-
-def _after_arrays(parts: Message) -> str:
-    """Return what stands after the arrays in a header."""
-    message = Message(parts.kind, parts.facts).to_bytes()
-    begin = b'{"arrays":['
-    return message[message.index(begin) + len(begin) :].decode()
 
 
 def _quoted(text: str) -> str:

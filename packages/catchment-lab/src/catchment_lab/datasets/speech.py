@@ -93,7 +93,10 @@ def read_fsdd(folder: Folder) -> Dataset:
     """
     return gathered(
         "fsdd",
-        _recordings(folder),
+        (
+            Segment(speaker, digit, _samples(folder, name)[:, None], test=index < _TEST_BELOW)
+            for speaker, digit, index, name in utterances(folder)
+        ),
         channels=("audio",),
         classes=tuple(str(digit) for digit in range(10)),
         rate_hz=float(_RATE_HZ),
@@ -111,12 +114,6 @@ def utterances(folder: Folder) -> list[tuple[str, int, int, str]]:
     return sorted(found)
 
 
-def _recordings(folder: Folder) -> Iterator[Segment]:
-    for speaker, digit, index, name in utterances(folder):
-        u = (_samples(folder, name) / _FULL_SCALE)[:, None]
-        yield Segment(speaker, digit, u, test=index < _TEST_BELOW)
-
-
 def _samples(folder: Folder, name: str) -> Array:
     try:
         with folder.open(name) as stream, wave.open(stream) as sound:
@@ -129,7 +126,7 @@ def _samples(folder: Folder, name: str) -> Array:
             f"{folder}/{name} has {form[0]} Hz, {form[1]} channels of {form[2]} bytes and "
             f"{len(raw)} bytes of sound; convert it to 8000 Hz mono, 16 bits"
         )
-    return np.frombuffer(raw, dtype="<i2").astype(np.float64)
+    return np.frombuffer(raw, dtype="<i2").astype(np.float64) / _FULL_SCALE
 
 
 def read_japanese_vowels(folder: Folder) -> Dataset:

@@ -260,7 +260,8 @@ def graph_of(layer: LayerWeights, *, layout: Layout, max_units: int) -> Graph:
     # Weak connections first: the strong ones are then drawn above them.
     order = np.argsort(np.abs(weights), kind="stable")[-MOST_EDGES:]
     note = _note(n, layer.n_units, len(order), len(weights))
-    positions = _circle(n)
+    angle = np.pi / 2 - 2 * np.pi * np.arange(n) / n
+    positions = np.column_stack([np.cos(angle), np.sin(angle)])
     if layout == "spring":
         positions = _spring(positions, sources, targets)
     return Graph(
@@ -292,11 +293,6 @@ def _note(n: int, n_units: int, m: int, n_edges: int) -> str:
     if m < n_edges:
         parts.append(f"strongest {m} of {n_edges} connections")
     return ", ".join(parts)
-
-
-def _circle(n: int) -> Array:
-    angle = np.pi / 2 - 2 * np.pi * np.arange(n) / n
-    return np.column_stack([np.cos(angle), np.sin(angle)])
 
 
 def _spring(x: Array, sources: Integers, targets: Integers, n_steps: int = 150) -> Array:

@@ -169,8 +169,12 @@ class PartialNetwork:
         spared = norm_parameters(module)
         with torch.no_grad():
             for name, parameter in module.named_parameters():
-                if name not in spared:
-                    parameter.copy_(self._start(name, tuple(parameter.shape), device))
+                shape = tuple(parameter.shape)
+                if name not in spared and len(shape) < 2:
+                    parameter.zero_()
+                elif name not in spared:
+                    scale = self.gain / sqrt(prod(shape[1:]))
+                    parameter.copy_(gaussian(self.seed, name, shape, device) * scale)
                 parameter.requires_grad_(name not in frozen)
         return module
 
@@ -206,11 +210,6 @@ class PartialNetwork:
                 f"the frozen part is {found[:12]}, expected {expected[:12]}; "
                 "use the same architecture, freeze and seed"
             )
-
-    def _start(self, name: str, shape: tuple[int, ...], device: torch.device | str) -> torch.Tensor:
-        if len(shape) < 2:
-            return torch.zeros(shape, device=device)
-        return gaussian(self.seed, name, shape, device) * (self.gain / sqrt(prod(shape[1:])))
 
 
 def norm_parameters(module: nn.Module) -> set[str]:
