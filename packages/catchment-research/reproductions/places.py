@@ -21,8 +21,6 @@ from catchment_lab.datasets import (
     Window,
     check_name,
     find_folder,
-    missing,
-    size_of,
     sources,
 )
 from catchment_research.prompt import find_model as find_library_model
@@ -57,7 +55,7 @@ class Place:
     @property
     def n_bytes(self) -> int:
         """Size on disk of what will be read."""
-        return size_of(self.folder) if self.packed is None else self.packed.stat().st_size
+        return sources.size_of(self.folder) if self.packed is None else self.packed.stat().st_size
 
 
 def data_directories(directory: Path | str | None = None) -> tuple[Path, ...]:
@@ -113,7 +111,7 @@ def locate(name: str, *, directory: Path | str | None = None) -> Place:
     """
     place = find(name, directory=directory)
     if place is None:
-        raise missing(SOURCES[name], data_directories(directory))
+        raise sources.missing(SOURCES[name], data_directories(directory))
     return place
 
 

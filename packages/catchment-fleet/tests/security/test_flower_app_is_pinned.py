@@ -27,8 +27,6 @@ from flwr.supernode.runtime import run_clientapp as runtime
 from catchment.errors import RuleError
 from catchment_fleet.apps import PACKAGE, own_app, plan_in, refuse_code, write_app
 from catchment_fleet.deploy import (
-    INSTALLS,
-    LOADS,
     Chosen,
     OwnExecutor,
     app_hash,
@@ -196,14 +194,14 @@ def test_only_client_apps_are_run_and_the_token_is_on_no_command_line(tmp_path: 
 def test_flower_is_the_one_whose_functions_are_exchanged() -> None:
     """If a release decides elsewhere what is run, the node does not start."""
     for user, name, module in (
-        ("run_clientapp", INSTALLS, runtime),
-        ("run_clientapp", LOADS, runtime),
+        ("run_clientapp", "install_from_fab", runtime),
+        ("run_clientapp", "get_load_client_app_fn", runtime),
         ("run_superexec", "get_executor", superexec),
     ):
         assert name in getattr(module, user).__code__.co_names
     other = types.SimpleNamespace(run_clientapp=lambda: None, install_from_fab=print)
     with pytest.raises(RuleError, match="uses no install_from_fab"):
-        exchange(other, "run_clientapp", INSTALLS, print)
+        exchange(other, "run_clientapp", "install_from_fab", print)
     with pytest.raises(RuleError, match=r"Flower 2\.0\.0"):
         refuse_unknown_flower("2.0.0")
 

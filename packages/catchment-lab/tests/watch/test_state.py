@@ -25,7 +25,7 @@ from catchment.federation.runs import (
     reported,
 )
 from catchment.plans import example_plan, parse_plan, run_plan
-from catchment_lab.watch import REMOVED, Feed, judged, look
+from catchment_lab.watch import Feed, judged, look
 from tests.watch.runs import RUDE, run_in, running, wait_until
 
 
@@ -138,7 +138,9 @@ def test_a_run_that_is_removed_is_not_waited_for_in_silence(finished: Path, tmp_
     with Feed(folder, every=0.02) as feed:
         remove_run(folder)
         wait_until(lambda: feed.latest.state == "failed")
-        assert feed.latest.says == REMOVED
+        assert feed.latest.says == (
+            "The run ended before its training and left nothing behind; its terminal says why."
+        )
     assert not folder.exists()
 
 

@@ -23,8 +23,6 @@ from catchment_fleet.deploy.keys import (
 )
 from catchment_fleet.deploy.launcher import (
     Chosen as Chosen,
-    INSTALLS as INSTALLS,
-    LOADS as LOADS,
     OwnExecutor as OwnExecutor,
     app_hash as app_hash,
     exchange as exchange,

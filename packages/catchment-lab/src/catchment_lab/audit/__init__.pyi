@@ -29,7 +29,6 @@ from catchment_lab.audit.report import (
     VIEWS as VIEWS,
     correlation as correlation,
     generated as generated,
-    relative_error as relative_error,
 )
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,7 @@ from catchment.cli import DataOption, DeviceOption, counting
 
 if TYPE_CHECKING:
     from catchment.plans import PlanFile
-    from catchment_lab.search.trials import SearchResult, Trial
+    from catchment_lab.search.trials import SearchResult
 
 UNPROTECTED = (
     "warning: a search reads the training clients without noise, and no epsilon of the plan covers "
@@ -43,12 +43,9 @@ def search(
     kept = storage or plan.with_suffix(".trials")
     if file.is_noisy:
         typer.echo(UNPROTECTED, err=True)
+    where: dict[str, Any] = {"data": data, "storage": kept, "device": device}
     with counting("trials", read_search(file).settings.trials) as done:
-
-        def watch(trial: Trial) -> None:
-            done(f"the last: {trial.score:.4f}")
-
-        result = search_plan(file, data=data, storage=kept, watch=watch, device=device)
+        result = search_plan(file, watch=lambda t: done(f"the last: {t.score:.4f}"), **where)
     finished = sum(trial.state == "complete" for trial in result.trials)
     typer.echo(
         f"best {result.metric} on validation clients: {result.best.score:.4f} "

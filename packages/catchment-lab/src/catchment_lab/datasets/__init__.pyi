@@ -22,13 +22,11 @@ from catchment_lab.datasets.sources import (
     find_folder as find_folder,
     folders as folders,
     locate as locate,
-    missing as missing,
     packed_path as packed_path,
     parse_numbers as parse_numbers,
     read_numbers as read_numbers,
     read_text as read_text,
     require as require,
-    size_of as size_of,
     source as source,
 )
 from catchment_lab.datasets.speech import (

@@ -8,8 +8,6 @@ from catchment_lab.diagnose.words import (
 # For the other packages and the tests; may change without notice.
 from catchment_lab.diagnose.drawing import (
     DrawnRecording as DrawnRecording,
-    MOST_CLASSES as MOST_CLASSES,
-    MOST_LANES as MOST_LANES,
     Segment as Segment,
     draw as draw,
     signal_chart as signal_chart,

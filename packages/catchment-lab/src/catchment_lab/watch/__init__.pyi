@@ -4,8 +4,6 @@ from catchment_lab.watch.server import Snapshot as Snapshot, look as look, watch
 from catchment_lab.watch.server import (
     Feed as Feed,
     HEADERS as HEADERS,
-    MOST_STREAMS as MOST_STREAMS,
-    REMOVED as REMOVED,
     Server as Server,
     judged as judged,
 )
