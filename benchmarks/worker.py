@@ -63,7 +63,7 @@ def microseconds(plan: Plan[Any, Any, Any], clients: Any) -> dict[str, float]:
             plan.algorithm.client_updates(NOTHING, turns)
 
     def whole(block: tuple[str, ...]) -> int:
-        done = sum_sources(plan, message, {name: clients[name] for name in block})
+        (done,) = sum_sources(plan, message, {name: clients[name] for name in block}, [block])
         assert done is not None
         assert len(done.clients) == len(block)
         return done.bytes_up

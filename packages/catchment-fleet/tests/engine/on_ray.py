@@ -101,7 +101,7 @@ def sha256(model: Any) -> str:
     return hashlib.sha256(to_bytes(model)).hexdigest()
 
 
-def busy_workers(doing: bytes = b"add_rows") -> Iterator[int]:
+def busy_workers(doing: bytes = b"add_blocks") -> Iterator[int]:
     """Yield the processes of this program's Ray that add a block right now."""
     parents = {}
     for place in Path("/proc").glob("[0-9]*"):

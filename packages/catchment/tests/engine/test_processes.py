@@ -9,6 +9,7 @@ import sys
 import threading
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import getmodule
@@ -20,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catchment.engine import LocalClients, LocalEngine, run_locally, sum_sources
+from catchment.engine import LocalClients, LocalEngine, batches, run_locally, sum_sources
 from catchment.errors import CatchmentError, FederationError
 from catchment.federation import (
     Algorithm,
@@ -95,9 +96,9 @@ class Here(Engine):
         return self.here.ask(requests)
 
     def sums(self, message: bytes, blocks: Sequence[tuple[str, ...]]) -> Iterator[BlockSum | None]:
-        for block in blocks:
-            sources = {client: self.here.sources[client] for client in block}
-            yield sum_sources(self.here.plan, message, sources)
+        for batch in batches(blocks, 1):
+            sources = {client: self.here.sources[client] for block in batch for client in block}
+            yield from sum_sources(self.here.plan, message, sources, batch)
 
 
 def seen(
@@ -187,10 +188,11 @@ def test_sources_may_be_functions_of_any_kind() -> None:
 
 def deadly(k: int, here: int, marker: Path) -> Source:
     """Return a client's numbers; a worker that asks for them dies, if a file says so."""
-    if os.getpid() != here and marker.is_file():
-        if marker.read_text() == "once":
-            marker.unlink()
-        os.kill(os.getpid(), signal.SIGKILL)
+    with suppress(FileNotFoundError):  # another worker may take the file meanwhile
+        if os.getpid() != here and marker.is_file():
+            if marker.read_text() == "once":
+                marker.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
     return numbers(k)
 
 

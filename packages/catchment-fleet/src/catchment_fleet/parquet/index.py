@@ -111,7 +111,10 @@ class Index:
         at = self.place(names[0]) if names else 0
         if self.names[at : at + len(names)] == list(names):  # most are neighbors
             return np.arange(at, at + len(names))
-        return np.array([self.place(name) for name in names], np.int64)
+        if 8 * len(names) < len(self.names):
+            return np.array([self.place(name) for name in names], np.int64)
+        places = dict(zip(self.names, range(len(self.names)), strict=True))
+        return np.array([places[name] for name in names], np.int64)
 
     def n_rows(self) -> Rows:
         """Return (n,) how many rows each client has, in the order of `names`."""

@@ -17,19 +17,17 @@ from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any
 
-from catchment.engine import ONE_THREAD, AnySource, LocalEngine, sources_of, sum_sources
+from catchment.engine import ONE_THREAD, AnySource, LocalEngine, batches, sources_of, sum_sources
 from catchment.errors import CatchmentError, FederationError
 from catchment.federation import BlockSum, Engine, Plan, Reply
 from catchment_fleet.ray.start import in_one_line, ready_ray
 
 MOST_RETRIES = 3  # of a block whose worker died
-MOST_ROWS = 8  # of one task: Ray takes some 10 ms for each
-TASKS = 8  # per worker, if there is enough to do
 AHEAD = 2  # tasks under way for each worker
 AnyPlan = Plan[Any, Any, Any]
 Sources = Mapping[str, AnySource]
-Rows = Iterator[bytes]  # a `Row` each, pickled
-Found = BlockSum | Exception | None
+Blocks = Sequence[tuple[str, ...]]
+Found = list[BlockSum | None] | Exception
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,20 +35,12 @@ class Agreed:
     """Where in Ray's object store is what all blocks of a round share.
 
     `sources` is a mapping that makes its clients when they are asked for, None if it is a plain
-    dict: every row then has those of its own clients.
+    dict: every batch then has those of its own clients.
     """
 
     plan: Any
     message: Any
     sources: Any = None
-
-
-@dataclass(frozen=True, eq=False)
-class Row:
-    """A block of clients; without sources where the mapping that all share has them."""
-
-    clients: tuple[str, ...]
-    sources: Sources | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +75,7 @@ class RayEngine(Engine):
         """Tell the clients whose data are elsewhere that their uploads of a round were counted."""
         self.here.counted(round_, clients)
 
-    def sums(self, message: bytes, blocks: Sequence[tuple[str, ...]]) -> Iterator[BlockSum | None]:
+    def sums(self, message: bytes, blocks: Blocks) -> Iterator[BlockSum | None]:
         """Yield the sums of the blocks, in their order."""
         if len(blocks) < 2 or self.here.plan.algorithm.carries:
             yield from (None for _ in blocks)
@@ -93,23 +83,19 @@ class RayEngine(Engine):
         from ray.exceptions import RayError
 
         agreed = Agreed(self._plan, self.ray.put(message), self._sources)
-        rows = (pickled(self._row(block)) for block in blocks)
+        add: Any = self.ray.remote(add_blocks).options(num_cpus=1, max_retries=MOST_RETRIES)
+        sent = (pickled(self._batch(blocks)) for blocks in batches(blocks, self.workers))
+        begun = (add.remote(agreed, batch) for batch in sent)
+        under_way = deque(islice(begun, AHEAD * self.workers))
         try:
-            yield from self._added(agreed, rows, len(blocks))
+            while under_way:
+                found = self.ray.get(under_way.popleft())
+                under_way.extend(islice(begun, 1))
+                if isinstance(found, Exception):
+                    raise found
+                yield from found
         except RayError as error:
             raise _in_our_words(error) from error
-
-    def _added(self, agreed: Agreed, rows: Rows, n_rows: int) -> Iterator[BlockSum | None]:
-        """Yield the sum of each row, in their order; tasks add a few rows each."""
-        add: Any = self.ray.remote(add_rows).options(num_cpus=1, max_retries=MOST_RETRIES)
-        size = max(1, min(MOST_ROWS, n_rows // (TASKS * self.workers)))
-        batches = iter(lambda: list(islice(rows, size)), [])
-        begun = (add.remote(agreed, batch) for batch in batches)
-        under_way = deque(islice(begun, AHEAD * self.workers))
-        while under_way:
-            found = self.ray.get(under_way.popleft())
-            under_way.extend(islice(begun, 1))
-            yield from map(unless_failed, found)
 
     @cached_property
     def _plan(self) -> Any:
@@ -121,11 +107,9 @@ class RayEngine(Engine):
         sources = self.here.sources
         return None if isinstance(sources, dict) else self.ray.put(sources)
 
-    def _row(self, block: tuple[str, ...]) -> Row | None:
-        if self._sources is not None:
-            return Row(block)
-        found = sources_of(self.here.sources, block)
-        return None if found is None else Row(block, found)
+    def _batch(self, blocks: Blocks) -> tuple[Blocks, Sources | None]:
+        """Return blocks, with their clients' sources unless all share a mapping that has them."""
+        return blocks, None if self._sources is not None else sources_of(self.here.sources, blocks)
 
 
 def _in_our_words(error: Exception) -> CatchmentError:
@@ -158,20 +142,17 @@ def pickled(value: object) -> bytes:
     return found
 
 
-def sum_of_row(agreed: Agreed, content: bytes) -> Found:
-    """Return the sum of a block, or what went wrong; this runs in a worker."""
+def add_blocks(agreed: Agreed, batch: bytes) -> Found:
+    """Return the sums of a batch, or what went wrong; this runs in a worker."""
     from ray import cloudpickle
 
     try:
-        row: Row | None = cloudpickle.loads(content)
-        if row is None:
-            return None
-        sources = row.sources
+        blocks, sources = cloudpickle.loads(batch)
+        if sources is None and agreed.sources is not None:
+            sources = sources_of(_shared(agreed.sources), blocks)
         if sources is None:
-            sources = sources_of(_shared(agreed.sources), row.clients)
-        if sources is None:
-            return None
-        return sum_sources(_shared(agreed.plan), _shared(agreed.message), sources)
+            return [None] * len(blocks)
+        return sum_sources(_shared(agreed.plan), _shared(agreed.message), sources, blocks)
     except Exception as error:
         # As a value: raised, it would come back without its type, in many lines of Ray's.
         return error
@@ -183,18 +164,6 @@ def _shared(place: Any) -> Any:
     import ray
 
     return ray.get(place)
-
-
-def unless_failed(found: Found) -> BlockSum | None:
-    """Return a sum; raise what went wrong instead."""
-    if isinstance(found, Exception):
-        raise found
-    return found
-
-
-def add_rows(agreed: Agreed, rows: Sequence[bytes]) -> list[Found]:
-    """Return the sum of each row; this runs in a worker."""
-    return [sum_of_row(agreed, row) for row in rows]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from catchment.engine.local import (
 )
 from catchment.engine.processes import (
     ONE_THREAD as ONE_THREAD,
+    batches as batches,
     sources_of as sources_of,
     sum_sources as sum_sources,
 )

@@ -1,8 +1,9 @@
 """Clients of this machine in processes of their own: many small ones on all cores.
 
-Clients go to worker processes in blocks of 256, and the sum of each block comes back: the same bits
-as in one process (`catchment.federation.loop`). Where there is less than two blocks to do, and
-wherever clients must be asked one by one, this process does it.
+Clients go to worker processes in blocks of 256, up to eight in a batch, and the sum of each block
+comes back, of a batch where it is exact: the same bits as in one process
+(`catchment.federation.loop`). Where there is less than two blocks to do, and wherever clients must
+be asked one by one, this process does it.
 
 Workers are joblib's: they start without running the program again, whatever it calls is sent to
 them, lambdas included, and they wait a while for the next run. What all blocks share, the plan and
@@ -25,6 +26,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +34,12 @@ from catchment.data.clients import LazyClients, part_of
 from catchment.engine.local import AnySource, LocalEngine
 from catchment.errors import FederationError
 from catchment.federation.client import Elsewhere
-from catchment.federation.loop import BlockSum, sum_block
+from catchment.federation.loop import BlockSum, sum_blocks
 from catchment.federation.plan import Plan
 
-MOST_DEATHS = 3  # of workers over one block
+MOST_DEATHS = 3  # of workers over one batch
+MOST_BLOCKS = 8  # of a batch: each costs this process some milliseconds
+BATCHES = 8  # for each worker, if there is enough to do
 IDLE = 300  # seconds that workers wait for the next run
 ONE_THREAD = {
     f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA")
@@ -43,12 +47,24 @@ ONE_THREAD = {
 
 Sources = Mapping[str, AnySource]
 AnyPlan = Plan[Any, Any, Any]
+Blocks = Sequence[tuple[str, ...]]
+Found = list[BlockSum | None]
+
+
+def batches(blocks: Blocks, workers: int) -> Iterator[Blocks]:
+    """Yield the blocks, as many at a time as a worker is given.
+
+    >>> [len(batch) for batch in batches([("ann",)] * 40, 2)]
+    [2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]
+    """
+    size = max(1, min(MOST_BLOCKS, len(blocks) // (BATCHES * workers)))
+    return (blocks[k : k + size] for k in range(0, len(blocks), size))
 
 
 def sums_in_processes(
     here: LocalEngine[Any, Any, Any],
     message: bytes,
-    blocks: Sequence[tuple[str, ...]],
+    blocks: Blocks,
     workers: int,
 ) -> Iterator[BlockSum | None]:
     """Yield the sums of the blocks of an engine's clients, in their order.
@@ -61,20 +77,20 @@ def sums_in_processes(
     with _shared((here.plan, message)) as path:
         pool = _Pool(workers, path)
         try:
-            for block in blocks:
-                pool.add(_Task(block, sources_of(here.sources, block)))
+            for batch in batches(blocks, workers):
+                pool.add(_Task(batch, sources_of(here.sources, batch)))
                 if len(pool.pending) >= 2 * workers:
-                    yield pool.first()
+                    yield from pool.first()
             while pool.pending:
-                yield pool.first()
+                yield from pool.first()
         finally:
             for task in pool.pending:
                 if task.future is not None:
                     task.future.cancel()
 
 
-def sum_sources(plan: AnyPlan, message: bytes, sources: Sources) -> BlockSum | None:
-    """Return the sum of a block whose clients' sources are here; of plain, picklable arguments.
+def sum_sources(plan: AnyPlan, message: bytes, sources: Sources, blocks: Blocks) -> Found:
+    """Return the sums of blocks whose clients' sources are here; of plain, picklable arguments.
 
     Parameters
     ----------
@@ -83,14 +99,14 @@ def sum_sources(plan: AnyPlan, message: bytes, sources: Sources) -> BlockSum | N
     message
         The request to everybody.
     sources
-        Of the clients of the block, in their order.
+        Of the clients of the blocks.
     """
-    return sum_block(plan, message, LocalEngine(plan, sources, threads=1), tuple(sources))
+    return sum_blocks(plan, message, LocalEngine(plan, sources, threads=1), blocks)
 
 
-def sources_of(every: Sources, block: Sequence[str]) -> Sources | None:
-    """Return the sources of a block's clients, None if one is a device, which is asked here."""
-    found = part_of(every, block)
+def sources_of(every: Sources, blocks: Blocks) -> Sources | None:
+    """Return the sources of blocks' clients, None if one is a device, which is asked here."""
+    found = part_of(every, [*chain.from_iterable(blocks)])
     if isinstance(found, LazyClients):
         return found  # all of them are functions
     away = any(isinstance(source, Elsewhere) for source in found.values())
@@ -144,16 +160,16 @@ def _written(value: object, what: str) -> bytes:
 
 @dataclass(eq=False)
 class _Task:
-    """A block of clients, their sources, None if it is not for workers, and its sum to come."""
+    """Blocks of clients, their sources, None if they are not for workers, and the sums to come."""
 
-    clients: Sequence[str]
+    blocks: Blocks
     sources: Sources | None
-    future: Future[BlockSum | None] | None = None
+    future: Future[Found] | None = None
     deaths: int = 0
 
 
 class _Pool:
-    """Worker processes and the blocks that are with them."""
+    """Worker processes and the batches that are with them."""
 
     def __init__(self, workers: int, path: str) -> None:
         self.workers, self.path = workers, path
@@ -164,9 +180,10 @@ class _Pool:
         if task.sources is not None:
             self._start(task, task.sources)
 
-    def first(self) -> BlockSum | None:
-        """Return the first block's sum; workers that died meanwhile are replaced."""
-        task, result = self.pending[0], None
+    def first(self) -> Found:
+        """Return the first batch's sums; workers that died meanwhile are replaced."""
+        task = self.pending[0]
+        result: Found = [None] * len(task.blocks)
         while task.future is not None:
             try:
                 result = task.future.result()
@@ -176,8 +193,8 @@ class _Pool:
                 if task.deaths == MOST_DEATHS:
                     raise FederationError(
                         f"worker processes died {MOST_DEATHS} times over some of the clients "
-                        f"{task.clients[0]} to {self.pending[-1].clients[-1]}, most likely for "
-                        "want of memory; use fewer workers"
+                        f"{task.blocks[0][0]} to {self.pending[-1].blocks[-1][-1]}, most likely "
+                        "for want of memory; use fewer workers"
                     ) from error
                 for one in self.pending:
                     future, sources = one.future, one.sources
@@ -189,7 +206,7 @@ class _Pool:
 
     def _start(self, task: _Task, sources: Sources) -> None:
         # Written here: what cannot be sent, or cannot be read there, is no death of a worker.
-        content = _written(sources, "a client's source")
+        content = _written((sources, task.blocks), "a client's source")
         try:
             task.future = _workers(self.workers).submit(_work, self.path, content)
         except BrokenProcessPool:
@@ -197,10 +214,10 @@ class _Pool:
             task.future = _workers(self.workers).submit(_work, self.path, content)
 
 
-def _work(path: str, content: bytes) -> BlockSum | None:
-    """Return the sum of a block; in a worker."""
+def _work(path: str, content: bytes) -> Found:
+    """Return the sums of a batch; in a worker."""
     plan, message = _read_shared(path)
-    return sum_sources(plan, message, _read(content))
+    return sum_sources(plan, message, *_read(content))
 
 
 @lru_cache(maxsize=1)

@@ -2,10 +2,10 @@
 
 A round's sum is of those that most clients could have sent, by blocks of clients: added where the
 clients are, or here, to the same bits. An engine with `sums` makes the sum of a whole block
-elsewhere, by the same steps as here, and the loop adds these sums. Wherever a block is not plain,
-its clients are asked one by one: where answers do not all add to each other, or one would be
-refused or kept back for what it claims. So every number, every refusal and every row of the ledger
-is that of one process.
+elsewhere, by the same steps as here, or of several where sums are exact, and the loop adds these
+sums. Wherever a block is not plain, its clients are asked one by one: where answers do not all add
+to each other, or one would be refused or kept back for what it claims. So every number, every
+refusal and every row of the ledger is that of one process.
 """
 
 from __future__ import annotations
@@ -63,12 +63,14 @@ class Sums:
     """
 
     def __init__(self, cohort: Sequence[str]) -> None:
-        # The clients of a block share one number: a hundred thousand of them would be megabytes.
-        self.blocks: dict[str, int] = {}
-        for number in range(-(-len(cohort) // BLOCK)):
-            self.blocks |= dict.fromkeys(cohort[number * BLOCK : (number + 1) * BLOCK], number)
+        self.cohort = cohort
         self.left_out: list[Refusal] = []
         self.groups: list[Group] = []
+
+    @cached_property
+    def blocks(self) -> dict[str, int]:
+        """The block of each client; made when one is added by itself."""
+        return {client: k // BLOCK for k, client in enumerate(self.cohort)}
 
     def add(self, client: str, update: Additive) -> None:
         """Add a client's answer to those that it adds to, or else begin a sum of its own."""
@@ -85,12 +87,11 @@ class Sums:
         if len(self.groups) > 1:  # the next answer is most likely of the largest group
             self.groups.sort(key=lambda group: -len(group.clients))
 
-    def add_block(self, clients: Sequence[str], total: Additive) -> bool:
+    def add_block(self, number: int, clients: Sequence[str], total: Additive) -> bool:
         """Add the sum of all usable answers of a block; False, and nothing is added, if it cannot.
 
         As if the answers came one by one, which must be so for a block of which some are added.
         """
-        number = self.blocks[clients[0]]
         if self.groups:
             first = self.groups[0]
             return first.number != number and first.takes(number, clients, total)
@@ -116,7 +117,7 @@ class Sums:
         if n_used < max(fewest, 1):
             raise TooFewClientsError(
                 f"{n_used} clients gave a usable answer, the plan asks for {fewest} of the "
-                f"{len(self.blocks)} asked{reasons([*refused, *self.left_out])}"
+                f"{len(self.cohort)} asked{reasons([*refused, *self.left_out])}"
             )
         return self.groups[0].total()
 
@@ -204,7 +205,7 @@ class BlockSum:
     Parameters
     ----------
     asked
-        The clients of the block.
+        The clients of the block, or of several in a row if their sums are exact.
     clients
         Those in the sum, in their order.
     total
@@ -228,8 +229,18 @@ class BlockSum:
     refused: tuple[Refusal, ...] = ()
 
 
+def _exact_parts(update: Additive) -> Mapping[int | None, Any]:
+    """Return the sums of a tally by group if their order never shows and no client's is kept."""
+    exact = isinstance(update, Tally) and getattr(update.total, "is_exact", False)
+    return (update.by_group or {None: update.total}) if exact and not update.by_client else {}
+
+
 def sum_block(
-    plan: AnyPlan, message: bytes, engine: Engine, clients: Sequence[str]
+    plan: AnyPlan,
+    message: bytes,
+    engine: Engine,
+    clients: Sequence[str],
+    before: BlockSum | None = None,
 ) -> BlockSum | None:
     """Return the sum of a block's answers, None if not all add to each other or may be added.
 
@@ -243,37 +254,58 @@ def sum_block(
         The request to everybody.
     engine
         Carries it to these clients.
+    before
+        The exact sum of the blocks before, to which this one is added.
     """
-    ledger, summed = EntryList(), list[str]()
+    before, ledger, summed = before or BlockSum(()), EntryList(), list[str]()
     claims: list[tuple[float, float]] = []
     asked = Round(plan, Request.from_bytes(message, "").context, engine, ledger)
-    sums, groups = Sums(clients), dict[int, Any]()  # these of exact sums, whose order never shows
+    sums, exact = Sums(clients), dict(_exact_parts(before.total))
     for client, update in asked.replies(dict.fromkeys(clients, message), plan.read):
-        claim = claimed(update)
+        claim, parts = claimed(update), _exact_parts(update)
         try:
             claim.check(plan.limits)
-            exact = isinstance(update, Tally) and getattr(update.total, "is_exact", False)
-            if exact and update.by_group and not update.by_client:
-                for key, part in update.by_group.items():
-                    groups[key] = plus(groups[key], part) if key in groups else part
-            else:
+            for key, part in parts.items():
+                exact[key] = plus(exact[key], part) if key in exact else part
+            if not parts:
                 sums.add(client, update)
         except Exception:
             return None
-        if len(sums.groups) + bool(groups) > 1:
+        if len(sums.groups) + bool(exact) > 1:
             return None
         summed.append(client)
         claims.append((claim.rows, claim.weight))
-    total = Tally(reduce(plus, groups.values()), {}, groups) if groups else None
+    total = sums.total(1) if sums.groups else None
+    if exact:
+        groups = {key: part for key, part in exact.items() if key is not None}
+        total = Tally(reduce(plus, exact.values()), {}, groups)
     return BlockSum(
-        asked=tuple(clients),
-        clients=tuple(summed),
-        total=total or (sums.total(1) if summed else None),
-        claims=np.array(claims).reshape(-1, 2),
-        entries=Entries.of(ledger.entries),
-        bytes_up=asked.bytes_up,
-        refused=tuple(asked.refused),
+        asked=(*before.asked, *clients),
+        clients=(*before.clients, *summed),
+        total=total,
+        claims=np.concatenate([before.claims, np.array(claims).reshape(-1, 2)]),
+        entries=before.entries + Entries.of(ledger.entries),
+        bytes_up=before.bytes_up + asked.bytes_up,
+        refused=(*before.refused, *asked.refused),
     )
+
+
+def sum_blocks(
+    plan: AnyPlan, message: bytes, engine: Engine, blocks: Iterable[Sequence[str]]
+) -> list[BlockSum | None]:
+    """Return the sums of blocks, as of `sum_block`; exact ones that follow each other are one.
+
+    Where clients are compared each block has its own, so that few are asked one by one for one.
+    """
+    found: list[BlockSum | None] = []
+    for clients in blocks:
+        last = found[-1] if found and plan.limits == LIMITS else None
+        onto = last if last is not None and _exact_parts(last.total) else None
+        one = sum_block(plan, message, engine, clients, onto)
+        if onto is not None and one is not None:
+            found.pop()
+        found.append(one)
+    return found
 
 
 @dataclass(eq=False)
@@ -337,7 +369,7 @@ class Round:
         self.message = self.send("update", {"": payload}, len(cohort))[""]
         blocks = [cohort[begin : begin + BLOCK] for begin in range(0, len(cohort), BLOCK)]
         sums = self.engine.sums(self.message, blocks)
-        left = [cohort] if sums is None else self._add_blocks(blocks, sums)
+        left = [cohort] if sums is None else self._add_blocks(sums)
         for clients in left:
             requests = dict.fromkeys(clients, self.message)
             for client, update in self.replies(requests, self.plan.read):
@@ -356,27 +388,30 @@ class Round:
         self.refused.extend(self.sums.left_out)
         return total, len(self.sums.groups[0].clients)
 
-    def _add_blocks(
-        self, blocks: Sequence[tuple[str, ...]], sums: Iterable[BlockSum | None]
-    ) -> Iterator[Sequence[str]]:
+    def _add_blocks(self, sums: Iterable[BlockSum | None]) -> Iterator[Sequence[str]]:
         """Add blocks as a whole where that gives the same; yield clients to ask one by one."""
-        for clients, block in zip(blocks, sums, strict=True):
-            if block is None or not self._takes(block):
+        cohort, done = self.context.cohort, 0
+        for block in sums:
+            clients = cohort[done : done + BLOCK] if block is None else block.asked
+            number, done = done // BLOCK, done + len(clients)
+            if block is None or not self._takes(number, block):
                 yield clients
                 continue
             self.bytes_up += block.bytes_up
             self.refused.extend(block.refused)
             self.keeper.note_all(block.entries)
             if self.watch:
-                self._tell(self.watch, len(block.asked), len(self.context.cohort))
+                self._tell(self.watch, len(block.asked), len(cohort))
+        if done < len(cohort):
+            yield cohort[done:]
 
-    def _takes(self, block: BlockSum) -> bool:
+    def _takes(self, number: int, block: BlockSum) -> bool:
         if block.total is None:
             return True
         before = self.screen.mark()
         if not self.screen.pass_together(block.clients, block.claims):
             return False
-        if self.sums.add_block(block.clients, block.total):
+        if self.sums.add_block(number, block.clients, block.total):
             return True
         self.screen.go_back(before)
         return False

@@ -103,6 +103,10 @@ CREATE TABLE served (client TEXT, content TEXT);
 CREATE TABLE confusions (client TEXT, truth INTEGER, predicted INTEGER, count INTEGER);
 """.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")
 _TABLES = sorted(re.findall(r"EXISTS (\w+)", _SCHEMA))
+_INSERT = (
+    "INSERT INTO messages SELECT ?, ?, column1, ?, ?, ?, column2, column3, ?, 1 "
+    "FROM (VALUES {}) WHERE true ON CONFLICT DO UPDATE SET times = times + 1"
+)
 
 
 @final
@@ -143,7 +147,7 @@ class RunFolder(Keeper[Any]):
         self.in_memory = folder is None
         self.states: dict[str, Any] = {}  # by stage, of a run in memory
         self.content = b""  # the database of a run in memory, once it is closed
-        self.entries: list[tuple[Cell, ...]] = []
+        self.messages: dict[tuple[Cell, ...], list[Cell]] = {}  # to write: client, length, hash
         with ExitStack() as held:
             if not self.in_memory:
                 held.enter_context(closing(self._locked(resume)))
@@ -246,15 +250,14 @@ class RunFolder(Keeper[Any]):
         self.note_all(Entries.of([entry]))
 
     def note_all(self, entries: Entries) -> None:
-        digits, rows, heads = entries.sha256.hex(), self.entries, []
+        same = []
         for one in entries.abouts:
             shapes = json.dumps(one.shapes, separators=(",", ":"))
-            heads.append((one.round, (one.direction, one.purpose, shapes), one.epsilon))
-        sent = zip(entries.clients, entries.which.tolist(), entries.n_bytes.tolist(), strict=True)
-        for k, (client, which, n_bytes) in enumerate(sent):
-            (round_, what, epsilon), sha256 = heads[which], digits[64 * k : 64 * k + 64]
-            rows.append((self.stage, round_, client, *what, n_bytes, sha256, epsilon))
-        if len(rows) >= BATCH:
+            about = (self.stage, one.round, one.direction, one.purpose, shapes, one.epsilon)
+            same.append(self.messages.setdefault(about, []))
+        for which, client, n_bytes, sha256 in entries.rows():
+            same[which].extend((client, n_bytes, sha256))
+        if sum(map(len, self.messages.values())) >= 3 * BATCH:
             self.flush()
 
     def close_round(self, state: Any, record: Record) -> None:
@@ -299,13 +302,13 @@ class RunFolder(Keeper[Any]):
             return
         with self.database:
             self.database.execute("BEGIN IMMEDIATE")
-            self.database.executemany(
-                "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 1) "
-                "ON CONFLICT DO UPDATE SET times = times + 1",
-                self.entries,
-            )
+            for about, own in self.messages.items():
+                for k in range(0, len(own), 3 * BATCH):  # one statement for many rows
+                    cells = own[k : k + 3 * BATCH]
+                    rows = ", ".join(["(?, ?, ?)"] * (len(cells) // 3))
+                    self.database.execute(_INSERT.format(rows), (*about, *cells))
             yield
-        self.entries = []
+        self.messages = {}
 
     def insert(self, table: str, rows: Iterable[Sequence[Cell]], *, replace: bool = False) -> None:
         """Add rows to a table, or put them in place of all it holds."""

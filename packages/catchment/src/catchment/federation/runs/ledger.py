@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -111,12 +111,24 @@ class Entries:
             bytes.fromhex("".join(entry.sha256 for entry in every)),
         )
 
+    def __add__(self, other: Entries) -> Entries:
+        return Entries(
+            self.clients + other.clients,
+            self.abouts + other.abouts,
+            np.append(self.which, other.which + len(self.abouts)),
+            np.append(self.n_bytes, other.n_bytes),
+            self.sha256 + other.sha256,
+        )
+
+    def rows(self) -> Iterator[tuple[int, str, int, str]]:
+        """Yield what each message has of its own: which of `abouts`, client, length and hash."""
+        digits = self.sha256.hex()
+        hashes = (digits[k : k + 64] for k in range(0, len(digits), 64))
+        return zip(self.which.tolist(), self.clients, self.n_bytes.tolist(), hashes, strict=True)
+
     def __iter__(self) -> Iterator[Entry]:
-        digits, n_bytes = self.sha256.hex(), self.n_bytes.tolist()
-        for at, (client, k) in enumerate(zip(self.clients, self.which.tolist(), strict=True)):
-            about = self.abouts[k]
-            head = (about.round, client, about.direction, about.purpose, about.shapes)
-            yield Entry(*head, n_bytes[at], digits[64 * at : 64 * at + 64], about.epsilon)
+        for k, client, n_bytes, sha256 in self.rows():
+            yield replace(self.abouts[k], client=client, n_bytes=n_bytes, sha256=sha256)
 
 
 class Keeper(Generic[S]):
