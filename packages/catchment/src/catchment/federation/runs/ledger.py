@@ -122,9 +122,8 @@ class Entries:
 
     def rows(self) -> Iterator[tuple[int, str, int, str]]:
         """Yield what each message has of its own: which of `abouts`, client, length and hash."""
-        digits = self.sha256.hex()
-        hashes = (digits[k : k + 64] for k in range(0, len(digits), 64))
-        return zip(self.which.tolist(), self.clients, self.n_bytes.tolist(), hashes, strict=True)
+        sizes, hashes = self.n_bytes.tolist(), self.sha256.hex(" ", 32).split()
+        return zip(self.which.tolist(), self.clients, sizes, hashes, strict=True)
 
     def __iter__(self) -> Iterator[Entry]:
         for k, client, n_bytes, sha256 in self.rows():

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,38 @@ class Traffic:
         return sum(int(np.prod(shape)) for shape in self.shapes)
 
 
+class Counted:
+    """The messages of a run by kind and shape, counted in its ledger when they are looked at first.
+
+    A million of them take a second, which a run that ends, or is watched, need not wait for.
+    """
+
+    def __init__(self, folder: str | Path | RunFolder) -> None:
+        self.folder = folder
+
+    @cached_property
+    def found(self) -> tuple[Traffic, ...]:
+        with _intact(self.folder) as database:
+            rows = database.execute(
+                "SELECT stage, direction, purpose, shapes, sum(times), count(DISTINCT client), "
+                "sum(bytes * times) FROM messages JOIN stages USING (stage) "
+                "GROUP BY stage, direction, purpose, shapes "
+                "ORDER BY position, direction, purpose, count(*) DESC"
+            )
+            return tuple(
+                Traffic(stage, direction, purpose, tuple(map(tuple, json.loads(shapes))), *rest)
+                for stage, direction, purpose, shapes, *rest in rows
+            )
+
+    def __iter__(self) -> Iterator[Traffic]:
+        return iter(self.found)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counted) and self.found == other.found
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 @dataclass(frozen=True)
 class SentMessage:
     """One message of one client."""
@@ -111,7 +144,7 @@ class Run:
     facts: Mapping[str, str]
     stages: tuple[Stage, ...]
     rounds: Mapping[str, tuple[Record, ...]]
-    traffic: tuple[Traffic, ...]
+    traffic: Iterable[Traffic]
     scores: Mapping[str, Mapping[str, float]]
     score_rows: Mapping[str, int]
     comparison: Comparison | None = None
@@ -190,10 +223,18 @@ def read_run(folder: str | Path | RunFolder) -> Run:
     FileNotFoundError: no/such/run holds no run; pass a folder that `catchment run` wrote
     """
     place = folder.folder if isinstance(folder, RunFolder) else Path(folder)
+    with _intact(folder) as database:
+        return _run(place, database, Counted(folder))
+
+
+@contextmanager
+def _intact(folder: str | Path | RunFolder) -> Iterator[sqlite3.Connection]:
+    """Open a run's database to be read; IntegrityError if it is not what was written."""
     with reading(folder) as database:
         try:
-            return _run(place, database)
+            yield database
         except (sqlite3.DatabaseError, ValueError, TypeError, KeyError) as error:
+            place = folder.folder if isinstance(folder, RunFolder) else Path(folder)
             raise IntegrityError(f"{place / DATABASE} is damaged ({error})") from error
 
 
@@ -234,7 +275,7 @@ def read_digests(folder: str | Path, stage: str) -> tuple[Digest, ...]:
     return tuple(Digest(client, sha256, bool(exact)) for client, sha256, exact in rows)
 
 
-def _run(folder: Path, database: sqlite3.Connection) -> Run:
+def _run(folder: Path, database: sqlite3.Connection, traffic: Counted) -> Run:
     facts = dict(database.execute("SELECT name, value FROM facts").fetchall())
     check_format(folder, facts)
     stages = tuple(
@@ -267,7 +308,7 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
         facts,
         stages,
         {stage.name: records_of(database, stage.name) for stage in stages},
-        _traffic(database),
+        traffic,
         scores,
         score_rows,
         _comparison(database),
@@ -281,19 +322,6 @@ def _run(folder: Path, database: sqlite3.Connection) -> Run:
             for purpose, holds, tells in database.execute("SELECT * FROM kinds")
         },
         str(served[0]) if served else "",
-    )
-
-
-def _traffic(database: sqlite3.Connection) -> tuple[Traffic, ...]:
-    rows = database.execute(
-        "SELECT stage, direction, purpose, shapes, sum(times), count(DISTINCT client), "
-        "sum(bytes * times) FROM messages JOIN stages USING (stage) "
-        "GROUP BY stage, direction, purpose, shapes "
-        "ORDER BY position, direction, purpose, count(*) DESC"
-    )
-    return tuple(
-        Traffic(stage, direction, purpose, tuple(map(tuple, json.loads(shapes))), *rest)
-        for stage, direction, purpose, shapes, *rest in rows
     )
 
 
