@@ -36,14 +36,15 @@ def runs_table(results: Results) -> str:
                 _machine(row),
                 _by(row),
                 f"{row['seconds']:.0f}",
+                f"{row['CPU seconds, main']:.0f}" if "CPU seconds, main" in row else "-",
                 _spaced(row["clients per second"]),
                 f"{main}, {worker if row['workers'] > 1 else '-'}, {every}",
                 f"`{row['sha256 of the sum'][:12]}`",
                 f"`{row['sha256 of the model'][:12]}`",
             ]
         )
-    head = ["clients", "machine", "by", "seconds", "clients a second", "peak MiB", "sum", "model"]
-    return markdown(head, rows)
+    head = ["clients", "machine", "by", "seconds", "CPU s, main", "clients a second", "peak MiB"]
+    return markdown([*head, "sum", "model"], rows)
 
 
 def others_table(results: Results) -> str:

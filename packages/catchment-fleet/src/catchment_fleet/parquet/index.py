@@ -9,7 +9,7 @@ What the footers of a lake's files say of their columns.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,7 +127,7 @@ class _File:
     """The runs of one file: whose rows, in which of its row groups, from where to where."""
 
     n_groups: int
-    clients: pyarrow.Array  # of text, one for each run
+    clients: pyarrow.ChunkedArray  # of text, one for each run
     groups: Rows
     starts: Rows
     stops: Rows
@@ -174,7 +174,7 @@ def _of_one(name: str | None, counts: list[int], path: str, client: str) -> _Fil
     if name is None:
         raise ValueError(f"{path}: the folder names no {client!r}; rename it or leave it out")
     filled = np.flatnonzero(counts)
-    names = pyarrow.array([name] * len(filled), pyarrow.large_string())
+    names = pyarrow.chunked_array([[name] * len(filled)], pyarrow.large_string())
     return _File(len(counts), names, filled, np.zeros_like(filled), np.array(counts)[filled])
 
 
@@ -210,7 +210,7 @@ def texts_of(values: pyarrow.Array) -> pyarrow.Array:
 
 def _joined(files: list[str], found: list[_File]) -> Index:
     """Return one index of the runs of all files."""
-    names = [chunk for one in found for chunk in _chunks(one.clients)]
+    names = [chunk for one in found for chunk in one.clients.chunks]
     if not sum(map(len, names)):
         raise ValueError(f"there are no rows in {files[0]} nor in other files; fill the lake")
     coded = pyarrow.concat_arrays(names).dictionary_encode()
@@ -239,13 +239,6 @@ def _joined(files: list[str], found: list[_File]) -> Index:
         np.concatenate([np.arange(one.n_groups, dtype=np.int32) for one in found]),
         files,
     )
-
-
-def _chunks(column: Any) -> Iterator[pyarrow.Array]:
-    if isinstance(column, pyarrow.ChunkedArray):
-        yield from column.chunks
-    else:
-        yield column
 
 
 @dataclass(frozen=True, eq=False)

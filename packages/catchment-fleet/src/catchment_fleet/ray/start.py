@@ -8,8 +8,6 @@ import os
 import socket
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from catchment.errors import FederationError, MissingExtraError
@@ -52,7 +50,9 @@ def ready_ray(
         _refuse_silent(address)
         settings = {"address": address}
     try:
-        with of_ray_ignored():
+        with warnings.catch_warnings():
+            # Of Ray's own code, about what will change in it.
+            warnings.filterwarnings("ignore", module=r"ray(\.|$)")
             ray.init(
                 **settings,
                 logging_level=logging.ERROR,
@@ -63,14 +63,6 @@ def ready_ray(
         where = "on this machine" if address is None else f"at {address}"
         raise FederationError(f"Ray does not start {where}: {in_one_line(error)}") from error
     return ray
-
-
-@contextmanager
-def of_ray_ignored() -> Iterator[None]:
-    """Ignore warnings of Ray's own code about what will change in it."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"ray(\.|$)")
-        yield
 
 
 def _refuse_silent(address: str) -> None:

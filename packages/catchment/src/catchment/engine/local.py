@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby, islice
 from operator import neg
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -217,14 +217,9 @@ class LocalClients(Engines):
 
 def _groups(requests: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
     """Yield runs of up to `size` clients that were sent the same request."""
-    group: list[str] = []
-    for client, request in requests.items():
-        if group and (len(group) == size or request is not requests[group[0]]):
+    for _, alike in groupby(requests, lambda client: id(requests[client])):
+        while group := list(islice(alike, size)):
             yield group
-            group = []
-        group.append(client)
-    if group:
-        yield group
 
 
 def data_of(source: AnySource) -> Data:

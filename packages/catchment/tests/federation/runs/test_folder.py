@@ -350,7 +350,7 @@ def test_a_run_in_memory_is_kept_read_and_resumed_as_one_in_a_folder(tmp_path: P
             done = run_locally(p, clients(), keeper=keeper)
         told, sent = read_run(folder), messages_of(folder)
         rounds = [replace(one, seconds=0.0) for one in told.rounds["training"]]
-        found.append((done.state.total, rounds, told.traffic, told.kinds, sent))
+        found.append((done.state.total, rounds, tuple(told.traffic), told.kinds, sent))
     assert found[0] == found[1]
     assert len(found[0][1]) == ROUNDS
     assert {one.times for one in found[0][4]} == {1, 2}

@@ -101,11 +101,6 @@ class Counted:
     def __iter__(self) -> Iterator[Traffic]:
         return iter(self.found)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Counted) and self.found == other.found
-
-    __hash__ = None  # type: ignore[assignment]
-
 
 @dataclass(frozen=True)
 class SentMessage:
