@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from catchment import NVAR, FederatedRidge, Recording
 from catchment.engine import LocalClients, LocalEngine, batches, run_locally, sum_sources
 from catchment.errors import CatchmentError, FederationError
 from catchment.federation import (
@@ -30,6 +31,7 @@ from catchment.federation import (
     Limits,
     Plan,
     Reply,
+    Request,
     RoundContext,
     Sums,
     Tally,
@@ -166,6 +168,40 @@ def test_whole_blocks_are_added_as_wholes() -> None:
     here = Here(LocalEngine(plan, {f"c{k:04d}": numbers(k) for k in range(70)}, threads=1))
     assert run(plan, here).records[0].n_used == 70
     assert here.asked == []
+
+
+@dataclass(frozen=True, eq=False)
+class Stopping(Here):
+    """Adds the first batch alone."""
+
+    def sums(self, message: bytes, blocks: Sequence[tuple[str, ...]]) -> Iterator[BlockSum | None]:
+        (first, *_) = batches(blocks, 1)
+        yield from sum_sources(self.here.plan, message, self.here.sources, first)
+
+
+@pytest.mark.parametrize("kept", [False, "groups", True])
+def test_exact_sums_of_a_batch_are_one_where_no_client_is_kept(kept: Any) -> None:
+    u = np.random.default_rng(0).normal(size=(20 * BLOCK, 13, 1))
+    sources: dict[str, list[Recording]] = {
+        f"c{k:04d}": [Recording(one[:-1], one[1:])] for k, one in enumerate(u)
+    }
+    sources |= {"c0020": [], "c0041": [Recording(np.ones((9, 2)), np.ones(9))]}
+    features = NVAR(delays=3).build(1, per_step=True)
+    algorithm = FederatedRidge(features=features, ridge=1e-3, store_per_client=kept)
+    found, plan = [], Plan(algorithm=algorithm)
+    engine = LocalEngine(plan, sources, threads=1)
+    for one in (engine, Here(engine), Stopping(engine)):
+        notes = EntryList()
+        done = run(plan, one, keeper=notes)
+        record = replace(done.records[0], seconds=0.0)
+        found.append((done.state.total.digest(), done.state.by_group, record, notes.entries))
+    assert found[0] == found[1] == found[2]
+    assert [one.client for one in record.refused] == ["c0020", "c0041"]
+    names = sorted(sources)
+    blocks = [tuple(names[k : k + BLOCK]) for k in range(0, 3 * BLOCK, BLOCK)]
+    request = Request(plan.fingerprint(), RoundContext(0, ()), "update", NOTHING).to_bytes()
+    sums = sum_sources(plan, request, sources, blocks)
+    assert [len(one.asked) for one in sums if one] == ([BLOCK] * 3 if kept is True else [3 * BLOCK])
 
 
 @pytest.mark.parametrize("workers", [2, pytest.param(3, marks=pytest.mark.slow)])

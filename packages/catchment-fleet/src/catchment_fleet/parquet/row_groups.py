@@ -259,25 +259,20 @@ class RowGroup:
             if seconds is None:
                 return None
             epoch = epoch_of(self.times.values[start:stop])
-        if self.labels is not None:
-            labels = self.labels
-            if reader.per_step:
-                if labels.unknown:
-                    return None
-                y = frozen(labels.rows[labels.codes[start:stop]])
-            else:
-                code = labels.codes[start]
-                if code < 0 or labels.changes[start] != labels.changes[stop - 1]:
-                    return None
-                y = labels.rows[code]
-        elif self.targets is not None:
-            if reader.per_step:
-                y = self.targets[start:stop]
-            else:
-                changes = self.target_changes
-                if changes is None or changes[start] != changes[stop - 1]:
-                    return None
-                y = self.targets[start]
+        labels, targets, changes = self.labels, self.targets, self.target_changes
+        if reader.per_step:
+            if labels is not None and labels.unknown:
+                return None
+            y = self.target_rows(start, stop)
+        elif labels is not None:
+            code = labels.codes[start]
+            if code < 0 or labels.changes[start] != labels.changes[stop - 1]:
+                return None
+            y = labels.rows[code]
+        elif targets is not None and changes is not None:
+            if changes[start] != changes[stop - 1]:
+                return None
+            y = targets[start]
         return trusted(self.u[start:stop], y, seconds, reader.inputs, reader.class_names, epoch)
 
     def target_rows(self, start: int, stop: int) -> Array | None:

@@ -309,26 +309,21 @@ def placed(
     if classes is None and workflow is None:
         return clients
     if isinstance(clients, LazyClients):
-        return clients if classes is None else Changed(clients, partial(InColumns, classes=classes))
+        change: Any = partial(partial, _in_columns, classes=classes)
+        return clients if classes is None else Changed(clients, change)
     found: dict[str, AnySource] = {}
     for name, one in clients.items():
         if not isinstance(one, Elsewhere):
-            found[name] = one if classes is None else InColumns(one, classes)
+            found[name] = one if classes is None else partial(_in_columns, one, classes)
         else:
             found[name] = one if workflow is None else one.within(workflow, of_plan_file=False)
     return found
 
 
-@dataclass(frozen=True)
-class InColumns:
-    """A client's recordings, with targets in the columns of these classes."""
-
-    source: Source
-    classes: tuple[str, ...]
-
-    def __call__(self) -> Iterator[Recording]:
-        for recording in data_of(self.source)():
-            yield recording.among(self.classes) if isinstance(recording, Recording) else recording
+def _in_columns(source: Source, classes: tuple[str, ...]) -> Iterator[Any]:
+    """Yield a client's recordings, with targets in the columns of these classes."""
+    for recording in data_of(source)():
+        yield recording.among(classes) if isinstance(recording, Recording) else recording
 
 
 LOOKED_AT = 9  # clients whose source is a function and is called to see what they have

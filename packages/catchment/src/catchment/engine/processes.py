@@ -30,10 +30,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from catchment.data.clients import LazyClients, part_of
+from catchment.data.clients import part_of
 from catchment.engine.local import AnySource, LocalEngine
 from catchment.errors import FederationError
-from catchment.federation.client import Elsewhere
+from catchment.federation.client import devices_of
 from catchment.federation.loop import BlockSum, sum_blocks
 from catchment.federation.plan import Plan
 
@@ -107,10 +107,7 @@ def sum_sources(plan: AnyPlan, message: bytes, sources: Sources, blocks: Blocks)
 def sources_of(every: Sources, blocks: Blocks) -> Sources | None:
     """Return the sources of blocks' clients, None if one is a device, which is asked here."""
     found = part_of(every, [*chain.from_iterable(blocks)])
-    if isinstance(found, LazyClients):
-        return found  # all of them are functions
-    away = any(isinstance(source, Elsewhere) for source in found.values())
-    return None if away else found
+    return None if devices_of(found) else found
 
 
 @lru_cache(maxsize=1)

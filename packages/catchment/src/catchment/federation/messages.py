@@ -8,7 +8,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from catchment.errors import CatchmentError, RefusedClientsWarning
 from catchment.wire import Message, plain_text
@@ -34,7 +34,7 @@ def check_client_names(names: Iterable[object]) -> None:
     ValueError: a client is called '../../ann'; use text of 1 to 200 printable characters that is
     no path to another folder
     """
-    every = list(names)
+    every: list[Any] = list(names)
     # Most names are plain, and a million of them are looked at.
     if set(map(type, every)) <= {str} and all(map(PLAIN.fullmatch, every)):
         return
