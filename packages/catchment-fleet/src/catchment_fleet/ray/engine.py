@@ -127,8 +127,8 @@ def _in_our_words(error: Exception) -> CatchmentError:
     )
     if isinstance(cause, dead):
         return FederationError(
-            f"Ray gave up ({type(cause).__name__}): a block of 256 clients was begun "
-            f"{MOST_RETRIES + 1} times and its worker died each time, most likely for want of "
+            f"Ray gave up ({type(cause).__name__}): some blocks of 256 clients were begun "
+            f"{MOST_RETRIES + 1} times and their worker died each time, most likely for want of "
             "memory; use fewer workers"
         )
     return FederationError(f"Ray gave up ({type(cause).__name__}): {in_one_line(cause)}")

@@ -309,8 +309,10 @@ def placed(
     if classes is None and workflow is None:
         return clients
     if isinstance(clients, LazyClients):
+        if classes is None:
+            return clients
         change: Any = partial(partial, _in_columns, classes=classes)
-        return clients if classes is None else Changed(clients, change)
+        return Changed(clients, change)
     found: dict[str, AnySource] = {}
     for name, one in clients.items():
         if not isinstance(one, Elsewhere):
