@@ -217,7 +217,7 @@ class LocalClients(Engines):
 
 def _groups(requests: Mapping[str, bytes], size: int) -> Iterator[list[str]]:
     """Yield runs of up to `size` clients that were sent the same request."""
-    for _, alike in groupby(requests, lambda client: id(requests[client])):
+    for _, alike in groupby(requests, requests.__getitem__):
         while group := list(islice(alike, size)):
             yield group
 

@@ -52,11 +52,7 @@ Found = list[BlockSum | None]
 
 
 def batches(blocks: Blocks, workers: int) -> Iterator[Blocks]:
-    """Yield the blocks, as many at a time as a worker is given.
-
-    >>> [len(batch) for batch in batches([("ann",)] * 40, 2)]
-    [2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]
-    """
+    """Yield the blocks, as many at a time as a worker is given."""
     size = max(1, min(MOST_BLOCKS, len(blocks) // (BATCHES * workers)))
     return (blocks[k : k + size] for k in range(0, len(blocks), size))
 

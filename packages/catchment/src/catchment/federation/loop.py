@@ -70,7 +70,8 @@ class Sums:
     @cached_property
     def blocks(self) -> dict[str, int]:
         """The block of each client; made when one is added by itself."""
-        return {client: k // BLOCK for k, client in enumerate(self.cohort)}
+        numbers = np.arange(len(self.cohort)) // BLOCK
+        return dict(zip(self.cohort, numbers.tolist(), strict=True))
 
     def add(self, client: str, update: Additive) -> None:
         """Add a client's answer to those that it adds to, or else begin a sum of its own."""
@@ -213,7 +214,7 @@ class BlockSum:
     claims
         (n, 2) the rows and the weight that each client in the sum claims, as it may.
     entries
-        The ledger's rows of all answers.
+        The ledger's rows of all answers, by block.
     bytes_up
         Of all answers.
     refused
@@ -224,7 +225,7 @@ class BlockSum:
     clients: tuple[str, ...] = ()
     total: Additive | None = None
     claims: NDArray[np.float64] = field(default_factory=partial(np.zeros, (0, 2)))
-    entries: Entries = field(default_factory=Entries)
+    entries: tuple[Entries, ...] = ()
     bytes_up: int = 0
     refused: tuple[Refusal, ...] = ()
 
@@ -284,7 +285,7 @@ def sum_block(
         clients=(*before.clients, *summed),
         total=total,
         claims=np.concatenate([before.claims, np.array(claims).reshape(-1, 2)]),
-        entries=before.entries + Entries.of(ledger.entries),
+        entries=(*before.entries, Entries.of(ledger.entries)),
         bytes_up=before.bytes_up + asked.bytes_up,
         refused=(*before.refused, *asked.refused),
     )
@@ -399,7 +400,8 @@ class Round:
                 continue
             self.bytes_up += block.bytes_up
             self.refused.extend(block.refused)
-            self.keeper.note_all(block.entries)
+            for entries in block.entries:
+                self.keeper.note_all(entries)
             if self.watch:
                 self._tell(self.watch, len(block.asked), len(cohort))
         if done < len(cohort):

@@ -111,15 +111,6 @@ class Entries:
             bytes.fromhex("".join(entry.sha256 for entry in every)),
         )
 
-    def __add__(self, other: Entries) -> Entries:
-        return Entries(
-            self.clients + other.clients,
-            self.abouts + other.abouts,
-            np.append(self.which, other.which + len(self.abouts)),
-            np.append(self.n_bytes, other.n_bytes),
-            self.sha256 + other.sha256,
-        )
-
     def rows(self) -> Iterator[tuple[int, str, int, str]]:
         """Yield what each message has of its own: which of `abouts`, client, length and hash."""
         sizes, hashes = self.n_bytes.tolist(), self.sha256.hex(" ", 32).split()

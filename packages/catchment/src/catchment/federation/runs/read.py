@@ -75,14 +75,14 @@ class Traffic:
         return sum(int(np.prod(shape)) for shape in self.shapes)
 
 
+@dataclass(frozen=True)
 class Counted:
     """The messages of a run by kind and shape, counted in its ledger when they are looked at first.
 
     A million of them take a second, which a run that ends, or is watched, need not wait for.
     """
 
-    def __init__(self, folder: str | Path | RunFolder) -> None:
-        self.folder = folder
+    folder: str | Path | RunFolder
 
     @cached_property
     def found(self) -> tuple[Traffic, ...]:
