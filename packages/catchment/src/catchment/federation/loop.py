@@ -64,17 +64,15 @@ class Sums:
 
     def __init__(self, cohort: Sequence[str]) -> None:
         self.cohort = cohort
+        self.blocks: dict[str, int] = {}  # of each client, once one is added by itself
         self.left_out: list[Refusal] = []
         self.groups: list[Group] = []
 
-    @cached_property
-    def blocks(self) -> dict[str, int]:
-        """The block of each client; made when one is added by itself."""
-        numbers = np.arange(len(self.cohort)) // BLOCK
-        return dict(zip(self.cohort, numbers.tolist(), strict=True))
-
     def add(self, client: str, update: Additive) -> None:
         """Add a client's answer to those that it adds to, or else begin a sum of its own."""
+        if not self.blocks:
+            numbers = np.arange(len(self.cohort)) // BLOCK
+            self.blocks = dict(zip(self.cohort, numbers.tolist(), strict=True))
         number = self.blocks[client]
         for group in self.groups:
             if group.takes(number, [client], update):
