@@ -58,10 +58,7 @@ def batches(blocks: Blocks, workers: int) -> Iterator[Blocks]:
 
 
 def sums_in_processes(
-    here: LocalEngine[Any, Any, Any],
-    message: bytes,
-    blocks: Blocks,
-    workers: int,
+    here: LocalEngine[Any, Any, Any], message: bytes, blocks: Blocks, workers: int
 ) -> Iterator[BlockSum | None]:
     """Yield the sums of the blocks of an engine's clients, in their order.
 
