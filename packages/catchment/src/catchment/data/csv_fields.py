@@ -32,6 +32,8 @@ _MOMENT = re.compile(
     rb"0{4}-00-00(?:[ T](00(?::?00(?::?00)?)?)((?<=:00:00)\.0{1,9})?(Z|[+-]00(?::?00)?)?)?"
 )
 _SWAPPED = str.maketrans(",.", ".,")
+_USUAL = np.frombuffer(b"1970-01-01T00:00:00.000000000", dtype=np.uint8)
+_DIGITS = np.flatnonzero(_USUAL - ZERO < 10)
 _LONGEST = len("2024-01-31T10:30:59.123456789+01:00")
 _NANOSECONDS = np.timedelta64(2**63 // 10**9, "s")  # which 64 bits can count, at most
 
@@ -165,17 +167,17 @@ class Fields:
             row = int(left.argmax())
             size = lengths[row]
             found = _MOMENT.fullmatch(forms[row, :size].tobytes())
-            if found is None and str(letters[row, :size], "latin-1") not in MISSING:
+            if found is None and letters[row, :size].tobytes().decode("latin-1") not in MISSING:
                 return None
             alike = letters if found is None else forms
             words = alike.view(f"S{longest}")[:, 0]
             same = left & (lengths == size) & (words == words[row])
             left &= ~same
             if found is not None:
-                moment = _moment(letters[same], found)
-                if moment is None:
+                try:
+                    moments[same], nanoseconds[same] = _moment(letters[same], found)
+                except ValueError:
                     return None
-                moments[same], nanoseconds[same] = moment
                 units.add("ns" if found[2] else "s" if found[1] else "D")
                 zoned.add(found[3] is not None)
         if len(zoned) > 1:
@@ -186,31 +188,23 @@ class Fields:
         return moments if "s" in units else moments.astype("M8[D]")
 
 
-def _moment(letters: NDArray[np.uint8], form: re.Match[bytes]) -> tuple[Any, Any] | None:
-    """Return seconds (n,) from 1970 on and nanoseconds that texts (n, k) of one form tell.
+def _moment(letters: NDArray[np.uint8], form: re.Match[bytes]) -> tuple[Any, Any]:
+    """Return the seconds (n,) since 1970, and nanoseconds, that texts (n, k) of one form name.
 
-    None stands for them if a month, a day, an hour or a minute does not exist.
+    ValueError says that a day, an hour or a minute does not exist.
     """
 
-    def digits(group: int) -> list[int]:
-        return [k for k in range(*form.span(group)) if form.string[k] == ZERO]
+    def read(digits: Iterable[int], first: int, unit: str) -> Any:
+        """Return the times that these digits name in the place of some of a usual time."""
+        found = [k for k in digits if form.string[k] == ZERO]
+        text = np.tile(_USUAL[: 29 if unit == "ns" else 19], (len(letters), 1))
+        text[:, _DIGITS[first : first + len(found)]] = letters[:, found]
+        return text.view(f"S{text.shape[1]}")[:, 0].astype(f"M8[{unit}]")
 
-    def number(places: Iterable[int]) -> Integers:
-        value: Integers = np.zeros(len(letters), dtype=np.int64)
-        for k in places:
-            value = 10 * value + (letters[:, k] - ZERO)
-        return value
-
-    clock, fraction, zone = map(digits, (1, 2, 3))
-    month, day = number((5, 6)), number((8, 9))
-    months = (12 * (number(range(4)) - 1970) + month - 1).astype("M8[M]")
-    days = months.astype("M8[D]") + (day - 1)
-    hour, minute, second = (number(clock[k : k + 2]) for k in (0, 2, 4))
-    hours_off, minutes_off = number(zone[:2]), number(zone[2:])
-    good = (month >= 1) & (month <= 12) & (day >= 1) & (days < (months + 1).astype("M8[D]"))
-    good &= (hour < 24) & (minute < 60) & (second < 60) & (hours_off < 24) & (minutes_off < 60)
-    if not good.all():
-        return None
-    offset = 3600 * hours_off + 60 * minutes_off
-    seconds = 3600 * hour + 60 * minute + second + (offset if b"-" in (form[3] or b"") else -offset)
-    return days.astype("M8[s]") + seconds, number(fraction) * 10 ** (9 - len(fraction))
+    date_and_clock = range(form.end(1) if form[1] else 10)
+    fraction, zone = (range(*form.span(group)) for group in (2, 3))
+    seconds = read(date_and_clock, 0, "s")
+    if form[3]:
+        offset = read(zone, 8, "s") - np.datetime64(0, "s")
+        seconds += offset if form[3].startswith(b"-") else -offset
+    return seconds, read(fraction, 14, "ns") - np.datetime64(0, "ns") if form[2] else 0

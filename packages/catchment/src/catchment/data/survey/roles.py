@@ -16,6 +16,22 @@ from catchment.data.frames import missing_values, moment_of
 
 MOST_CLASSES = 50  # different values that are still listed
 Kind = Literal["numbers", "text", "times", "empty"]
+ClientBy = Literal["column", "file", "folder"]
+
+_TIMES = """
+t time timestamp timestamps seconds second secs sec s datetime date ts clock epoch ms ns
+milliseconds nanoseconds time_s time_ms time_ns elapsed unix utc when
+"""
+_CLIENTS = """
+client person people user subject participant patient who volunteer wearer user_id userid
+subject_id subjectid person_id participant_id patient_id client_id subj pid
+"""
+_PLACES = "device device_id machine machine_id unit unit_id site station sensor sensor_id"
+_RECORDINGS = """
+recording rec recording_id session session_id trial trial_id segment segment_id sequence
+sequence_id seq window window_id bout episode series series_id run run_id
+"""
+_COUNTERS = "index idx row rownum row_number sample sample_id n nr no number count counter id"
 
 
 @dataclass(frozen=True)
@@ -109,23 +125,7 @@ def _rising(known: NDArray[Any]) -> float:
         return 0.0
 
 
-ClientBy = Literal["column", "file", "folder"]
 Facts = Mapping[str, ColumnFacts]
-
-_TIMES = """
-t time timestamp timestamps seconds second secs sec s datetime date ts clock epoch ms ns
-milliseconds nanoseconds time_s time_ms time_ns elapsed unix utc when
-"""
-_CLIENTS = """
-client person people user subject participant patient who volunteer wearer user_id userid
-subject_id subjectid person_id participant_id patient_id client_id subj pid
-"""
-_PLACES = "device device_id machine machine_id unit unit_id site station sensor sensor_id"
-_RECORDINGS = """
-recording rec recording_id session session_id trial trial_id segment segment_id sequence
-sequence_id seq window window_id bout episode series series_id run run_id
-"""
-_COUNTERS = "index idx row rownum row_number sample sample_id n nr no number count counter id"
 
 
 @dataclass(frozen=True)
