@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from catchment.compiling import njit
 
 LF, CR, SPACE, QUOTE = 10, 13, 32, 34
-PLUS, MINUS, ZERO = 43, 45, 48
+PLUS, MINUS, ZERO, EXPONENT = 43, 45, 48, 101
 MISSING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"}
 MISSING |= {"1.#QNAN", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"}
 UNFIT = -1  # what is returned in the place of a number of words or fields
@@ -145,14 +145,15 @@ def read_numbers(text, stops, width, column, point, whole, first, values, reals)
                 return row
             values[row] = -m if sign == MINUS else m
             continue
-        if known and k < b and (text[k] == 69 or text[k] == 101):
+        if known and k + 1 < b and c | 32 == EXPONENT - ZERO:
             k += 1
-            c = text[k] if k < b else 0
+            c, power = text[k], 0
             if c in (PLUS, MINUS):
                 k += 1
-            known, power = k < b, 0
+            known = k < b
             while k < b and ZERO <= text[k] <= ZERO + 9:
-                power = min(power * 10 + text[k] - ZERO, 1_000_000)
+                if power < 100_000:
+                    power = power * 10 + text[k] - ZERO
                 k += 1
             e += -power if c == MINUS else power
         if known and k == b:
