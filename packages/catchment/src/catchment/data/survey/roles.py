@@ -46,7 +46,6 @@ class ColumnFacts:
     constant: bool = False  # whether there is one value only
     rising: float = 0.0  # share of steps from one row to the next that go up, less those down
     counter: bool = False  # whether it counts the rows, from 0 or another number on
-    high: float = 0.0  # the largest finite number
 
     @property
     def like_classes(self) -> bool:
@@ -83,7 +82,6 @@ def facts_of(values: NDArray[Any]) -> ColumnFacts:
         constant=bool((numbers == numbers[0]).all()),
         rising=_rising(finite),
         counter=n_missing == 0 and len(steps) > 1 and bool((steps == 1).all()),
-        high=float(finite.max(initial=0.0)),
     )
 
 
