@@ -9,13 +9,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from catchment import verbs
 from catchment.compiling import compilations
 from catchment.data.recording import Recording
+from catchment.data.tables import read_columns
 from catchment.features import AppendNorm, DiagonalReservoir, EchoState, Hydra, WindowStatistics
 from catchment.features.recipes import FeatureMap, known_map
 from catchment.federation.checks import check_statistics
@@ -39,7 +41,10 @@ def compile_kernels() -> int:
     for described, width in _cases():
         _learn(described, width)
     unpacked(memoryview(packed(np.arange(600))), 600)  # as messages are
-    import_module("catchment.data.csv_kernels")  # is compiled as it is imported
+    with TemporaryDirectory() as folder:
+        log = Path(folder) / "log.csv"
+        log.write_text("x,word\n1,a\n")
+        read_columns(log)
     # The statistics of a client in fixed point, as a server reads and adds them.
     rows, targets = np.ones((2, 3)), np.eye(2)
     statistics = RidgeStatistics.from_states(rows, targets, fixed=FixedPoint(8, ((3, 8),)))

@@ -1,12 +1,10 @@
-"""Clients and their recordings; ways to deal recordings out, and clients to training and test.
+"""Clients and their recordings: dealt out, split for the test, made when they are asked for, kept.
 
 Every way to deal takes a flat list and returns client name -> list of recordings, such that each
 recording lands in exactly one client and no client is empty.
 
-Mappings of clients that hold names only: what reads a client is made when it is asked for.
-
 There may be a million clients; a dictionary of as many sources would take more memory than their
-statistics, and looking at each of them more time than reading some.
+statistics, and looking at each of them more time than reading some. `LazyClients` hold names only.
 """
 
 from __future__ import annotations
@@ -28,6 +26,9 @@ from catchment.data.recording import Recording
 from catchment.data.synthetic import seeded_generator
 
 Dealt = dict[str, list[Recording]]
+S = TypeVar("S")
+R = TypeVar("R", covariant=True)
+DEFAULT_BYTES = 1 << 30
 
 
 class Clients(dict[str, list[Recording]]):
@@ -283,10 +284,6 @@ def _refuse(n_clients: int, n_items: int, items: str = "recordings") -> None:
         )
 
 
-S = TypeVar("S")
-R = TypeVar("R", covariant=True)
-
-
 class LazyClients(Mapping[str, R]):
     """Clients that all are functions, which read their recordings when they are called."""
 
@@ -343,9 +340,6 @@ class Changed(LazyClients[R], Generic[S, R]):
 
     def __len__(self) -> int:
         return len(self._clients)
-
-
-DEFAULT_BYTES = 1 << 30
 
 
 def _recorded_bytes(recordings: Iterable[Recording]) -> int:

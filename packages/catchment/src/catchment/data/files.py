@@ -16,16 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catchment.data.clients import Clients
-from catchment.data.frames import (
-    first_text,
-    from_frame,
-    holds_text,
-    listed,
-    missing_values,
-)
+from catchment.data.frames import first_text, from_frame, holds_text, listed, missing_values
 from catchment.data.recording import Recording
 from catchment.data.tables import KINDS, kind_of, read_columns
 from catchment.errors import SettingError, near
+
+ENVIRONMENT = "CATCHMENT_DATA"
+MODELS_ENVIRONMENT = "CATCHMENT_MODELS"
+_URI = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
 def read(
@@ -295,7 +293,7 @@ def with_comparable_labels(tables: list[Table], label: str) -> list[Table]:
     if str in kinds and len(kinds) > 1:
         columns = [[None if v is None else str(v) for v in values] for values in columns]
     return [
-        replace(table, columns={**table.columns, label: np.array([*values, None], object)[:-1]})
+        replace(table, columns={**table.columns, label: np.fromiter(values, dtype=object)})
         for table, values in zip(tables, columns, strict=True)
     ]
 
@@ -328,7 +326,7 @@ def whole_labels(values: NDArray[Any]) -> list[Any]:
 def label_texts(values: NDArray[Any]) -> NDArray[Any]:
     """Return labels (n,) as text, None where missing; 1.0 is the label 1."""
     texts = [None if label is None else str(label) for label in whole_labels(values)]
-    return np.array([*texts, None], dtype=object)[:-1]
+    return np.fromiter(texts, dtype=object)
 
 
 def classes_of(tables: list[Table], label: str) -> tuple[Any, ...]:
@@ -356,10 +354,6 @@ def targets_change(
                 if first.setdefault(keys[row] if keys else None, labels[row]) != labels[row]:
                     return True
     return False
-
-
-ENVIRONMENT = "CATCHMENT_DATA"
-MODELS_ENVIRONMENT = "CATCHMENT_MODELS"
 
 
 def cache_directory() -> Path:
@@ -395,9 +389,6 @@ def data_directories(
 def model_directories(directory: Path | str | None = None) -> tuple[Path, ...]:
     """Return the directories that are searched for pretrained models, first the one that wins."""
     return data_directories(directory, MODELS_ENVIRONMENT)
-
-
-_URI = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
 def is_uri(path: str | Path) -> bool:

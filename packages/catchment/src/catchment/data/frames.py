@@ -24,6 +24,12 @@ from catchment.errors import SettingError, nearest
 
 Values = NDArray[Any]
 
+ONE_CLIENT = "all"
+PER_SECOND = {"ms": 1e3, "us": 1e6, "ns": 1e9, "milliseconds": 1e3, "nanoseconds": 1e9}
+SINCE_1970 = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+# Digits left out, as spreadsheets write it; day and month first would be anybody's guess.
+_YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[ T]+(\d{1,2})(:.*))?$")
+
 
 def missing_values(values: Values) -> Booleans:
     """Return which values (n,) of a column are missing: NaN, NaT, None or pandas' NA.
@@ -80,10 +86,6 @@ def first_text(values: Values) -> str | None:
     return None
 
 
-PER_SECOND = {"ms": 1e3, "us": 1e6, "ns": 1e9, "milliseconds": 1e3, "nanoseconds": 1e9}
-SINCE_1970 = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
-
-
 def in_seconds(times: Values, name: str) -> Values:
     """Return times (n,) of one file in seconds where they are numbers of another unit.
 
@@ -100,10 +102,6 @@ def in_seconds(times: Values, name: str) -> Values:
             return np.asarray(times / count)
     latest = times.max()
     return next((np.asarray(times / count) for least, count in SINCE_1970 if latest > least), times)
-
-
-# Digits left out, as spreadsheets write it; day and month first would be anybody's guess.
-_YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?:[ T]+(\d{1,2})(:.*))?$")
 
 
 def times_of(values: Values, name: str) -> Values:
@@ -190,9 +188,6 @@ def order_of(times: Values) -> NDArray[np.intp]:
             "tells recordings apart (recording)"
         )
     return order
-
-
-ONE_CLIENT = "all"
 
 
 class Frame(Protocol):

@@ -1,19 +1,17 @@
 """Standardizing channels, by each client for itself or by all of them together.
 
 What a client sends is, per channel, how many values it has, their sum and their sum of squares:
-`Moments`. They add, so one scaler for a federation costs one sum and is
-the scaler of the pooled data. The server sees these three numbers per channel, summed over clients
-under secure aggregation, each client's otherwise.
-
-Moments are exact: a value is rounded to 60 binary digits after the point, and nothing after it.
-Mean and deviation are then rounded once, correctly. So a scaler has the same bits in any order of
-rows, recordings and clients, with any number of threads, and on any processor; and so has what it
-scales, by one subtraction and one division per number.
+`Moments`. They add, so one scaler for a federation costs one sum and is the scaler of the pooled
+data. The server sees these three numbers per channel, summed over clients under secure
+aggregation, each client's otherwise.
 
 A scaler must never see test data: fit it on training clients, and apply it to all.
 
-A number is rounded once, to 60 binary digits after the point (ties to even), and must be below 2^40
-in absolute value. It is then split into pieces of 20 binary digits,
+Moments are exact but for the rounding of a number to 60 binary digits after the point (ties to
+even); mean and deviation are then rounded once, correctly. So a scaler has the same bits in any
+order of rows, recordings and clients, with any number of threads, and on any processor; and so has
+what it scales, by one subtraction and one division per number. Numbers must be below 2^40 in
+absolute value. They are split into pieces of 20 binary digits,
 
     u = p0 2^20 + p1 + p2 2^-20 + p3 2^-40 + p4 2^-60,    |p_k| <= 2^20, whole,
 
@@ -44,6 +42,9 @@ DIGITS = 60  # after the point
 BOUND = 2.0**40
 _SHIFTS = (20, 0, -20, -40, -60)
 _ROWS = 2**22  # whose sums fit 64 bits
+CONSTANT = Fraction(1, 10**12)  # a variance below this share of the mean square is none
+MAX_MEAN = 1e12
+MAX_SCALE = 1e12  # and its reciprocal is the least
 
 
 def _flush(sums: Integers, products: Integers, total: Whole, squares: Whole) -> None:
@@ -71,9 +72,6 @@ def root(value: Fraction) -> float:
     found = math.isqrt(quotient)
     inexact = bool(cut) or found * found != quotient
     return (2 * found + inexact) / (1 << (shift + 1))
-
-
-CONSTANT = Fraction(1, 10**12)  # a variance below this share of the mean square is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,10 +172,6 @@ class Moments(Summable):
         if (made.count < 0).any():
             raise ValueError("cannot take out more values than were added; subtract what was added")
         return made
-
-
-MAX_MEAN = 1e12
-MAX_SCALE = 1e12  # and its reciprocal is the least
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,17 +1,17 @@
-"""Recordings whose steps are filled, brought to one rate, cut into windows, or told the time.
+"""What `Preprocessing` does to the steps of one recording: fill, resample, cut, look ahead, date.
 
-Missing targets need nothing: their rows leave the statistics.
+Only gaps of inputs are filled. Missing targets need nothing: their rows leave the statistics.
 
 Targets ahead in time are the predicted channels at each horizon, horizon by horizon. A channel that
 is known beforehand (a price list, a timetable, a weather forecast) becomes further inputs: its
 value at each horizon. Rows at the end of a recording in which nothing but such channels has a value
 are the future; they are looked up, and are no steps of their own.
 
-Hour, weekday and season of every step are sines and cosines, each of its period and of half of it,
-so that a linear readout can tell morning from evening and weekend from Wednesday. One turn is a
-day, a week from Monday on, and 365.2425 days from 1 January; the clock is the recording's own,
-whatever its time zone. They are sums of products in one order, and so the same bits on every
-machine: those of mathematical libraries differ in their last.
+The calendar is hour, weekday and season of every step as sines and cosines, each of its period and
+of half of it, so that a linear readout can tell morning from evening and weekend from Wednesday.
+One turn is a day, a week from Monday on, and 365.2425 days from 1 January; the clock is the
+recording's own, whatever its time zone. They are sums of products in one order, and so the same
+bits on every machine: those of mathematical libraries differ in their last.
 """
 
 from __future__ import annotations
@@ -39,6 +39,24 @@ from catchment.arrays import (
 from catchment.data.recording import Recording, cut
 
 Policy = Literal["error", "hold", "interpolate", "restart"]
+WindowLabel = Literal["last", "majority", "mean"]
+Calendar = Literal["hour", "weekday", "season"]
+Channels = tuple[str, ...] | tuple[int, ...]
+
+MAX_GAP = 2.5  # intervals, of the recording or of the new rate, whichever is longer
+_NEAR = 1e-3  # of an interval: steps that lie so near the grid lie on it
+_ALWAYS_ALLOWED = 1_000_000  # steps
+_MAX_APART = 250  # new steps from a row to the next, usually: times in milliseconds are further
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+) ?(ms|s|min|h)")
+
+DAY = 86_400.0
+TURNS: dict[Calendar, float] = {"hour": DAY, "weekday": 7 * DAY, "season": 365.2425 * DAY}
+MONDAY = 4 * DAY  # the first one after 1 January 1970
+EARLIEST = 1e8  # seconds; numbers below are times of day or of a stop watch, not since 1970
+COLUMNS = 4
+TERMS = 9  # of a series, after which 20 digits are right
 
 
 def fill_recording(
@@ -91,12 +109,6 @@ def fill_recording(
             last = np.maximum(np.searchsorted(known, steps[gap]) - 1, 0)
             u[gap, channel] = u[known[last], channel]
     return [(0, replace(recording, u=u))]
-
-
-MAX_GAP = 2.5  # intervals, of the recording or of the new rate, whichever is longer
-_NEAR = 1e-3  # of an interval: steps that lie so near the grid lie on it
-_ALWAYS_ALLOWED = 1_000_000  # steps
-_MAX_APART = 250  # new steps from a row to the next, usually: times in milliseconds are further
 
 
 def resample(recording: Recording, rate: float) -> Recording:
@@ -194,12 +206,6 @@ def _neighbors(place: Array, grid: Array) -> tuple[Integers, Booleans]:
     return nearest, ~inside | far
 
 
-WindowLabel = Literal["last", "majority", "mean"]
-
-_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+) ?(ms|s|min|h)")
-
-
 def cut_windows(
     recording: Recording, window: int, step: int, label: WindowLabel, number: int = 0
 ) -> Iterator[tuple[int, Recording]]:
@@ -276,9 +282,6 @@ def count_steps(name: str, length: str, interval: float) -> int:
     return steps
 
 
-Channels = tuple[str, ...] | tuple[int, ...]
-
-
 def channel_numbers(name: str, wanted: Channels, channels: Sequence[str] | int) -> list[int]:
     """Return the numbers of channels that are named, or that are numbers already.
 
@@ -346,16 +349,6 @@ def checked_channels(name: str, value: Any, *, ahead: bool = True) -> Channels:
             f"{name} is {value!r}; pass names of channels, or their numbers from 0 on, each once"
         )
     return tuple(map(str, given)) if texts else tuple(map(int, given))
-
-
-Calendar = Literal["hour", "weekday", "season"]
-
-DAY = 86_400.0
-TURNS: dict[Calendar, float] = {"hour": DAY, "weekday": 7 * DAY, "season": 365.2425 * DAY}
-MONDAY = 4 * DAY  # the first one after 1 January 1970
-EARLIEST = 1e8  # seconds; numbers below are times of day or of a stop watch, not since 1970
-COLUMNS = 4
-TERMS = 9  # of a series, after which 20 digits are right
 
 
 def calendar_columns(recording: Recording, kinds: tuple[Calendar, ...], number: int = 0) -> Array:

@@ -11,16 +11,14 @@ where (a, b, c) is (0.3, 0.05, 0.1) for order 10 and (0.2, 0.04, 0.001) for orde
 Only additions, multiplications and divisions are used, so that a chaotic series is the same on
 every machine.
 
-Synthetic wearables: labeled activity recordings of people who differ, without any download.
-
-A recording has six channels at 50 Hz, as a phone in a pocket gives them: acceleration in g
-(forward, left, up, with gravity) and turning rate in rad/s. Movement is a stride, its harmonics up
-to the fourth, and sensor noise. Going upstairs and downstairs differ mostly in whether an impact
-comes early or late in a step, which a mean or a variance cannot see; sitting and standing
-differ in the direction of gravity, which each person's way of wearing the device turns. People
-differ in amplitude, tempo, gait, orientation, noise and in what they do how often.
-
-These are synthetic signals, for demonstrations and tests. Results on them say nothing about people.
+Wearables record the labeled activities of people in six channels at 50 Hz, as a phone in a pocket
+gives them: acceleration in g (forward, left, up, with gravity) and turning rate in rad/s. Movement
+is a stride, its harmonics up to the fourth, and sensor noise. Going upstairs and downstairs differ
+mostly in whether an impact comes early or late in a step, which a mean or a variance cannot see;
+sitting and standing differ in the direction of gravity, which each person's way of wearing the
+device turns. People differ in amplitude, tempo, gait, orientation, noise and in what they do how
+often. These are synthetic signals, for demonstrations and tests: results on them say nothing about
+people.
 """
 
 from __future__ import annotations
@@ -32,18 +30,52 @@ from typing import Any
 
 import numpy as np
 
-from catchment.arrays import (
-    Array,
-    NonNegativeInt,
-    PositiveInt,
-    check_type,
-)
+from catchment.arrays import Array, NonNegativeInt, PositiveInt, check_type
 from catchment.data.recording import Recording
 
 _NARMA = {10: (0.3, 0.05, 0.1), 30: (0.2, 0.04, 0.001)}
 # In ten million steps no series that stayed bounded went above 1.3; once above 2 the quadratic
 # term feeds itself.
 _NARMA_LIMIT = 2.0
+
+SAMPLE_RATE = 50.0
+CHANNELS = ("acc-forward", "acc-left", "acc-up", "gyro-roll", "gyro-pitch", "gyro-yaw")
+# What somebody does: strides per second; how far the device tips forward, in radians; the fourth
+# harmonic relative to the second; and its phase, whose sign tells early from late impacts.
+_GAITS = {
+    "walking": (0.92, 0.05, 0.6, 0.0),
+    "upstairs": (0.84, 0.13, 0.9, 1.4),
+    "downstairs": (0.94, -0.02, 0.9, -1.4),
+    "cycling": (1.10, 0.55, 0.30, 0.3),
+    "sitting": (0.25, 0.80, 0.2, 0.0),
+    "standing": (0.38, 0.0, 0.2, 0.0),
+}
+ACTIVITIES = tuple(_GAITS)
+# (6, 6): by activity and channel the amplitude at once per stride, and at twice.
+_SWING = np.array(
+    [
+        (0.06, 0.10, 0.05, 0.45, 0.55, 0.35),
+        (0.07, 0.10, 0.06, 0.45, 0.65, 0.35),
+        (0.06, 0.11, 0.06, 0.50, 0.55, 0.40),
+        (0.10, 0.08, 0.14, 0.35, 0.75, 0.25),
+        (0.008, 0.006, 0.008, 0.015, 0.02, 0.015),
+        (0.012, 0.015, 0.006, 0.035, 0.03, 0.03),
+    ]
+)
+_IMPACT = np.array(
+    [
+        (0.16, 0.06, 0.24, 0.25, 0.35, 0.20),
+        (0.15, 0.06, 0.22, 0.25, 0.40, 0.20),
+        (0.17, 0.07, 0.26, 0.30, 0.35, 0.22),
+        (0.06, 0.03, 0.07, 0.12, 0.20, 0.10),
+        (0.003, 0.003, 0.004, 0.005, 0.008, 0.005),
+        (0.005, 0.006, 0.003, 0.012, 0.01, 0.01),
+    ]
+)
+
+# Phase of the swing and of the impact in each channel: the body moves as one, so they are fixed.
+_SWING_PHASE = np.array([0.0, 1.6, 0.4, 1.5, 0.3, 2.0])
+_IMPACT_PHASE = np.array([0.8, 0.2, 0.0, 1.1, 0.6, 1.9])
 
 
 def seeded_generator(*seed: int) -> np.random.Generator:
@@ -156,48 +188,6 @@ def _mackey_glass_slope(x: float, delayed: float) -> float:
     second = delayed * delayed
     fourth = second * second
     return 0.2 * delayed / (1.0 + fourth * fourth * second) - 0.1 * x
-
-
-SAMPLE_RATE = 50.0
-CHANNELS = ("acc-forward", "acc-left", "acc-up", "gyro-roll", "gyro-pitch", "gyro-yaw")
-
-
-# What somebody does: strides per second; how far the device tips forward, in radians; the fourth
-# harmonic relative to the second; and its phase, whose sign tells early from late impacts.
-_GAITS = {
-    "walking": (0.92, 0.05, 0.6, 0.0),
-    "upstairs": (0.84, 0.13, 0.9, 1.4),
-    "downstairs": (0.94, -0.02, 0.9, -1.4),
-    "cycling": (1.10, 0.55, 0.30, 0.3),
-    "sitting": (0.25, 0.80, 0.2, 0.0),
-    "standing": (0.38, 0.0, 0.2, 0.0),
-}
-ACTIVITIES = tuple(_GAITS)
-# (6, 6): by activity and channel the amplitude at once per stride, and at twice.
-_SWING = np.array(
-    [
-        (0.06, 0.10, 0.05, 0.45, 0.55, 0.35),
-        (0.07, 0.10, 0.06, 0.45, 0.65, 0.35),
-        (0.06, 0.11, 0.06, 0.50, 0.55, 0.40),
-        (0.10, 0.08, 0.14, 0.35, 0.75, 0.25),
-        (0.008, 0.006, 0.008, 0.015, 0.02, 0.015),
-        (0.012, 0.015, 0.006, 0.035, 0.03, 0.03),
-    ]
-)
-_IMPACT = np.array(
-    [
-        (0.16, 0.06, 0.24, 0.25, 0.35, 0.20),
-        (0.15, 0.06, 0.22, 0.25, 0.40, 0.20),
-        (0.17, 0.07, 0.26, 0.30, 0.35, 0.22),
-        (0.06, 0.03, 0.07, 0.12, 0.20, 0.10),
-        (0.003, 0.003, 0.004, 0.005, 0.008, 0.005),
-        (0.005, 0.006, 0.003, 0.012, 0.01, 0.01),
-    ]
-)
-
-# Phase of the swing and of the impact in each channel: the body moves as one, so they are fixed.
-_SWING_PHASE = np.array([0.0, 1.6, 0.4, 1.5, 0.3, 2.0])
-_IMPACT_PHASE = np.array([0.8, 0.2, 0.0, 1.1, 0.6, 1.9])
 
 
 def synthetic_wearables(

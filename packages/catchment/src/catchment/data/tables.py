@@ -1,9 +1,7 @@
 """Columns of CSV files, of Parquet files, which pyarrow reads, and of NumPy's npz.
 
-A column of CSV is of the first kind that all of its fields have: nothing, integers, truths,
-numbers, dates, timestamps to seconds or nanoseconds, without or with a zone; or else text.
-Spaces around fields never matter. A file whose rows differ in length, or that is not UTF-8, is read
-once more by Python, to say what is wrong in which line.
+A CSV file whose rows differ in length, or that is not UTF-8, is read once more by Python, to say
+what is wrong in which line.
 """
 
 from __future__ import annotations
@@ -16,10 +14,9 @@ import string
 import zipfile
 import zlib
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -98,20 +95,18 @@ def values_of(column: Any) -> NDArray[Any]:
 
 def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
     """Return the columns of a file of text, packed or not."""
-    from catchment.data.csv_kernels import split_rows
+    from catchment.data.csv_fields import Fields
 
     try:
         content = _content(path)
         head = content[:_SAMPLE_BYTES].tobytes()
         delimiter, wrong = delimiter_of(head), _other_text(head, content)
         if not wrong:
-            text = content[3 * head.startswith(BOM_UTF8) :]
-            stops, width = split_rows(text, ord(delimiter))
             with suppress(UnicodeDecodeError):
-                if len(stops):
-                    fields = _Fields(text, stops[width:], width)
-                    names = fields.words(pairwise(stops[: width + 1].tolist()))
-                    return fields.columns(column_names(names, path))
+                fields = Fields.of(content[3 * head.startswith(BOM_UTF8) :], delimiter)
+                if fields is not None:
+                    names = column_names(fields.names, path)
+                    return dict(zip(names, fields.columns(), strict=True))
             wrong = _wrong_line(_content(path).tobytes(), delimiter)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         wrong = str(error)
@@ -123,77 +118,6 @@ def _content(path: Path) -> NDArray[np.uint8]:
     if path.suffix.lower() == ".gz":
         return np.frombuffer(bytearray(gzip.decompress(path.read_bytes())), dtype=np.uint8)
     return np.fromfile(path, dtype=np.uint8)
-
-
-@dataclass(frozen=True)
-class _Fields:
-    """The fields of a table, row by row; where one stops in the text the next one starts."""
-
-    text: NDArray[np.uint8]
-    stops: NDArray[np.int64]
-    width: int
-
-    def words(self, places: Iterable[tuple[int, int]]) -> list[str]:
-        """Return what stands from some bytes up to others."""
-        text = self.text.data
-        return [str(text[start:stop], "utf-8") for start, stop in places]
-
-    def columns(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-        """Return all columns; decimal commas count if more columns have them than points."""
-        read = [self._column(place) for place in range(self.width)]
-        commas = {k: self._column(k, ",") for k, values in enumerate(read) if values is None}
-        numbers = [values for values in read if values is not None and values.dtype.kind == "f"]
-        points = sum(bool((values > np.floor(values)).any()) for values in numbers)
-        if sum(values is not None for values in commas.values()) > points:
-            read = [commas.get(k, values) for k, values in enumerate(read)]
-        found = [self._texts(k) if values is None else values for k, values in enumerate(read)]
-        return dict(zip(names, found, strict=True))
-
-    def _column(self, place: int, point: str = ".") -> NDArray[Any] | None:
-        """Return a column (n,) of the first kind that all of its fields have, None for text."""
-        from catchment.data.csv_kernels import DTYPES, NAT, NOTHING, REAL, TRUTH
-
-        values = np.empty((len(self.stops) - 1) // self.width, dtype=np.int64)
-        kinds = range(len(DTYPES)) if point == "." else (REAL,)
-        kind = next((one for one in kinds if self._read(one, place, point, values)), None)
-        if kind is None:
-            return None
-        missing = values == NAT
-        if kind == NOTHING:
-            return np.full(len(values), None)
-        if kind == TRUTH:
-            return np.where(missing, np.nan, values) if missing.any() else values.astype(bool)
-        return values.view(DTYPES[kind])
-
-    def _read(self, kind: int, place: int, point: str, values: NDArray[np.int64]) -> bool:
-        """Read a column; return whether all of its fields are of a kind."""
-        from catchment.data.csv_kernels import read_fields
-
-        row, reals = 0, values.view(np.float64)
-        where = (self.text, self.stops, self.width, place, ord(point))
-        while 0 <= (row := read_fields(kind, *where, row, values, reals)) < len(values):
-            try:
-                (word,) = self.words([self.stops[row * self.width + place :][:2].tolist()])
-                reals[row] = float(word.strip().replace(point, "."))
-            except ValueError:
-                return False
-            row += 1
-        return bool(row >= 0)
-
-    def _texts(self, place: int) -> NDArray[Any]:
-        """Return a column of text (n,), one object for equal words: classes are few."""
-        from catchment.data.csv_kernels import MISSING, find_words
-
-        codes = np.empty((len(self.stops) - 1) // self.width, dtype=np.int64)
-        size, n = 1 << 10, -1
-        while n < 0:
-            size *= 8
-            spans = np.empty((size, 2), dtype=np.int64)
-            table = np.zeros(2 * size, dtype=np.int32)
-            n = find_words(self.text, self.stops, self.width, place, codes, table, spans)
-        words = self.words(zip(*spans[:n].T.tolist(), strict=True))
-        known = [None if word in MISSING else word for word in words]
-        return np.take(np.array(known, dtype=object), codes)
 
 
 def delimiter_of(head: bytes) -> str:

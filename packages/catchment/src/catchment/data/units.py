@@ -1,4 +1,4 @@
-"""The units of a client's ledger: which of its owner's data a release was about.
+"""Which data a release was about: units of a client's ledger, and segments a budget was spent on.
 
 A unit is what its owner says belongs together: all that a node has, or one file, folder or day of
 it. It is known by its name and by digests that are taken of the raw files, before anybody has
@@ -6,15 +6,14 @@ chosen columns, an order of rows, recordings or a rate: whatever way a plan read
 the same data. Where there are no files it is known by the caller's name for it and by digests of
 the recordings as they are handed in.
 
-Which data a server's budget was spent on is known by digests of segments, so that overlaps are
-found. A recording gives one digest for all that it is, with its targets and its weight, and one for
-every segment of it, so that one that has grown, or has other targets, shares most of its digests
-with what it was. Segments are of all channels from the start, and of each channel by itself, cut
-where its own values say: one that lost its first steps, or other channels, is cut at the same
-places. A segment of hardly any different values, which hardly changes, is left out, because other
-recordings have it, too. A recording of fewer steps than the shortest segment of 16 that has changed
-within shares nothing with what it was, and one of fewer than 256 may not; others of the same
-client's still do.
+A server's budget is for recordings, which may overlap with others. Each gives one digest for all
+that it is, with its targets and its weight, and one for every segment of it, so that one that has
+grown, or has other targets, shares most of its digests with what it was. Segments are of all
+channels from the start, and of each channel by itself, cut where its own values say: one that lost
+its first steps, or other channels, is cut at the same places. A segment of hardly any different
+values, which hardly changes, is left out, because other recordings have it, too. A recording of
+fewer steps than the shortest segment of 16 that has changed within shares nothing with what it was,
+and one of fewer than 256 may not; others of the same client's still do.
 
 The digests are for a client's own use: of data that can be guessed they would tell whether the
 guess is right.
@@ -44,6 +43,10 @@ FEWEST_VALUES = 8  # different ones, in a segment that tells recordings apart,
 FEWEST_CHANGES = 24  # or so many steps after which a value is another: levels, or on and off
 TOGETHER = 8  # values that say where a channel is cut
 DIGEST_BYTES = 8
+
+ALL = "data"  # what a unit is called that nobody named
+PartsBy = Literal["all", "file", "folder", "date"]
+DAY = len("2026-01-31")
 
 
 def block_digests(item: object) -> Iterator[bytes]:
@@ -134,11 +137,6 @@ def _pieces(item: object) -> Iterator[bytes]:
             array = np.asarray(item)
             yield f"{array.dtype.str} {array.shape}".encode()
             yield repr(item).encode() if array.dtype.hasobject else array.tobytes()
-
-
-ALL = "data"  # what a unit is called that nobody named
-PartsBy = Literal["all", "file", "folder", "date"]
-DAY = len("2026-01-31")
 
 
 @dataclass(frozen=True, order=True)

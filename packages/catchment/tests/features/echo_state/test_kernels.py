@@ -14,9 +14,9 @@ def compiled(p: Rows, activation: str, leak: float = 1.0) -> Rows:
     N = len(P)
     X: Rows = np.full((N + 1, 8), 0.5, dtype=P.dtype)
     S: Rows = np.empty((N, 1, 8), dtype=P.dtype)
-    codes = np.full(N, ACTIVATIONS.index(activation), dtype=np.uint8)
+    code = (0,) * ACTIVATIONS.index(activation)
     flat = (X.reshape(-1), P.reshape(-1))
-    kernels.activate_all(np.full(N, leak, dtype=P.dtype), codes, True, X, flat, P, S, False, 0)
+    kernels.activate_all(np.full(N, leak, dtype=P.dtype), code, True, X, flat, P, S, False, 0)
     np.testing.assert_array_equal(S[:, 0], X[:N])
     return X[:N].reshape(-1)
 

@@ -80,8 +80,7 @@ def _seen_client(name: str, held: Sequence[tuple[Path, Recording]]) -> SeenClien
         labels.update(one.labels)
     u = np.concatenate([one.u for _, one in held])
     known = ~np.isnan(u)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a channel may be empty
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # an empty channel
         figures = np.nanstd(u, axis=0), np.nanmin(u, axis=0), np.nanmax(u, axis=0)
         few = np.abs(u[:: max(1, len(u) // 20_000)])
         usual = np.nanquantile(few, 0.99, axis=0)
@@ -107,8 +106,7 @@ def _seen(path: Path, one: Recording) -> SeenRecording:
             segments = tuple(np.diff(edges)[codes[edges[:-1]] >= 0].tolist())
             counts = np.bincount(codes[known], minlength=len(one.classes))
             labels = {name: int(n) for name, n in zip(one.classes, counts, strict=True) if n}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a channel may be empty
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # an empty channel
         figures = np.nanmean(one.u, axis=0), np.nanstd(one.u, axis=0)
     return SeenRecording(
         path, one.n_steps, interval, longest, segments, labels, unlabeled, *figures
@@ -501,8 +499,7 @@ def _other_units(found: Survey) -> Iterator[str]:
         return
     deviation = np.array([client.deviation for client in found.clients])
     known = np.where(deviation > 0, deviation, np.nan)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a channel may be empty for everybody
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # an empty channel
         ratio = known / np.nanmedian(known, axis=0)
     for client, own in zip(found.clients, ratio, strict=True):
         for more, size in (("more", own), ("less", 1 / own)):

@@ -16,6 +16,22 @@ from catchment.data.frames import missing_values, moment_of
 
 MOST_CLASSES = 50  # different values that are still listed
 Kind = Literal["numbers", "text", "times", "empty"]
+ClientBy = Literal["column", "file", "folder"]
+
+_TIMES = """
+t time timestamp timestamps seconds second secs sec s datetime date ts clock epoch ms ns
+milliseconds nanoseconds time_s time_ms time_ns elapsed unix utc when
+"""
+_CLIENTS = """
+client person people user subject participant patient who volunteer wearer user_id userid
+subject_id subjectid person_id participant_id patient_id client_id subj pid
+"""
+_PLACES = "device device_id machine machine_id unit unit_id site station sensor sensor_id"
+_RECORDINGS = """
+recording rec recording_id session session_id trial trial_id segment segment_id sequence
+sequence_id seq window window_id bout episode series series_id run run_id
+"""
+_COUNTERS = "index idx row rownum row_number sample sample_id n nr no number count counter id"
 
 
 @dataclass(frozen=True)
@@ -30,7 +46,6 @@ class ColumnFacts:
     constant: bool = False  # whether there is one value only
     rising: float = 0.0  # share of steps from one row to the next that go up, less those down
     counter: bool = False  # whether it counts the rows, from 0 or another number on
-    high: float = 0.0  # the largest finite number
 
     @property
     def like_classes(self) -> bool:
@@ -67,7 +82,6 @@ def facts_of(values: NDArray[Any]) -> ColumnFacts:
         constant=bool((numbers == numbers[0]).all()),
         rising=_rising(finite),
         counter=n_missing == 0 and len(steps) > 1 and bool((steps == 1).all()),
-        high=float(finite.max(initial=0.0)),
     )
 
 
@@ -109,23 +123,7 @@ def _rising(known: NDArray[Any]) -> float:
         return 0.0
 
 
-ClientBy = Literal["column", "file", "folder"]
 Facts = Mapping[str, ColumnFacts]
-
-_TIMES = """
-t time timestamp timestamps seconds second secs sec s datetime date ts clock epoch ms ns
-milliseconds nanoseconds time_s time_ms time_ns elapsed unix utc when
-"""
-_CLIENTS = """
-client person people user subject participant patient who volunteer wearer user_id userid
-subject_id subjectid person_id participant_id patient_id client_id subj pid
-"""
-_PLACES = "device device_id machine machine_id unit unit_id site station sensor sensor_id"
-_RECORDINGS = """
-recording rec recording_id session session_id trial trial_id segment segment_id sequence
-sequence_id seq window window_id bout episode series series_id run run_id
-"""
-_COUNTERS = "index idx row rownum row_number sample sample_id n nr no number count counter id"
 
 
 @dataclass(frozen=True)

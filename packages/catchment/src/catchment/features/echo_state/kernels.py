@@ -254,10 +254,11 @@ def _units(*made):
     """Return what advances units in the arithmetic of six functions, all compiled into it.
 
     Five make a f(p) of a leak a and a drive p; `half` has the type of the numbers. The last rounds.
+    Behind the whole comes what each of the five takes by itself.
     """
-    tanh, sigmoid, relu, sin, identity, rounded = (
+    tanh, sigmoid, relu, sin, identity, rounded = compiled = [
         njit(inline="always", fastmath=SAFE_MATH, error_model="numpy")(one) for one in made
-    )
+    ]
 
     def advance(code, a, fixed, p, x, n):
         half = x.dtype.type(0.5)
@@ -278,7 +279,16 @@ def _units(*made):
             for b in range(n):
                 x[b] = rounded(keep * x[b] + identity(a, p[b], half, fixed), fixed)
 
-    return advance
+    def alone(function):
+        def advance(code, a, fixed, p, x, n):
+            half = x.dtype.type(0.5)
+            keep = half + half - a
+            for b in range(n):
+                x[b] = rounded(keep * x[b] + function(a, p[b], half, fixed), fixed)
+
+        return advance
+
+    return [advance, *map(alone, compiled[:5])]
 
 
 _PLAIN = _units(
@@ -301,7 +311,10 @@ _IN_FIXED_POINT = _units(
 
 
 def advance_units(code, a, fixed, p, x, n):
-    """x[:n] = (1 - a) x + a f(p), in fixed point if there is one; for compiled code only."""
+    """x[:n] = (1 - a) x + a f(p), in fixed point if there is one; for compiled code only.
+
+    The code of f is a number, or the length of a tuple: then no other f is compiled.
+    """
     raise TypeError("advance_units is for compiled code")
 
 
@@ -309,7 +322,19 @@ def advance_units(code, a, fixed, p, x, n):
     advance_units, jit_options={"fastmath": SAFE_MATH, "error_model": "numpy", "forceinline": True}
 )
 def _advance_units(code, a, fixed, p, x, n):
-    return _IN_FIXED_POINT if isinstance(fixed, types.BaseTuple) and len(fixed) == 2 else _PLAIN
+    units = _IN_FIXED_POINT if isinstance(fixed, types.BaseTuple) and len(fixed) == 2 else _PLAIN
+    return units[1 + len(code) if isinstance(code, types.BaseTuple) else 0]
+
+
+def code_of(activation, i):
+    """Return the code of a unit's activation; for compiled code only."""
+    raise TypeError("code_of is for compiled code")
+
+
+@overload(code_of)
+def _code_of(activation, i):
+    alike = isinstance(activation, types.BaseTuple)
+    return (lambda activation, i: activation) if alike else lambda activation, i: activation[i]
 
 
 @njit(nogil=True, cache=True, fastmath=SAFE_MATH, error_model="numpy")
@@ -318,9 +343,10 @@ def lockstep(
 ):
     """Advance X (N + I + 1, B) over I rows of U (.., T, B), into N rows of S (.., T, B).
 
-    `flat` is (X, P) once more, as two flat arrays. `uniform` says that all units share one
-    activation and one leak. With `sums` all steps are added to the first step of S. `fixed` is the
-    rounder and the largest number below 1 of states in fixed point, or empty.
+    `flat` is (X, P) once more, as two flat arrays. `activation` has the code of each unit's, or is
+    a tuple as long as the code of all. `uniform` says that they share it and one leak. With `sums`
+    all steps are added to the first step of S. `fixed` is the rounder and the largest number below
+    1 of states in fixed point, or empty.
     """
     N = len(leak)
     for t in range(U.shape[1]):
@@ -343,10 +369,10 @@ def _activate_rows(leak, activation, uniform, X, flat, P, S, sums, t, fixed):
     N, B = P.shape
     if uniform:
         # One long loop: rows of 8 or 16 lanes are too short for the unrolled tanh.
-        advance_units(activation[0], leak[0], fixed, flat[1], flat[0], N * B)
+        advance_units(code_of(activation, 0), leak[0], fixed, flat[1], flat[0], N * B)
     else:
         for i in range(N):
-            advance_units(activation[i], leak[i], fixed, P[i], X[i], B)
+            advance_units(code_of(activation, i), leak[i], fixed, P[i], X[i], B)
     if sums:
         for i in range(N):
             for b in range(B):
@@ -434,10 +460,11 @@ def serial_dense(W, leak, activation, uniform, U, X, P, S, sums, fixed=()):
 def _finish_serial(leak, activation, uniform, x, p, to, sums, fixed):
     N = len(leak)
     if uniform:
-        advance_units(activation[0], leak[0], fixed, p, x, N)
+        advance_units(code_of(activation, 0), leak[0], fixed, p, x, N)
     else:
         for i in range(N):
-            advance_units(activation[i], leak[i], fixed, p[i : i + 1], x[i : i + 1], 1)
+            one = slice(i, i + 1)
+            advance_units(code_of(activation, i), leak[i], fixed, p[one], x[one], 1)
     if sums:
         for i in range(N):
             to[i] += x[i]

@@ -240,6 +240,7 @@ class _Layer:
     X: Rows  # (N + I + 1, B)
     P: Rows  # (N, B)
     apart: bool  # whether lanes advance one by one
+    activation: Any  # codes (N,), or a tuple as long as the code of all
 
     @classmethod
     def of(cls, program: Program, B: int, dtype: DTypeLike) -> _Layer:
@@ -248,7 +249,9 @@ class _Layer:
         X, P = (aligned((B, n) if apart else (n, B), dtype) for n in (size, N))
         X, P = (X.T, P.T) if apart else (X, P)
         X[:-1], X[-1] = 0, 1
-        return cls(program, X, P, apart)
+        codes = program.activation
+        alike = (0,) * int(codes[0]) if (codes == codes[0]).all() else codes
+        return cls(program, X, P, apart, alike)
 
     def step(self, U: Rows, S: Rows, *, sums: bool = False) -> None:
         """Advance over the first I rows of U (.., T, B); write into the first N of S (.., T, B).
@@ -262,7 +265,7 @@ class _Layer:
 
         program, X, P = self.program, self.X, self.P
         N, B = P.shape
-        units, fixed = (program.leak, program.activation, program.uniform), program.rounding
+        units, fixed = (program.leak, self.activation, program.uniform), program.rounding
         rows = (program.starts, program.columns, program.values)
         if self.apart and program.dense is not None:
             few = (U.transpose(1, 2, 0), X.T, P.T, S.transpose(1, 2, 0))
