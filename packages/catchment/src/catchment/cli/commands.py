@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 import catchment
-from catchment.cli import by_files, models, runs
+from catchment.cli import models, runs
 from catchment.cli.fit import fit
 from catchment.errors import CatchmentError
 from catchment.plugins import installed, known, plugin
@@ -22,7 +22,7 @@ ANY_WORDS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 OWN: list[Callable[..., None]] = [
     *(fit, runs.run, runs.plan, runs.demo, runs.report),
-    *(by_files.kit, by_files.contribute, by_files.combine, by_files.assist, by_files.inspect),
+    *(runs.kit, runs.contribute, runs.combine, runs.assist, runs.inspect),
     *(models.predict, models.evaluate, models.adapt, models.calibrate, models.ledger),
     *(models.diagnose, models.verify, models.unlearn, models.add_clients),
 ]

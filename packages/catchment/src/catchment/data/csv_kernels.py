@@ -109,6 +109,19 @@ def _nearest(m, e):
     return low if low == high else np.nan
 
 
+@njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+def _is_gap(text, a, b):
+    """Return whether a field is empty, or one of the marks of what is missing."""
+    if b - a > 8 or (a < b and text[b - 1] == 0):
+        return False
+    word = k = 0
+    for place in range(b - 1, a - 1, -1):
+        word = (word << 8) | text[place]
+    while k < len(_MARKS) and _MARKS[k] != word:
+        k += 1
+    return k < len(_MARKS)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def read_numbers(text, stops, width, column, point, whole, first, values, reals):
     """Read a column of numbers from a row on: `whole` ones into `values`, or any into `reals`.
@@ -130,8 +143,7 @@ def read_numbers(text, stops, width, column, point, whole, first, values, reals)
                     e -= after
                 else:
                     e += 1 - after
-                if n > 0 or c > 0:
-                    n += 1
+                n += int(n > 0 or c > 0)
             elif c == point - ZERO and after == 0:
                 after = 1
             else:
@@ -162,14 +174,7 @@ def read_numbers(text, stops, width, column, point, whole, first, values, reals)
                 return row
             reals[row] = -x if sign == MINUS else x
             continue
-        if b - a > 8 or (a < b and text[b - 1] == 0):
-            return row
-        word = k = 0
-        for place in range(b - 1, a - 1, -1):
-            word = (word << 8) | text[place]
-        while k < len(_MARKS) and _MARKS[k] != word:
-            k += 1
-        if k == len(_MARKS):
+        if not _is_gap(text, a, b):
             return row
         reals[row] = np.nan
     return len(values)
