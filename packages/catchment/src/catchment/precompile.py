@@ -43,7 +43,7 @@ def compile_kernels() -> int:
     unpacked(memoryview(packed(np.arange(600))), 600)  # as messages are
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log.csv"
-        log.write_text("x,word\n1,a\n")
+        log.write_text("x,word\n1,a\n", encoding="utf-8", newline="\n")
         read_columns(log)
     # The statistics of a client in fixed point, as a server reads and adds them.
     rows, targets = np.ones((2, 3)), np.eye(2)

@@ -268,8 +268,8 @@ class _Layout:
 def _layout(text: bytes) -> _Layout:
     try:
         header = _decode(text.decode("utf-8"))
-        if b"\\u" in text:  # half a character, which nothing can write or print, is refused
-            json.dumps(header, ensure_ascii=False).encode()
+        if b"\\u" in text:
+            _readable(header)
     except (ValueError, RecursionError) as error:
         raise IntegrityError(f"the message header is not JSON: {plain_text(error)}") from error
     if not isinstance(header, dict):
@@ -315,6 +315,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _decode = json.JSONDecoder(
     object_pairs_hook=_object, parse_float=_finite, parse_int=_whole, parse_constant=_finite
 ).decode
+
+
+def _readable(header: object) -> None:
+    """Raise ValueError if text holds half a character, which nothing can write or print."""
+    json.dumps(header, ensure_ascii=False).encode()
 
 
 def _deeper(value: object, limit: int) -> bool:
