@@ -318,6 +318,6 @@ define install
 	@told() { $(BIN)/python -m pip config list | sed -n "s/.*[.]$$1='\(.*\)'/\1/p" | sed 's/\\n/ /g' | xargs | tr ' ' "$$2"; }; \
 		$(BIN)/python $(INSTALL) -c $(PINS) uv && \
 		UV_HTTP_TIMEOUT=180 UV_DEFAULT_INDEX=$$(told index-url ' ') UV_INDEX=$$(told extra-index-url ' ') UV_FIND_LINKS=$$(told find-links ,) \
-		$(BIN)/uv pip install -q --python $(BIN)/python --index-strategy unsafe-best-match -c $(PINS) $(1) || \
+		$(BIN)/uv pip install -q --compile-bytecode --python $(BIN)/python --index-strategy unsafe-best-match -c $(PINS) $(1) || \
 		$(BIN)/python $(INSTALL) -c $(PINS) $(1)
 endef
